@@ -1,0 +1,47 @@
+"""Extensions only; all metadata is in pyproject.toml.
+
+``SKSSTRUCT_DEBUG_CYTHON=1`` builds the kernels with bounds checks and writes the
+annotated HTML beside the sources.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+debug = os.environ.get("SKSSTRUCT_DEBUG_CYTHON", "0") not in ("", "0")
+directives = {
+    "language_level": 3,
+    "boundscheck": debug,
+    "wraparound": False,
+    "initializedcheck": debug,
+    "nonecheck": debug,
+    "cdivision": True,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+}
+headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
+compile_args = [] if sys.platform == "win32" else ["-O3", "-fno-math-errno"]
+extensions = [
+    Extension(
+        ".".join(path.with_suffix("").parts),
+        [str(path)],
+        depends=headers,
+        include_dirs=["."],
+        extra_compile_args=compile_args,
+    )
+    for path in sorted(Path("sksstruct").rglob("*.pyx"))
+]
+# One shared copy of Cython's utility code instead of one per kernel.
+shared = "sksstruct._cyutility"
+setup(
+    ext_modules=cythonize(
+        [*extensions, Extension(shared, ["sksstruct/_cyutility.c"])],
+        compiler_directives=directives,
+        shared_utility_qualified_name=shared,
+        annotate=debug,
+        nthreads=0,
+    )
+)

@@ -1,0 +1,50 @@
+from libc.stdint cimport int32_t
+
+
+cdef class Workspace:
+    # Scratch of one thread: each model points at its own struct.
+    cdef void* scratch
+
+
+cdef class BoundModel:
+    # A model bound to its training data. The comments of _base.pyx state each method.
+    cdef readonly Py_ssize_t n_examples
+    cdef readonly Py_ssize_t n_weights
+    cdef readonly Py_ssize_t max_size
+    cdef readonly Py_ssize_t max_keys
+    cdef readonly Py_ssize_t key_space
+    cdef readonly object sizes
+    cdef readonly object example_weights
+    cdef const Py_ssize_t[::1] _sizes
+    cdef const double[::1] _example_weights
+    cdef readonly object w, v, u, lower, upper
+    cdef double* _w
+    cdef double* _v
+    cdef double* _u
+    cdef const double* _lower
+    cdef const double* _upper
+
+    cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
+    cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil
+    cdef int truth(self, Py_ssize_t i, int32_t* y) except -1 nogil
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil
+    cdef int evaluate(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil
+    cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                           const int32_t* keys, const double* values,
+                           double* value) except -1 nogil
+    cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil
+    cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                      const int32_t* keys, const double* values,
+                      double coef) except -1 nogil
+    cdef int change_norm(self, Workspace ws, Py_ssize_t i,
+                         double* value) except -1 nogil
+    cdef int apply_change(self, Workspace ws, Py_ssize_t i, double scale,
+                          double average) except -1 nogil
+    cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil
+    cdef int labeling_gram(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                           const int32_t* z, double* value) except -1 nogil

@@ -1,0 +1,161 @@
+"""What a solver knows of a model: a linear map, its transpose, a loss and an oracle.
+
+A bound model holds data and weights. In the notation of Osokin et al. (2016):
+
+    theta_i = A_i w                     potentials of example i
+    mu_i(y)                             mean parameters: indicator of the parts of y
+    H_i(y)  = L_i(y) + <theta_i, mu_i(y) - mu_i(y_i)>
+    P(w)    = alpha/2 |w|^2 + sum_i p_i max_y H_i(y)
+
+with example weights p_i >= 0 that sum to one (1/n without sample weights). Duals
+live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
+
+A labeling is a record of `sizes[i]` small integers. Mean parameters are sparse:
+lists of (key, value), keys below `key_space`; `indicator` lists those of a labeling,
+at most `max_keys` of them.
+
+The weights are one flat vector. With box constraints (App. H) v is the unconstrained
+vector and w its truncation; else they are the same memory. u collects the weighted
+average of the iterates. Padding inside w stays zero.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+
+from sksstruct.utils._layout import aligned_zeros
+
+
+cdef class Workspace:
+    pass
+
+
+cdef class BoundModel:
+    def set_sizes(self, sizes, example_weights):
+        """Fix the labelings' sizes and the example weights p_i."""
+        self.sizes = np.ascontiguousarray(sizes, dtype=np.intp)
+        self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
+        self._sizes = self.sizes
+        self._example_weights = self.example_weights
+        self.n_examples = len(self.sizes)
+        self.max_size = self.sizes.max()
+
+    def start(self, *, average=False, bounds=None):
+        """Zero the weights; make room for averaging and bounds when asked for."""
+        self.w = aligned_zeros(self.n_weights)
+        self.v = self.w
+        self.u = aligned_zeros(self.n_weights) if average else None
+        self.lower = self.upper = None
+        self._lower = self._upper = NULL
+        if bounds is not None:
+            self.v = aligned_zeros(self.n_weights)
+            self.lower, self.upper = bounds
+            np.clip(self.v, self.lower, self.upper, out=self.w)
+        self.set_pointers()
+
+    def set_pointers(self):
+        """Let the compiled loops see the arrays of weights."""
+        cdef double[::1] w = self.w, v = self.v, u
+        cdef const double[::1] lower, upper
+        self._w, self._v, self._u = &w[0], &v[0], NULL
+        if self.u is not None:
+            u = self.u
+            self._u = &u[0]
+        if self.lower is not None:
+            lower, upper = self.lower, self.upper
+            self._lower, self._upper = &lower[0], &upper[0]
+
+    def set_weights(self, v):
+        """Use other weights: v, truncated to the box where there is one."""
+        self.v[:] = v
+        if self.lower is not None:
+            np.clip(self.v, self.lower, self.upper, out=self.w)
+
+    def workspace(self):
+        """Scratch for one thread."""
+        raise NotImplementedError
+
+    def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):
+        """Write max_y H_i(y) at the current weights into out, start <= i < stop."""
+        cdef Py_ssize_t i
+        cdef double value, true_value
+        cdef int32_t[::1] y = np.empty(self.max_size, dtype=np.int32)
+        with nogil:
+            for i in range(start, stop):
+                self.potentials(ws, i)
+                self.truth(i, &y[0])
+                self.evaluate(ws, i, &y[0], &true_value)
+                self.decode(ws, i, &y[0], &value)
+                out[i] = value - true_value
+
+    def sweep(self, Workspace ws, int32_t[::1] labels):
+        """One bare sweep of all max oracles: the unavoidable work of a pass."""
+        cdef Py_ssize_t i
+        cdef double value, total = 0.0
+        with nogil:
+            for i in range(self.n_examples):
+                self.potentials(ws, i)
+                self.decode(ws, i, &labels[0], &value)
+                total += value
+        return total
+
+    # theta_i at the current weights into the workspace, with the loss added, so that
+    # the values below are L_i(y) + <theta_i, mu(y)>. The only call that reads features.
+    cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # Max oracle at the loaded potentials.
+    cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # The observed labeling y_i.
+    cdef int truth(self, Py_ssize_t i, int32_t* y) except -1 nogil:
+        raise NotImplementedError
+
+    # L_i(y)
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # Value of a labeling, and of mean parameters, at the loaded potentials.
+    cdef int evaluate(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                           const int32_t* keys, const double* values,
+                           double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # Keys of mu(y), with repetitions where a part is shared; returns their number.
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        raise NotImplementedError
+
+    # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
+    cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                      const int32_t* keys, const double* values,
+                      double coef) except -1 nogil:
+        raise NotImplementedError
+
+    # |A_i^T d|^2
+    cdef int change_norm(self, Workspace ws, Py_ssize_t i,
+                         double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0.
+    cdef int apply_change(self, Workspace ws, Py_ssize_t i, double scale,
+                          double average) except -1 nogil:
+        raise NotImplementedError
+
+    # Whether <A_i^T mu(y), A_i^T mu(z)> is cheap: the example's Gram matrix is kept.
+    cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int labeling_gram(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                           const int32_t* z, double* value) except -1 nogil:
+        raise NotImplementedError

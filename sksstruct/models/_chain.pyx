@@ -1,0 +1,507 @@
+"""First-order chains: emission, bias, start, end and transition weights.
+
+Score of labels y for features F (size x n_features), Osokin et al. (2016), I.1-I.2:
+
+    sum_t <F_t, W[:, y_t]> + bias[y_t] + start[y_1] + end[y_size]
+        + sum_t transitions[y_t, y_{t+1}]
+
+Flat weights are rows of ld >= n_labels doubles: n_features emission rows (the columns
+of coef_), then bias, start, end, then n_labels rows of transitions, from -> to.
+
+Mean parameters of example i have keys t * ld + label for nodes and
+size_i * ld + from * ld + to for edges. With K_i = F F' (size x size, computed at the
+first visit), the change d of the node means and d_e of the edge means satisfy
+
+    |A_i^T d|^2 = sum_{t,s} (K_i[t,s] + 1) <d_t, d_s> + |d_1|^2 + |d_size|^2 + |d_e|^2
+
+the 1 being the bias. K_i is kept while it is no larger than four times the example's
+features; longer sequences form F' d instead, at the same result.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from sksstruct.inference._viterbi cimport viterbi_padded
+from sksstruct.models._base cimport BoundModel, Workspace
+from sksstruct.utils._simd cimport (
+    sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_labeling_gram,
+    sks_scatter_csr_f32, sks_scatter_csr_f64, sks_scatter_dense_f32,
+    sks_scatter_dense_f64, sks_scores_csr_f32, sks_scores_csr_f64,
+    sks_scores_dense_f32, sks_scores_dense_f64,
+)
+
+from sksstruct.utils._layout import aligned_zeros, padded_length
+
+# Below this a change of a mean parameter (at most 1) is rounding error.
+cdef double TINY = 1e-13
+
+
+cdef class ChainWorkspace(Workspace):
+    def __cinit__(self, ChainModel model, bint training=True):
+        cdef Py_ssize_t table = max(model.max_size, 1) * model.ld
+        sizes = [table, table]
+        if training:
+            sizes += [
+                table,
+                model.n_labels * model.ld,
+                model.ld,
+                model.n_features + 1,
+                1 if model._all_grams else model.n_features * model.ld,
+            ]
+        self._arrays = [aligned_zeros(size) for size in sizes]
+        cdef double[::1] view
+        cdef Py_ssize_t k
+        cdef double* pointers[7]
+        for k, array in enumerate(self._arrays):
+            view = array
+            pointers[k] = &view[0]
+        self._scratch.theta, self._scratch.delta = pointers[0], pointers[1]
+        if training:
+            self._scratch.d, self._scratch.d_edge = pointers[2], pointers[3]
+            self._scratch.row, self._scratch.feature = pointers[4], pointers[5]
+            self._scratch.spread = pointers[6]
+        cdef int32_t[::1] marks = np.zeros(model.max_size + model.n_labels + 1,
+                                           dtype=np.int32)
+        self._arrays.append(marks)
+        self._scratch.rows = &marks[0]
+        self._scratch.edge_rows = &marks[model.max_size]
+        self.scratch = &self._scratch
+
+
+cdef class ChainModel(BoundModel):
+    """A chain model bound to packed sequences.
+
+    Parameters
+    ----------
+    X : PackedSequences
+        Features.
+    n_labels : int
+        Number of labels K.
+    labels : ndarray of shape (n_positions,), int32, or None
+        Observed labels; None for prediction.
+    example_weights : ndarray of shape (n_sequences,) or None
+        The p_i; sum to one.
+    label_costs : ndarray of shape (n_labels,) or None
+        Loss of missing each label; the loss of a sequence is their mean over its
+        positions.
+    fit_intercept, boundary : bool
+        Whether bias, and start and end weights, exist; they stay zero otherwise.
+    """
+
+    def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
+                  label_costs=None, bint fit_intercept=True, bint boundary=True):
+        offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
+        self.fit_intercept = fit_intercept
+        self.boundary = boundary
+        self.n_labels = n_labels
+        self.n_features = X.n_features
+        self.ld = padded_length(n_labels)
+        self.n_weights = (self.n_features + 3 + n_labels) * self.ld
+        self._offsets = offsets
+        sizes = np.diff(offsets)
+        if example_weights is None:
+            example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
+        self.set_sizes(sizes, example_weights)
+        self.max_keys = 2 * self.max_size
+        self.key_space = (self.max_size + n_labels) * self.ld
+        self._labeled = labels is not None
+        if self._labeled:
+            costs = np.ones(n_labels) if label_costs is None else label_costs
+            cost = np.asarray(costs, dtype=np.float64)[labels]
+            self._labels = labels
+            self._cost = cost / np.repeat(sizes, sizes)
+        self._bind_features(X)
+        self._grams = <double**> calloc(self.n_examples, sizeof(double*))
+        if self._grams == NULL:
+            raise MemoryError()
+        cdef Py_ssize_t i
+        self._all_grams = True
+        for i in range(self.n_examples):
+            if not self._gram_fits(i):
+                self._all_grams = False
+                break
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self._grams != NULL:
+            for i in range(self.n_examples):
+                free(self._grams[i])
+            free(self._grams)
+
+    def _bind_features(self, X):
+        cdef const float[::1] values32
+        cdef const double[::1] values64
+        cdef const int32_t[::1] indices
+        cdef const int64_t[::1] indptr
+        values = X.values.data if X.is_sparse else X.values.reshape(-1)
+        # A spare entry, so that there is an address even without any feature.
+        if not len(values):
+            values = np.zeros(1, dtype=values.dtype)
+        self._sparse = X.is_sparse
+        self._single = values.dtype == np.float32
+        if self._single:
+            values32 = values
+            self._values32 = &values32[0]
+        else:
+            values64 = values
+            self._values64 = &values64[0]
+        self._owned = [values]
+        if X.is_sparse:
+            index = X.values.indices if X.values.nnz else np.zeros(1, dtype=np.int32)
+            index = np.ascontiguousarray(index, dtype=np.int32)
+            pointer = np.ascontiguousarray(X.values.indptr, dtype=np.int64)
+            indices, indptr = index, pointer
+            self._indices, self._indptr = &indices[0], &indptr[0]
+            self._owned += [index, pointer]
+
+    def set_pointers(self):
+        BoundModel.set_pointers(self)
+        self._emission = self._w
+        self._tail = self._w + self.n_features * self.ld
+
+    def use_weights(self, const double[:, ::1] emission, const double[:, ::1] tail):
+        """Predict with weights kept elsewhere: (n_features, ld) and (3 + K, ld)."""
+        if emission.shape[1] != self.ld or tail.shape[1] != self.ld:
+            raise ValueError("rows of weights must be padded to ld")
+        self._owned += [emission, tail]
+        self._emission = &emission[0, 0] if emission.shape[0] else NULL
+        self._tail = &tail[0, 0]
+
+    def workspace(self, training=True):
+        return ChainWorkspace(self, training)
+
+    def predict(self, Workspace workspace, Py_ssize_t start, Py_ssize_t stop,
+                int32_t[::1] labels, double[::1] scores):
+        """Decode sequences start <= i < stop into flat labels and their scores."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(start, stop):
+                self.potentials(workspace, i)
+                self.decode(workspace, i, &labels[self._offsets[i]], &scores[i])
+
+    # ---- features ----
+
+    cdef void _scores(self, Py_ssize_t pos, const double* init,
+                      double* out) noexcept nogil:
+        cdef Py_ssize_t first, n
+        if self._sparse:
+            first = self._indptr[pos]
+            n = self._indptr[pos + 1] - first
+            if self._single:
+                sks_scores_csr_f32(n, self._indices + first, self._values32 + first,
+                                   self._emission, self.ld, init, out)
+            else:
+                sks_scores_csr_f64(n, self._indices + first, self._values64 + first,
+                                   self._emission, self.ld, init, out)
+        else:
+            first = pos * self.n_features
+            if self._single:
+                sks_scores_dense_f32(self.n_features, self._values32 + first,
+                                     self._emission, self.ld, init, out)
+            else:
+                sks_scores_dense_f64(self.n_features, self._values64 + first,
+                                     self._emission, self.ld, init, out)
+
+    cdef void _scatter(self, Py_ssize_t pos, const double* change,
+                       double* target) noexcept nogil:
+        cdef Py_ssize_t first, n
+        if self._sparse:
+            first = self._indptr[pos]
+            n = self._indptr[pos + 1] - first
+            if self._single:
+                sks_scatter_csr_f32(n, self._indices + first, self._values32 + first,
+                                    change, self.ld, target)
+            else:
+                sks_scatter_csr_f64(n, self._indices + first, self._values64 + first,
+                                    change, self.ld, target)
+        else:
+            first = pos * self.n_features
+            if self._single:
+                sks_scatter_dense_f32(self.n_features, self._values32 + first, change,
+                                      self.ld, target)
+            else:
+                sks_scatter_dense_f64(self.n_features, self._values64 + first, change,
+                                      self.ld, target)
+
+    cdef double _value(self, Py_ssize_t p) noexcept nogil:
+        return self._values32[p] if self._single else self._values64[p]
+
+    # ---- potentials and labelings ----
+
+    cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t first = self._offsets[i], size = self._sizes[i]
+        cdef Py_ssize_t ld = self.ld, t
+        cdef double constant = 0.0
+        for t in range(size):
+            self._scores(first + t, self._tail, ws.theta + t * ld)
+        if self.boundary:
+            sks_axpy(ld, 1.0, self._tail + ld, ws.theta)
+            sks_axpy(ld, 1.0, self._tail + 2 * ld, ws.theta + (size - 1) * ld)
+        # Hamming loss: every label gains the cost, the observed one does not. The
+        # gain is the same for all labelings, so only the observed one is touched.
+        if self._labeled:
+            for t in range(size):
+                ws.theta[t * ld + self._labels[first + t]] -= self._cost[first + t]
+                constant += self._cost[first + t]
+        ws.constant = constant
+        return 0
+
+    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i]
+        memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
+        value[0] = ws.constant + viterbi_padded(
+            size, self.n_labels, self.ld, ws.delta, self._tail + 3 * self.ld, 0, y)
+        return 0
+
+    cdef int truth(self, Py_ssize_t i, int32_t* y) except -1 nogil:
+        memcpy(y, &self._labels[self._offsets[i]], self._sizes[i] * sizeof(int32_t))
+        return 0
+
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        cdef Py_ssize_t first = self._offsets[i], t
+        cdef double total = 0.0
+        for t in range(self._sizes[i]):
+            if y[t] != self._labels[first + t]:
+                total += self._cost[first + t]
+        value[0] = total
+        return 0
+
+    cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.ld, size = self._sizes[i], t
+        cdef const double* table = self._tail + 3 * ld
+        cdef double total = ws.constant + ws.theta[y[0]]
+        for t in range(1, size):
+            total += ws.theta[t * ld + y[t]] + table[y[t - 1] * ld + y[t]]
+        value[0] = total
+        return 0
+
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        cdef Py_ssize_t size = self._sizes[i], t
+        cdef int32_t ld = <int32_t> self.ld, edges = <int32_t> (size * self.ld)
+        for t in range(size):
+            keys[t] = <int32_t> t * ld + y[t]
+        for t in range(size - 1):
+            keys[size + t] = edges + y[t] * ld + y[t + 1]
+        return 2 * size - 1
+
+    cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+                           const int32_t* keys, const double* values,
+                           double* value) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, p
+        cdef const double* table = self._tail + 3 * self.ld
+        cdef double total = ws.constant
+        for p in range(n):
+            total += values[p] * (
+                ws.theta[keys[p]] if keys[p] < edges else table[keys[p] - edges])
+        value[0] = total
+        return 0
+
+    # ---- changes of mean parameters ----
+
+    cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.ld, t
+        ws.d[y[0]] += coef
+        for t in range(1, self._sizes[i]):
+            ws.d[t * ld + y[t]] += coef
+            ws.d_edge[y[t - 1] * ld + y[t]] += coef
+        ws.scanned = False
+        return 0
+
+    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+                      const int32_t* keys, const double* values,
+                      double coef) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, p
+        for p in range(n):
+            if keys[p] < edges:
+                ws.d[keys[p]] += coef * values[p]
+            else:
+                ws.d_edge[keys[p] - edges] += coef * values[p]
+        ws.scanned = False
+        return 0
+
+    cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
+        if not ws.scanned:
+            ws.n_rows = sks_changed_rows(size, self.ld, TINY, ws.d, ws.rows)
+            ws.n_edge_rows = sks_changed_rows(self.n_labels, self.ld, TINY, ws.d_edge,
+                                              ws.edge_rows)
+            ws.scanned = True
+
+    cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
+                         double* value) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.ld, size = self._sizes[i], p
+        cdef double total
+        cdef double* row
+        self._scan(ws, size)
+        if self.has_gram(workspace, i):
+            total = sks_gram_norm(ws.n_rows, ws.rows, size, self._grams[i],
+                                  1.0 if self.fit_intercept else 0.0, ld, ws.d)
+        else:
+            total = self._spread_norm(ws, i)
+        if self.boundary:
+            row = ws.d + (size - 1) * ld
+            total += sks_dot(ld, ws.d, ws.d) + sks_dot(ld, row, row)
+        for p in range(ws.n_edge_rows):
+            row = ws.d_edge + ws.edge_rows[p] * ld
+            total += sks_dot(ld, row, row)
+        value[0] = total
+        return 0
+
+    cdef double _spread_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
+        """|F' d|^2 and the bias' part, by forming F' d and clearing it again."""
+        cdef Py_ssize_t ld = self.ld, first = self._offsets[i], p, q, j
+        cdef Py_ssize_t begin, end
+        cdef double total = 0.0
+        cdef double* row
+        memset(ws.row, 0, ld * sizeof(double))
+        for p in range(ws.n_rows):
+            self._scatter(first + ws.rows[p], ws.d + ws.rows[p] * ld, ws.spread)
+            sks_axpy(ld, 1.0, ws.d + ws.rows[p] * ld, ws.row)
+        if self.fit_intercept:
+            total = sks_dot(ld, ws.row, ws.row)
+        if not self._sparse:
+            for j in range(self.n_features):
+                row = ws.spread + j * ld
+                total += sks_dot(ld, row, row)
+            memset(ws.spread, 0, self.n_features * ld * sizeof(double))
+            return total
+        for p in range(ws.n_rows):
+            begin = self._indptr[first + ws.rows[p]]
+            end = self._indptr[first + ws.rows[p] + 1]
+            for q in range(begin, end):
+                # A feature met before is zero by now and adds nothing.
+                row = ws.spread + self._indices[q] * ld
+                total += sks_dot(ld, row, row)
+                memset(row, 0, ld * sizeof(double))
+        return total
+
+    cdef void _truncate(self, Py_ssize_t row) noexcept nogil:
+        cdef Py_ssize_t p
+        cdef double x
+        for p in range(row * self.ld, (row + 1) * self.ld):
+            x = self._v[p]
+            x = self._lower[p] if x < self._lower[p] else x
+            self._w[p] = self._upper[p] if x > self._upper[p] else x
+
+    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
+                          double average) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.ld, first = self._offsets[i], size = self._sizes[i]
+        cdef Py_ssize_t d = self.n_features, p, q, j, target
+        cdef double* target_weights
+        cdef double* row
+        cdef double factor
+        self._scan(ws, size)
+        if ws.n_rows or ws.n_edge_rows:
+            for target in range(2):
+                target_weights = self._u if target else self._v
+                if target_weights == NULL:
+                    continue
+                factor = average * scale if target else scale
+                for p in range(ws.n_rows):
+                    memset(ws.row, 0, ld * sizeof(double))
+                    sks_axpy(ld, factor, ws.d + ws.rows[p] * ld, ws.row)
+                    self._scatter(first + ws.rows[p], ws.row, target_weights)
+                    if self.fit_intercept:
+                        sks_axpy(ld, 1.0, ws.row, target_weights + d * ld)
+                    if self.boundary and ws.rows[p] == 0:
+                        sks_axpy(ld, 1.0, ws.row, target_weights + (d + 1) * ld)
+                    if self.boundary and ws.rows[p] == size - 1:
+                        sks_axpy(ld, 1.0, ws.row, target_weights + (d + 2) * ld)
+                for p in range(ws.n_edge_rows):
+                    q = ws.edge_rows[p]
+                    sks_axpy(ld, factor, ws.d_edge + q * ld,
+                             target_weights + (d + 3 + q) * ld)
+        if self._lower != NULL:
+            for p in range(ws.n_rows):
+                if self._sparse:
+                    for q in range(self._indptr[first + ws.rows[p]],
+                                   self._indptr[first + ws.rows[p] + 1]):
+                        self._truncate(self._indices[q])
+                else:
+                    for j in range(d):
+                        self._truncate(j)
+            for j in range(d, d + 3):
+                self._truncate(j)
+            for p in range(ws.n_edge_rows):
+                self._truncate(d + 3 + ws.edge_rows[p])
+        for p in range(ws.n_rows):
+            memset(ws.d + ws.rows[p] * ld, 0, ld * sizeof(double))
+        for p in range(ws.n_edge_rows):
+            memset(ws.d_edge + ws.edge_rows[p] * ld, 0, ld * sizeof(double))
+        ws.n_rows = ws.n_edge_rows = 0
+        return 0
+
+    # ---- Gram matrices ----
+
+    cdef bint _gram_fits(self, Py_ssize_t i) noexcept nogil:
+        cdef Py_ssize_t size = self._sizes[i], first = self._offsets[i]
+        cdef Py_ssize_t entries, width = 4 if self._single else 8
+        if self._sparse:
+            entries = self._indptr[first + size] - self._indptr[first]
+            width += 4
+        else:
+            entries = size * self.n_features
+        return 8 * size * size <= 4 * width * entries + 4096
+
+    cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i], first = self._offsets[i]
+        cdef Py_ssize_t s, t, p, begin = 0, end = 0, n
+        cdef double total
+        cdef double* gram
+        if self._grams[i] != NULL:
+            return 1
+        if not self._gram_fits(i):
+            return 0
+        gram = <double*> malloc(size * size * sizeof(double))
+        if gram == NULL:
+            with gil:
+                raise MemoryError()
+        for t in range(size):
+            if self._sparse:
+                begin, end = self._indptr[first + t], self._indptr[first + t + 1]
+                for p in range(begin, end):
+                    ws.feature[self._indices[p]] = self._value(p)
+            else:
+                for p in range(self.n_features):
+                    ws.feature[p] = self._value((first + t) * self.n_features + p)
+            for s in range(t + 1):
+                total = 0.0
+                if self._sparse:
+                    for p in range(self._indptr[first + s],
+                                   self._indptr[first + s + 1]):
+                        total += self._value(p) * ws.feature[self._indices[p]]
+                else:
+                    n = (first + s) * self.n_features
+                    for p in range(self.n_features):
+                        total += self._value(n + p) * ws.feature[p]
+                gram[t * size + s] = gram[s * size + t] = total
+            if self._sparse:
+                for p in range(begin, end):
+                    ws.feature[self._indices[p]] = 0.0
+        self._grams[i] = gram
+        return 1
+
+    cdef int labeling_gram(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                           const int32_t* z, double* value) except -1 nogil:
+        cdef Py_ssize_t size = self._sizes[i]
+        cdef double total = sks_labeling_gram(
+            size, y, z, self._grams[i], 1.0 if self.fit_intercept else 0.0)
+        if self.boundary:
+            total += (y[0] == z[0]) + (y[size - 1] == z[size - 1])
+        value[0] = total
+        return 0

@@ -1,0 +1,682 @@
+"""Block-coordinate Frank-Wolfe: the visit of one example, compiled.
+
+Osokin et al. (2016), Algorithms 1-5 and 9, with duals in the space of mean parameters.
+Block i holds a mixture of labelings; theta_i are the potentials, and
+
+    value(y) = L_i(y) + <theta_i, mu(y)>         value(mu_i) = sum_y alpha_i(y) value(y)
+    gap_i    = p_i ( max_y value(y) - value(mu_i) )
+    v       += p_i/alpha A_i^T (mu_i_old - mu_i_new)
+
+A step of size g along (s - a), s and a labelings or the mixture itself, has
+
+    slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
+    dual gain = p_i (g slope - g^2/2 curvature)            g = slope / curvature, clipped
+
+Two forms of a block. Plain Frank-Wolfe steps without a cache need only mu_i, a sparse
+list of keys. All else keeps labelings and their weights, the active set S_i and, with
+a cache, labelings of weight zero (C_i, S_i a part of it). Where the example's Gram
+matrix is at hand, several steps are taken on a visit without touching features again:
+with M[y, z] = <A_i^T mu(y), A_i^T mu(z)>, a step changes value(y) by
+- g p_i/alpha (M[s, y] - M[a, y]).
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from sksstruct.models._base cimport BoundModel, Workspace
+from sksstruct.solvers._sampling cimport SumTree
+
+
+cdef enum Step:
+    FW = 0
+    PAIRWISE = 1
+    AWAY = 2
+
+STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
+
+
+cdef struct Block:
+    # plain Frank-Wolfe: mean parameters
+    Py_ssize_t n_keys, key_capacity
+    int32_t* keys
+    double* values
+    # labelings with weights
+    Py_ssize_t n, capacity, n_gram
+    int32_t* labelings      # (capacity, size)
+    double* weight
+    double* loss
+    double* gram            # (capacity, capacity), of the first n_gram labelings
+
+
+cdef class BCFWKernel:
+    """State of the dual and the compiled passes over it.
+
+    Parameters
+    ----------
+    model : BoundModel
+        The model with its data, started.
+    alpha : float
+        Regularisation.
+    step, cache, cache_factor, cache_nu, inner_steps, max_cached
+        As in `sksstruct.solvers.BCFW`.
+    """
+
+    cdef BoundModel model
+    cdef Workspace workspace
+    cdef readonly double alpha
+    cdef int step
+    cdef bint cache, use_means
+    cdef double factor, nu
+    cdef Py_ssize_t inner_steps, max_cached
+    cdef Py_ssize_t n_blocks
+    cdef Block* blocks
+    cdef readonly object gaps_, losses_
+    cdef double[::1] gaps, losses
+    cdef SumTree tree
+    cdef bint sample_by_gap
+    cdef public double gap_total       # at the last full check; inf before
+    cdef public double iterate         # k, visits so far
+    cdef public double loss, loss_average
+    cdef public double gain            # dual increase since it was last reset
+    cdef public Py_ssize_t oracle_calls
+    cdef double[::1] value, old_weight, mixture
+    cdef int32_t[::1] decoded, keys
+    cdef int32_t[::1] place
+
+    def __cinit__(self, BoundModel model, double alpha, *, step, cache, cache_factor,
+                  cache_nu, inner_steps, max_cached, sample_by_gap):
+        self.model = model
+        self.workspace = model.workspace()
+        self.alpha = alpha
+        self.step = STEPS[step]
+        self.cache = cache
+        self.use_means = self.step == FW and not cache
+        self.factor, self.nu = cache_factor, cache_nu
+        self.inner_steps, self.max_cached = inner_steps, max_cached
+        self.n_blocks = model.n_examples
+        self.blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
+        if self.blocks == NULL:
+            raise MemoryError()
+        self.gaps_ = np.zeros(self.n_blocks)
+        self.losses_ = np.zeros(self.n_blocks)
+        self.gaps, self.losses = self.gaps_, self.losses_
+        self.sample_by_gap = sample_by_gap
+        self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
+        self.gap_total = INFINITY
+        self.value = np.zeros(16)
+        self.old_weight = np.zeros(16)
+        self.mixture = np.zeros(16)
+        self.decoded = np.zeros(model.max_size, dtype=np.int32)
+        self.keys = np.zeros(model.max_keys, dtype=np.int32)
+        if self.use_means:
+            self.place = np.full(model.key_space, -1, dtype=np.int32)
+        cdef Py_ssize_t i, n
+        for i in range(self.n_blocks):
+            model.truth(i, &self.decoded[0])
+            if self.use_means:
+                n = model.indicator(i, &self.decoded[0], &self.keys[0])
+                self._restart_means(&self.blocks[i], n)
+            else:
+                self._append(i, &self.decoded[0])
+                self.blocks[i].weight[0] = 1.0
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.blocks != NULL:
+            for i in range(self.n_blocks):
+                free(self.blocks[i].keys)
+                free(self.blocks[i].values)
+                free(self.blocks[i].labelings)
+                free(self.blocks[i].weight)
+                free(self.blocks[i].loss)
+                free(self.blocks[i].gram)
+            free(self.blocks)
+
+    # ---- passes ----
+
+    def visit_in_order(self, const Py_ssize_t[::1] order, bint oracle=True):
+        """Visit the given blocks; without oracle, use known labelings only."""
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(order.shape[0]):
+                self._visit(order[k], oracle)
+
+    def visit_by_gap(self, const double[::1] uniforms):
+        """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
+
+        Returns the number of visits: fewer than asked for when all estimates are 0.
+        """
+        cdef Py_ssize_t k, visits = 0
+        with nogil:
+            for k in range(uniforms.shape[0]):
+                if self.tree.total() <= 0.0:
+                    break
+                self._visit(self.tree.find(uniforms[k]), True)
+                visits += 1
+        return visits
+
+    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] hinge,
+              double[::1] gaps):
+        """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
+
+        Reads the state only, so that threads may share the work.
+        """
+        cdef Py_ssize_t i, j
+        cdef double best, true_value, mean, value
+        cdef int32_t[::1] y = np.empty(self.model.max_size, dtype=np.int32)
+        cdef Block* b
+        with nogil:
+            for i in range(start, stop):
+                b = &self.blocks[i]
+                self.model.potentials(ws, i)
+                self.model.truth(i, &y[0])
+                self.model.evaluate(ws, i, &y[0], &true_value)
+                # the value of a mixture counts the loss of the potentials once
+                if self.use_means:
+                    self.model.evaluate_mean(ws, i, b.n_keys, b.keys, b.values, &mean)
+                else:
+                    mean = 0.0
+                    for j in range(b.n):
+                        if b.weight[j] > 0.0:
+                            self.model.evaluate(
+                                ws, i, b.labelings + j * self.model._sizes[i], &value)
+                            mean += b.weight[j] * value
+                self.model.decode(ws, i, &y[0], &best)
+                hinge[i] = best - true_value
+                value = self.model._example_weights[i] * (best - mean)
+                gaps[i] = value if value > 0.0 else 0.0
+
+    def set_gaps(self, gaps):
+        """Take over exact block gaps after a full check."""
+        self.gaps_[:] = gaps
+        self.gap_total = gaps.sum()
+        if self.sample_by_gap:
+            self.tree.fill(self.gaps_)
+
+    # ---- the dual variables, in and out ----
+
+    def export(self):
+        """Dual variables as a dict of flat arrays; see `restore`."""
+        cdef Py_ssize_t i, total = 0, width
+        cdef Block* b
+        form = "means" if self.use_means else "labelings"
+        counts = np.empty(self.n_blocks, dtype=np.intp)
+        keys, values = [], []
+        cdef Py_ssize_t n
+        for i in range(self.n_blocks):
+            b = &self.blocks[i]
+            n = b.n_keys if self.use_means else b.n
+            width = 1 if self.use_means else self.model._sizes[i]
+            counts[i] = n
+            if n:
+                keys.append(np.array(
+                    <int32_t[:n * width]> (b.keys if self.use_means else b.labelings)))
+                values.append(np.array(
+                    <double[:n]> (b.values if self.use_means else b.weight)))
+        return {
+            "form": form,
+            "sizes": np.array(self.model.sizes),
+            "counts": counts,
+            "keys": np.concatenate(keys),
+            "values": np.concatenate(values),
+        }
+
+    def restore(self, state):
+        """Start from exported dual variables; weights and losses are formed anew.
+
+        Raises ValueError if the state is of other sequences or of the other form.
+        """
+        form = "means" if self.use_means else "labelings"
+        if state["form"] != form or not np.array_equal(
+                state["sizes"], self.model.sizes):
+            raise ValueError("dual variables of another problem")
+        cdef int32_t[::1] keys = np.array(state["keys"])
+        cdef double[::1] values = np.array(state["values"])
+        cdef const Py_ssize_t[::1] counts = state["counts"]
+        cdef Py_ssize_t i, j, n, first_key = 0, first_value = 0
+        cdef Block* b
+        self.iterate = 0.0
+        for i in range(self.n_blocks):
+            b = &self.blocks[i]
+            n = counts[i]
+            self.model.truth(i, &self.decoded[0])
+            self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+            if self.use_means:
+                self._reserve_keys(b, n)
+                memcpy(b.keys, &keys[first_key], n * sizeof(int32_t))
+                memcpy(b.values, &values[first_value], n * sizeof(double))
+                b.n_keys = n
+                self.model.add_mean(self.workspace, i, n, b.keys, b.values, -1.0)
+                first_key += n
+            else:
+                b.n = b.n_gram = 0
+                for j in range(n):
+                    self._append(i, &keys[first_key])
+                    b.weight[j] = values[first_value + j]
+                    self.model.add_labeling(
+                        self.workspace, i, &keys[first_key], -b.weight[j])
+                    first_key += self.model._sizes[i]
+            first_value += n
+            self.model.apply_change(
+                self.workspace, i, self.model._example_weights[i] / self.alpha, 0.0)
+        self.update_losses(state.get("losses"))
+
+    def update_losses(self, means_losses=None):
+        """Form the linear term of the dual again from the dual variables."""
+        cdef Py_ssize_t i, j
+        cdef Block* b
+        if self.use_means:
+            if means_losses is not None:
+                self.losses_[:] = means_losses
+        else:
+            for i in range(self.n_blocks):
+                b = &self.blocks[i]
+                self.losses[i] = 0.0
+                for j in range(b.n):
+                    self.losses[i] += b.weight[j] * b.loss[j]
+        self.loss = float(self.model.example_weights @ self.losses_)
+
+    # ---- one visit ----
+
+    cdef int _visit(self, Py_ssize_t i, bint oracle) except -1 nogil:
+        self.model.potentials(self.workspace, i)
+        if self.use_means:
+            self._visit_means(i)
+        else:
+            self._visit_labelings(i, oracle)
+        # Weighted averaging, rho_k = 2/(k+2): the mean of the iterates with weights
+        # 1, 2, ..., k. A change at iterate k enters all later ones, so that the mean is
+        # v - u / (k (k+1) / 2) with u = sum_k (k-1) k / 2 change_k.
+        self.iterate += 1.0
+        return 0
+
+    cdef double _average(self) noexcept nogil:
+        return self.iterate * (self.iterate + 1.0) / 2.0
+
+    cdef int _measured(self, Py_ssize_t i, double gap) except -1 nogil:
+        self.gaps[i] = gap if gap > 0.0 else 0.0
+        if self.sample_by_gap:
+            self.tree.set(i, self.gaps[i])
+        return 0
+
+    cdef void _change_loss(self, Py_ssize_t i, double loss) noexcept nogil:
+        cdef double change = self.model._example_weights[i] * (loss - self.losses[i])
+        self.losses[i] = loss
+        self.loss += change
+        self.loss_average += self._average() * change
+
+    cdef int _visit_means(self, Py_ssize_t i) except -1 nogil:
+        """Algorithm 1, lines 4-11."""
+        cdef Block* b = &self.blocks[i]
+        cdef double p = self.model._example_weights[i]
+        cdef double best, mean, loss, norm, slope, curvature, g
+        cdef Py_ssize_t n, q, k
+        self.model.evaluate_mean(self.workspace, i, b.n_keys, b.keys, b.values, &mean)
+        self.model.decode(self.workspace, i, &self.decoded[0], &best)
+        self.oracle_calls += 1
+        slope = best - mean
+        self._measured(i, p * slope)
+        if slope <= 0.0:
+            return 0
+        self.model.loss(i, &self.decoded[0], &loss)
+        self.model.add_mean(self.workspace, i, b.n_keys, b.keys, b.values, 1.0)
+        self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
+        self.model.change_norm(self.workspace, i, &norm)
+        curvature = p / self.alpha * norm
+        g = slope / curvature if slope < curvature else 1.0
+        self.model.apply_change(self.workspace, i, g * p / self.alpha, self._average())
+        self.gain += p * g * (slope - 0.5 * g * curvature)
+        self._change_loss(i, (1.0 - g) * self.losses[i] + g * loss)
+        n = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        if g == 1.0:
+            self._restart_means(b, n)
+            return 0
+        for q in range(b.n_keys):
+            b.values[q] *= 1.0 - g
+            self.place[b.keys[q]] = <int32_t> q
+        self._reserve_keys(b, b.n_keys + n)
+        for q in range(n):
+            k = self.place[self.keys[q]]
+            if k < 0:
+                k = b.n_keys
+                b.n_keys += 1
+                b.keys[k] = self.keys[q]
+                b.values[k] = 0.0
+                self.place[self.keys[q]] = <int32_t> k
+            b.values[k] += g
+        for q in range(b.n_keys):
+            self.place[b.keys[q]] = -1
+        return 0
+
+    cdef int _visit_labelings(self, Py_ssize_t i, bint oracle) except -1 nogil:
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], j, s = 0, steps
+        cdef double p = self.model._example_weights[i]
+        cdef double mean = 0.0, best
+        for j in range(b.n):
+            self.model.evaluate(self.workspace, i, b.labelings + j * size,
+                                &self.value[j])
+            mean += b.weight[j] * self.value[j]
+            if self.value[j] > self.value[s]:
+                s = j
+        if oracle and not (self.cache and p * (self.value[s] - mean) >= self._threshold(i)):
+            self.model.decode(self.workspace, i, &self.decoded[0], &best)
+            self.oracle_calls += 1
+            self._measured(i, p * (best - mean))
+            s = self._find(b, size, &self.decoded[0])
+            if s == b.n:
+                self._append(i, &self.decoded[0])
+                self.value[s] = best
+        steps = self.inner_steps
+        if steps > 1 and (self.model._lower != NULL
+                          or not self.model.has_gram(self.workspace, i)):
+            steps = 1
+        if steps > 1:
+            self._many_steps(i, s, steps)
+        else:
+            self._one_step(i, s, mean)
+        self._drop(i)
+        return 0
+
+    cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
+        """Cache hit criterion (section 3.3): enough progress, locally and globally."""
+        cdef double local = self.factor * self.gaps[i]
+        cdef double overall = self.nu / self.n_blocks * self.gap_total
+        return local if local > overall else overall
+
+    cdef Py_ssize_t _worst_active(self, Block* b) noexcept nogil:
+        cdef Py_ssize_t j, a = -1
+        for j in range(b.n):
+            if b.weight[j] > 0.0 and (a < 0 or self.value[j] < self.value[a]):
+                a = j
+        return a
+
+    cdef int _move(self, Block* b, Py_ssize_t s, Py_ssize_t a, double g) noexcept nogil:
+        """Weights after a step: a < 0 is towards s, s < 0 is away from a."""
+        cdef Py_ssize_t j
+        if a < 0:
+            for j in range(b.n):
+                b.weight[j] *= 1.0 - g
+            b.weight[s] += g
+        elif s < 0:
+            for j in range(b.n):
+                b.weight[j] *= 1.0 + g
+            b.weight[a] -= g
+        else:
+            b.weight[s] += g
+            b.weight[a] -= g
+        return 0
+
+    cdef double _direction(self, Block* b, Py_ssize_t* s, Py_ssize_t* a, double mean,
+                           double* limit) noexcept nogil:
+        """Corner to go to (s), corner to leave (a), -1 for the mixture; the slope."""
+        cdef double slope
+        limit[0] = 1.0
+        a[0] = -1
+        if self.step == PAIRWISE:
+            a[0] = self._worst_active(b)
+            limit[0] = b.weight[a[0]]
+            return self.value[s[0]] - self.value[a[0]]
+        slope = self.value[s[0]] - mean
+        if self.step == AWAY:
+            a[0] = self._worst_active(b)
+            if slope > mean - self.value[a[0]] or b.weight[a[0]] >= 1.0:
+                a[0] = -1
+            else:
+                s[0] = -1
+                slope = mean - self.value[a[0]]
+                limit[0] = b.weight[a[0]] / (1.0 - b.weight[a[0]])
+        return slope
+
+    cdef int _one_step(self, Py_ssize_t i, Py_ssize_t s, double mean) except -1 nogil:
+        """Algorithms 1, 3 and 4: one step through the example's change of means."""
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], a, j
+        cdef double p = self.model._example_weights[i]
+        cdef double limit, slope, norm, curvature, g, loss = 0.0
+        slope = self._direction(b, &s, &a, mean, &limit)
+        if slope <= 0.0:
+            return 0
+        if s >= 0:
+            self.model.add_labeling(self.workspace, i, b.labelings + s * size, -1.0)
+        if a >= 0:
+            self.model.add_labeling(self.workspace, i, b.labelings + a * size, 1.0)
+        if s < 0 or a < 0:
+            for j in range(b.n):
+                if b.weight[j] > 0.0:
+                    self.model.add_labeling(
+                        self.workspace, i, b.labelings + j * size,
+                        b.weight[j] if a < 0 else -b.weight[j])
+        self.model.change_norm(self.workspace, i, &norm)
+        curvature = p / self.alpha * norm
+        g = slope / curvature if slope < limit * curvature else limit
+        self.model.apply_change(self.workspace, i, g * p / self.alpha, self._average())
+        self.gain += p * g * (slope - 0.5 * g * curvature)
+        self._move(b, s, a, g)
+        if g == limit:
+            self._settle(b, s, a)
+        for j in range(b.n):
+            loss += b.weight[j] * b.loss[j]
+        self._change_loss(i, loss)
+        return 0
+
+    cdef int _settle(self, Block* b, Py_ssize_t s, Py_ssize_t a) noexcept nogil:
+        """After a step to its limit the weight that was spent is zero, exactly."""
+        cdef Py_ssize_t j
+        if a >= 0:
+            b.weight[a] = 0.0
+        else:
+            for j in range(b.n):
+                b.weight[j] = 1.0 if j == s else 0.0
+        return 0
+
+    cdef int _many_steps(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t steps) except -1 nogil:
+        """Up to `steps` steps among the known labelings, then one change of weights."""
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], a, j, k, m, r, width
+        cdef double p = self.model._example_weights[i], rate = p / self.alpha
+        cdef double limit, slope, curvature, g, change, mean, loss = 0.0, first = 0.0
+        cdef const double* row_s
+        cdef const double* row_a
+        self._extend_gram(i)
+        width = b.capacity
+        for j in range(b.n):
+            self.old_weight[j] = b.weight[j]
+        for r in range(steps):
+            if r:
+                s = 0
+                for j in range(1, b.n):
+                    if self.value[j] > self.value[s]:
+                        s = j
+            mean = 0.0
+            if self.step != PAIRWISE:
+                for j in range(b.n):
+                    mean += b.weight[j] * self.value[j]
+            slope = self._direction(b, &s, &a, mean, &limit)
+            # Stop when another step would win little against the first one.
+            if slope <= 0.0 or slope < 0.01 * first:
+                break
+            if r == 0:
+                first = slope
+            if s >= 0 and a >= 0:
+                row_s, row_a = b.gram + s * width, b.gram + a * width
+                curvature = rate * (row_s[s] - 2.0 * row_s[a] + row_a[a])
+                g = slope / curvature if slope < limit * curvature else limit
+                for j in range(b.n):
+                    self.value[j] -= g * rate * (row_s[j] - row_a[j])
+            else:
+                # against the mixture: its inner products with every labeling
+                k = s if s >= 0 else a
+                row_s = b.gram + k * width
+                curvature = row_s[k]
+                for j in range(b.n):
+                    self.mixture[j] = 0.0
+                for m in range(b.n):
+                    if b.weight[m] > 0.0:
+                        row_a = b.gram + m * width
+                        for j in range(b.n):
+                            self.mixture[j] += b.weight[m] * row_a[j]
+                for j in range(b.n):
+                    curvature += b.weight[j] * (self.mixture[j] - 2.0 * row_s[j])
+                curvature *= rate
+                g = slope / curvature if slope < limit * curvature else limit
+                change = g * rate if s >= 0 else -g * rate
+                for j in range(b.n):
+                    self.value[j] -= change * (row_s[j] - self.mixture[j])
+            self.gain += p * g * (slope - 0.5 * g * curvature)
+            self._move(b, s, a, g)
+            if g == limit:
+                self._settle(b, s, a)
+        for j in range(b.n):
+            loss += b.weight[j] * b.loss[j]
+            change = self.old_weight[j] - b.weight[j]
+            if change != 0.0:
+                self.model.add_labeling(self.workspace, i, b.labelings + j * size,
+                                        change)
+        self.model.apply_change(self.workspace, i, rate, self._average())
+        self._change_loss(i, loss)
+        return 0
+
+    # ---- keeping labelings ----
+
+    cdef Py_ssize_t _find(self, Block* b, Py_ssize_t size,
+                          const int32_t* y) noexcept nogil:
+        cdef Py_ssize_t j, t
+        for j in range(b.n):
+            for t in range(size):
+                if b.labelings[j * size + t] != y[t]:
+                    break
+            else:
+                return j
+        return b.n
+
+    cdef int _append(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], capacity
+        if b.n == b.capacity:
+            capacity = 2 * b.capacity if b.capacity else 4
+            b.labelings = <int32_t*> _resize(
+                b.labelings, capacity * size * sizeof(int32_t))
+            b.weight = <double*> _resize(b.weight, capacity * sizeof(double))
+            b.loss = <double*> _resize(b.loss, capacity * sizeof(double))
+            # rows of the Gram matrix get longer: it is formed again when asked for
+            b.n_gram = 0
+            free(b.gram)
+            b.gram = NULL
+            b.capacity = capacity
+            if capacity > self.value.shape[0]:
+                with gil:
+                    self._grow(capacity)
+        memcpy(b.labelings + b.n * size, y, size * sizeof(int32_t))
+        b.weight[b.n] = 0.0
+        self.model.loss(i, y, &b.loss[b.n])
+        b.n += 1
+        return 0
+
+    cdef int _grow(self, Py_ssize_t capacity) except -1:
+        value = np.zeros(capacity)
+        value[:self.value.shape[0]] = self.value
+        self.value = value
+        self.old_weight = np.zeros(capacity)
+        self.mixture = np.zeros(capacity)
+        return 0
+
+    cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil:
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], j, k, width = b.capacity
+        if b.gram == NULL:
+            b.gram = <double*> _resize(NULL, width * width * sizeof(double))
+            b.n_gram = 0
+        for j in range(b.n_gram, b.n):
+            for k in range(j + 1):
+                self.model.labeling_gram(
+                    self.workspace, i, b.labelings + j * size, b.labelings + k * size,
+                    &b.gram[j * width + k])
+                b.gram[k * width + j] = b.gram[j * width + k]
+        b.n_gram = b.n
+        return 0
+
+    cdef int _drop(self, Py_ssize_t i) except -1 nogil:
+        """Forget labelings of weight zero: all without a cache, else the lowest ones
+        beyond max_cached. Their weight is zero, so that no iterate changes."""
+        cdef Block* b = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], j, lowest
+        if not self.cache:
+            j = 0
+            while j < b.n:
+                if b.weight[j] > 0.0:
+                    j += 1
+                else:
+                    self._remove(b, size, j)
+            return 0
+        while b.n > self.max_cached:
+            lowest = -1
+            for j in range(b.n):
+                if b.weight[j] <= 0.0 and (
+                        lowest < 0 or self.value[j] < self.value[lowest]):
+                    lowest = j
+            if lowest < 0:
+                return 0
+            self._remove(b, size, lowest)
+        return 0
+
+    cdef void _remove(self, Block* b, Py_ssize_t size, Py_ssize_t j) noexcept nogil:
+        """Put the last labeling in place of labeling j."""
+        cdef Py_ssize_t last = b.n - 1, width = b.capacity, k
+        if j != last:
+            memcpy(b.labelings + j * size, b.labelings + last * size,
+                   size * sizeof(int32_t))
+            b.weight[j] = b.weight[last]
+            b.loss[j] = b.loss[last]
+            self.value[j] = self.value[last]
+            if b.n_gram == b.n:
+                for k in range(b.n):
+                    b.gram[j * width + k] = b.gram[last * width + k]
+                for k in range(b.n):
+                    b.gram[k * width + j] = b.gram[k * width + last]
+                b.gram[j * width + j] = b.gram[last * width + last]
+            elif b.n_gram > j:
+                b.n_gram = j
+        b.n = last
+        if b.n_gram > last:
+            b.n_gram = last
+
+    cdef int _reserve_keys(self, Block* b, Py_ssize_t n) except -1 nogil:
+        cdef Py_ssize_t capacity = b.key_capacity
+        if n <= capacity:
+            return 0
+        capacity = n if n > 2 * capacity else 2 * capacity
+        b.keys = <int32_t*> _resize(b.keys, capacity * sizeof(int32_t))
+        b.values = <double*> _resize(b.values, capacity * sizeof(double))
+        b.key_capacity = capacity
+        return 0
+
+    cdef int _restart_means(self, Block* b, Py_ssize_t n) except -1 nogil:
+        """The mixture becomes the labeling whose n keys are in self.keys."""
+        cdef Py_ssize_t q, k
+        self._reserve_keys(b, n)
+        b.n_keys = 0
+        for q in range(n):
+            k = self.place[self.keys[q]]
+            if k < 0:
+                k = b.n_keys
+                b.n_keys += 1
+                b.keys[k] = self.keys[q]
+                b.values[k] = 0.0
+                self.place[self.keys[q]] = <int32_t> k
+            b.values[k] += 1.0
+        for q in range(b.n_keys):
+            self.place[b.keys[q]] = -1
+        return 0
+
+
+cdef void* _resize(void* pointer, size_t size) except NULL nogil:
+    cdef void* new = realloc(pointer, size)
+    if new == NULL:
+        with gil:
+            raise MemoryError()
+    return new

@@ -1,0 +1,8 @@
+cdef class SumTree:
+    cdef readonly Py_ssize_t n
+    cdef Py_ssize_t _leaves
+    cdef double[::1] _tree
+
+    cdef void set(self, Py_ssize_t i, double value) noexcept nogil
+    cdef double total(self) noexcept nogil
+    cdef Py_ssize_t find(self, double uniform) noexcept nogil

@@ -1,0 +1,24 @@
+"""Layout of score tables: rows padded to whole vectors, as `_simd.h` expects."""
+
+import numpy as np
+
+
+def padded_length(n):
+    """Row length for n entries: a multiple of 4 up to 4, of 8 beyond."""
+    return 4 if n <= 4 else -(-n // 8) * 8
+
+
+def aligned_zeros(size):
+    """Zeros of the given length that start on a cache line."""
+    raw = np.zeros(size + 8)
+    shift = (-raw.ctypes.data // 8) % 8
+    return raw[shift : shift + size]
+
+
+def pad_rows(table):
+    """Copy of a 2-D table with zero columns up to `padded_length`."""
+    table = np.asarray(table, dtype=np.float64)
+    out = aligned_zeros(len(table) * padded_length(table.shape[1]))
+    out = out.reshape(len(table), -1)
+    out[:, : table.shape[1]] = table
+    return out

@@ -1,0 +1,37 @@
+from libc.stdint cimport int32_t
+
+cdef extern from "sksstruct/utils/_simd.h" nogil:
+    void sks_maxplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
+                     const double* table, double* out) noexcept
+    void sks_axpy(Py_ssize_t ld, double scale, const double* row,
+                  double* out) noexcept
+    double sks_dot(Py_ssize_t ld, const double* x, const double* y) noexcept
+    double sks_gram_norm(Py_ssize_t n, const int32_t* rows, Py_ssize_t size,
+                         const double* gram, double shift, Py_ssize_t ld,
+                         const double* d) noexcept
+    Py_ssize_t sks_changed_rows(Py_ssize_t n, Py_ssize_t ld, double tiny, double* d,
+                                int32_t* rows) noexcept
+    double sks_labeling_gram(Py_ssize_t size, const int32_t* y, const int32_t* z,
+                             const double* gram, double shift) noexcept
+    void sks_scores_csr_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                            const double* weights, Py_ssize_t ld, const double* init,
+                            double* out) noexcept
+    void sks_scores_csr_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                            const double* weights, Py_ssize_t ld, const double* init,
+                            double* out) noexcept
+    void sks_scores_dense_f32(Py_ssize_t n, const float* value, const double* weights,
+                              Py_ssize_t ld, const double* init, double* out) noexcept
+    void sks_scores_dense_f64(Py_ssize_t n, const double* value,
+                              const double* weights, Py_ssize_t ld,
+                              const double* init, double* out) noexcept
+    void sks_scatter_csr_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                             const double* change, Py_ssize_t ld,
+                             double* weights) noexcept
+    void sks_scatter_csr_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                             const double* change, Py_ssize_t ld,
+                             double* weights) noexcept
+    void sks_scatter_dense_f32(Py_ssize_t n, const float* value, const double* change,
+                               Py_ssize_t ld, double* weights) noexcept
+    void sks_scatter_dense_f64(Py_ssize_t n, const double* value,
+                               const double* change, Py_ssize_t ld,
+                               double* weights) noexcept

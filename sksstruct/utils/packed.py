@@ -1,0 +1,125 @@
+"""Ragged sequences, packed once: stacked rows and offsets."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+# Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
+# the zeros, and the rows take less memory.
+SPARSE_BELOW = 0.3
+
+
+class PackedSequences(Sequence):
+    """Feature rows of many sequences in one matrix.
+
+    A read-only sequence of matrices: ``X[i]`` is the matrix of sequence i, a slice is
+    again packed. `sksstruct` estimators take it wherever they take a list of arrays,
+    without packing it again.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features) or CSR matrix or array
+        All rows, stacked. Not copied where it is C-contiguous float32 or float64, or
+        canonical CSR of these types.
+    offsets : array-like of shape (n_sequences + 1,)
+        Sequence i has the rows ``offsets[i]:offsets[i + 1]``.
+    feature_names : sequence of str, default=None
+        Names of the columns; estimators keep them as ``feature_names_in_``.
+
+    Attributes
+    ----------
+    values : ndarray or csr_array
+        The rows.
+    offsets : ndarray of shape (n_sequences + 1,), intp
+        The offsets.
+    feature_names : ndarray of str or None
+        The names.
+    """
+
+    def __init__(self, values, offsets, feature_names=None):
+        offsets = np.ascontiguousarray(offsets, dtype=np.intp)
+        if sparse.issparse(values):
+            values = _canonical_csr(values)
+        else:
+            values = np.asarray(values)
+            if values.dtype not in (np.float32, np.float64):
+                values = values.astype(np.float64)
+            values = np.ascontiguousarray(values)
+            if values.ndim != 2:
+                raise ValueError(f"values must be 2-D, got {values.ndim}-D")
+        if offsets.ndim != 1 or len(offsets) < 1 or offsets[0] != 0:
+            raise ValueError("offsets must be a vector that starts with 0")
+        if offsets[-1] != values.shape[0] or (np.diff(offsets) < 0).any():
+            raise ValueError(
+                f"offsets must not decrease and must end with the number of rows, "
+                f"{values.shape[0]}, got an end of {offsets[-1]}"
+            )
+        self.values = values
+        self.offsets = offsets
+        self.feature_names = (
+            None if feature_names is None else np.asarray(feature_names, dtype=object)
+        )
+
+    @classmethod
+    def from_lengths(cls, values, lengths, feature_names=None):
+        """Build from stacked rows and the length of each sequence."""
+        return cls(values, np.concatenate([[0], np.cumsum(lengths)]), feature_names)
+
+    @property
+    def n_features(self):
+        """Number of columns."""
+        return self.values.shape[1]
+
+    @property
+    def is_sparse(self):
+        """Whether the rows are stored as CSR."""
+        return sparse.issparse(self.values)
+
+    @property
+    def lengths(self):
+        """Number of rows of each sequence."""
+        return np.diff(self.offsets)
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            key = range(*key.indices(len(self)))
+            if key.step == 1 and len(key):
+                a, b = self.offsets[key.start], self.offsets[key.stop]
+                offsets = self.offsets[key.start : key.stop + 1] - a
+                return PackedSequences(self.values[a:b], offsets, self.feature_names)
+            rows = [np.arange(*self.offsets[i : i + 2]) for i in key]
+            rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
+            lengths = self.lengths[np.array(key, dtype=np.intp)]
+            return PackedSequences.from_lengths(
+                self.values[rows], lengths, self.feature_names
+            )
+        key = int(key)
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"sequence {key} of {len(self)}")
+        key %= len(self)
+        return self.values[self.offsets[key] : self.offsets[key + 1]]
+
+    def compact(self):
+        """Self, or the same rows as CSR where dense rows are mostly zero."""
+        if self.is_sparse or self.values.size == 0:
+            return self
+        if np.count_nonzero(self.values) >= SPARSE_BELOW * self.values.size:
+            return self
+        values = sparse.csr_array(self.values)
+        return PackedSequences(values, self.offsets, self.feature_names)
+
+
+def _canonical_csr(values):
+    """CSR array with sorted, unique, 32-bit indices and float values; shares memory
+    with the input where it already is one."""
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    out = sparse.csr_array(values)
+    if not out.has_canonical_format:
+        out = out.copy() if out.data is getattr(values, "data", None) else out
+        out.sum_duplicates()
+    return out
