@@ -24,6 +24,7 @@ cdef class BoundModel:
     cdef const double* _lower
     cdef const double* _upper
 
+    cdef void prefetch(self, Py_ssize_t i) noexcept nogil
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil
@@ -39,8 +40,8 @@ cdef class BoundModel:
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil
     cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
-                      const int32_t* keys, const double* values,
-                      double coef) except -1 nogil
+                      const int32_t* keys, const double* values, double coef,
+                      double* value) except -1 nogil
     cdef int change_norm(self, Workspace ws, Py_ssize_t i,
                          double* value) except -1 nogil
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, double scale,

@@ -99,6 +99,10 @@ cdef class BoundModel:
                 total += value
         return total
 
+    # Ask for the memory of an example that is visited next; need not do anything.
+    cdef void prefetch(self, Py_ssize_t i) noexcept nogil:
+        pass
+
     # theta_i at the current weights into the workspace, with the loss added, so that
     # the values below are L_i(y) + <theta_i, mu(y)>. The only call that reads features.
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
@@ -133,13 +137,14 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
+    # Means are evaluated on the way, as evaluate_mean does.
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         raise NotImplementedError
 
     cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
-                      const int32_t* keys, const double* values,
-                      double coef) except -1 nogil:
+                      const int32_t* keys, const double* values, double coef,
+                      double* value) except -1 nogil:
         raise NotImplementedError
 
     # |A_i^T d|^2

@@ -12,8 +12,9 @@ cdef struct ChainScratch:
     double* feature     # (n_features,) one feature row, spread out
     double* spread      # (n_features, ld) F' d, for sequences without Gram matrix
     int32_t* rows       # changed rows of d
-    int32_t* edge_rows
-    Py_ssize_t n_rows, n_edge_rows
+    int32_t* edges      # entries of d_edge that were written, each once
+    char* marked        # (n_labels, ld) whether an entry is among them
+    Py_ssize_t n_rows, n_edges
     double constant     # the part of the loss that no labeling changes
     bint scanned
 
@@ -40,11 +41,14 @@ cdef class ChainModel(BoundModel):
     cdef double** _grams
 
     cdef double _value(self, Py_ssize_t p) noexcept nogil
+    cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
+                         const int32_t** index) noexcept nogil
     cdef void _scores(self, Py_ssize_t pos, const double* init,
                       double* out) noexcept nogil
-    cdef void _scatter(self, Py_ssize_t pos, const double* change,
+    cdef void _scatter(self, Py_ssize_t pos, double scale, const double* change,
                        double* target) noexcept nogil
     cdef void _truncate(self, Py_ssize_t row) noexcept nogil
+    cdef void _truncate_changed(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil
     cdef bint _gram_fits(self, Py_ssize_t i) noexcept nogil
     cdef double _spread_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil

@@ -28,15 +28,22 @@ from sksstruct.inference._viterbi cimport viterbi_padded
 from sksstruct.models._base cimport BoundModel, Workspace
 from sksstruct.utils._simd cimport (
     sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_labeling_gram,
-    sks_scatter_csr_f32, sks_scatter_csr_f64, sks_scatter_dense_f32,
-    sks_scatter_dense_f64, sks_scores_csr_f32, sks_scores_csr_f64,
-    sks_scores_dense_f32, sks_scores_dense_f64,
+    sks_prefetch, sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
 )
 
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 # Below this a change of a mean parameter (at most 1) is rounding error.
 cdef double TINY = 1e-13
+
+
+cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
+                          double value) noexcept nogil:
+    ws.d_edge[edge] += value
+    if not ws.marked[edge]:
+        ws.marked[edge] = 1
+        ws.edges[ws.n_edges] = <int32_t> edge
+        ws.n_edges += 1
 
 
 cdef class ChainWorkspace(Workspace):
@@ -63,11 +70,13 @@ cdef class ChainWorkspace(Workspace):
             self._scratch.d, self._scratch.d_edge = pointers[2], pointers[3]
             self._scratch.row, self._scratch.feature = pointers[4], pointers[5]
             self._scratch.spread = pointers[6]
-        cdef int32_t[::1] marks = np.zeros(model.max_size + model.n_labels + 1,
-                                           dtype=np.int32)
-        self._arrays.append(marks)
-        self._scratch.rows = &marks[0]
-        self._scratch.edge_rows = &marks[model.max_size]
+        table = model.n_labels * model.ld if training else 0
+        cdef int32_t[::1] rows = np.zeros(model.max_size + table + 1, dtype=np.int32)
+        cdef char[::1] marked = np.zeros(table + 1, dtype=np.int8)
+        self._arrays += [rows, marked]
+        self._scratch.rows = &rows[0]
+        self._scratch.edges = &rows[model.max_size]
+        self._scratch.marked = &marked[0]
         self.scratch = &self._scratch
 
 
@@ -184,52 +193,61 @@ cdef class ChainModel(BoundModel):
 
     # ---- features ----
 
+    cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
+                         const int32_t** index) noexcept nogil:
+        """Where the features of a position are; returns their number."""
+        if self._sparse:
+            first[0] = self._indptr[pos]
+            index[0] = self._indices + first[0]
+            return self._indptr[pos + 1] - first[0]
+        first[0] = pos * self.n_features
+        index[0] = NULL
+        return self.n_features
+
     cdef void _scores(self, Py_ssize_t pos, const double* init,
                       double* out) noexcept nogil:
-        cdef Py_ssize_t first, n
-        if self._sparse:
-            first = self._indptr[pos]
-            n = self._indptr[pos + 1] - first
-            if self._single:
-                sks_scores_csr_f32(n, self._indices + first, self._values32 + first,
-                                   self._emission, self.ld, init, out)
-            else:
-                sks_scores_csr_f64(n, self._indices + first, self._values64 + first,
-                                   self._emission, self.ld, init, out)
+        cdef Py_ssize_t first
+        cdef const int32_t* index
+        cdef Py_ssize_t n = self._row(pos, &first, &index)
+        if self._single:
+            sks_scores_f32(n, index, self._values32 + first, self._emission, self.ld,
+                           init, out)
         else:
-            first = pos * self.n_features
-            if self._single:
-                sks_scores_dense_f32(self.n_features, self._values32 + first,
-                                     self._emission, self.ld, init, out)
-            else:
-                sks_scores_dense_f64(self.n_features, self._values64 + first,
-                                     self._emission, self.ld, init, out)
+            sks_scores_f64(n, index, self._values64 + first, self._emission, self.ld,
+                           init, out)
 
-    cdef void _scatter(self, Py_ssize_t pos, const double* change,
+    cdef void _scatter(self, Py_ssize_t pos, double scale, const double* change,
                        double* target) noexcept nogil:
-        cdef Py_ssize_t first, n
-        if self._sparse:
-            first = self._indptr[pos]
-            n = self._indptr[pos + 1] - first
-            if self._single:
-                sks_scatter_csr_f32(n, self._indices + first, self._values32 + first,
-                                    change, self.ld, target)
-            else:
-                sks_scatter_csr_f64(n, self._indices + first, self._values64 + first,
-                                    change, self.ld, target)
+        cdef Py_ssize_t first
+        cdef const int32_t* index
+        cdef Py_ssize_t n = self._row(pos, &first, &index)
+        if self._single:
+            sks_scatter_f32(n, index, self._values32 + first, scale, change, self.ld,
+                            target)
         else:
-            first = pos * self.n_features
-            if self._single:
-                sks_scatter_dense_f32(self.n_features, self._values32 + first, change,
-                                      self.ld, target)
-            else:
-                sks_scatter_dense_f64(self.n_features, self._values64 + first, change,
-                                      self.ld, target)
+            sks_scatter_f64(n, index, self._values64 + first, scale, change, self.ld,
+                            target)
 
     cdef double _value(self, Py_ssize_t p) noexcept nogil:
         return self._values32[p] if self._single else self._values64[p]
 
     # ---- potentials and labelings ----
+
+    cdef void prefetch(self, Py_ssize_t i) noexcept nogil:
+        cdef Py_ssize_t size = self._sizes[i]
+        cdef Py_ssize_t first = self._offsets[i], last = self._offsets[i + 1]
+        if self._sparse:
+            first, last = self._indptr[first], self._indptr[last]
+        else:
+            first, last = first * self.n_features, last * self.n_features
+        if self._single:
+            sks_prefetch(self._values32 + first, 4 * (last - first))
+        else:
+            sks_prefetch(self._values64 + first, 8 * (last - first))
+        if self._sparse:
+            sks_prefetch(self._indices + first, 4 * (last - first))
+        if self._grams[i] != NULL:
+            sks_prefetch(self._grams[i], 8 * size * size)
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
@@ -315,28 +333,32 @@ cdef class ChainModel(BoundModel):
         ws.d[y[0]] += coef
         for t in range(1, self._sizes[i]):
             ws.d[t * ld + y[t]] += coef
-            ws.d_edge[y[t - 1] * ld + y[t]] += coef
+            add_edge(ws, y[t - 1] * ld + y[t], coef)
         ws.scanned = False
         return 0
 
     cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
-                      const int32_t* keys, const double* values,
-                      double coef) except -1 nogil:
+                      const int32_t* keys, const double* values, double coef,
+                      double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t edges = self._sizes[i] * self.ld, p
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, p, edge
+        cdef const double* table = self._tail + 3 * self.ld
+        cdef double total = ws.constant
         for p in range(n):
-            if keys[p] < edges:
+            edge = keys[p] - edges
+            if edge < 0:
                 ws.d[keys[p]] += coef * values[p]
+                total += values[p] * ws.theta[keys[p]]
             else:
-                ws.d_edge[keys[p] - edges] += coef * values[p]
+                add_edge(ws, edge, coef * values[p])
+                total += values[p] * table[edge]
         ws.scanned = False
+        value[0] = total
         return 0
 
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
         if not ws.scanned:
             ws.n_rows = sks_changed_rows(size, self.ld, TINY, ws.d, ws.rows)
-            ws.n_edge_rows = sks_changed_rows(self.n_labels, self.ld, TINY, ws.d_edge,
-                                              ws.edge_rows)
             ws.scanned = True
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
@@ -354,9 +376,8 @@ cdef class ChainModel(BoundModel):
         if self.boundary:
             row = ws.d + (size - 1) * ld
             total += sks_dot(ld, ws.d, ws.d) + sks_dot(ld, row, row)
-        for p in range(ws.n_edge_rows):
-            row = ws.d_edge + ws.edge_rows[p] * ld
-            total += sks_dot(ld, row, row)
+        for p in range(ws.n_edges):
+            total += ws.d_edge[ws.edges[p]] ** 2
         value[0] = total
         return 0
 
@@ -368,7 +389,7 @@ cdef class ChainModel(BoundModel):
         cdef double* row
         memset(ws.row, 0, ld * sizeof(double))
         for p in range(ws.n_rows):
-            self._scatter(first + ws.rows[p], ws.d + ws.rows[p] * ld, ws.spread)
+            self._scatter(first + ws.rows[p], 1.0, ws.d + ws.rows[p] * ld, ws.spread)
             sks_axpy(ld, 1.0, ws.d + ws.rows[p] * ld, ws.row)
         if self.fit_intercept:
             total = sks_dot(ld, ws.row, ws.row)
@@ -400,50 +421,49 @@ cdef class ChainModel(BoundModel):
                           double average) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, first = self._offsets[i], size = self._sizes[i]
-        cdef Py_ssize_t d = self.n_features, p, q, j, target
-        cdef double* target_weights
+        cdef Py_ssize_t d = self.n_features, p, target
+        cdef double* weights
         cdef double* row
         cdef double factor
         self._scan(ws, size)
-        if ws.n_rows or ws.n_edge_rows:
-            for target in range(2):
-                target_weights = self._u if target else self._v
-                if target_weights == NULL:
-                    continue
-                factor = average * scale if target else scale
-                for p in range(ws.n_rows):
-                    memset(ws.row, 0, ld * sizeof(double))
-                    sks_axpy(ld, factor, ws.d + ws.rows[p] * ld, ws.row)
-                    self._scatter(first + ws.rows[p], ws.row, target_weights)
-                    if self.fit_intercept:
-                        sks_axpy(ld, 1.0, ws.row, target_weights + d * ld)
-                    if self.boundary and ws.rows[p] == 0:
-                        sks_axpy(ld, 1.0, ws.row, target_weights + (d + 1) * ld)
-                    if self.boundary and ws.rows[p] == size - 1:
-                        sks_axpy(ld, 1.0, ws.row, target_weights + (d + 2) * ld)
-                for p in range(ws.n_edge_rows):
-                    q = ws.edge_rows[p]
-                    sks_axpy(ld, factor, ws.d_edge + q * ld,
-                             target_weights + (d + 3 + q) * ld)
-        if self._lower != NULL:
+        for target in range(2 if scale != 0.0 else 0):
+            weights = self._u if target else self._v
+            if weights == NULL:
+                continue
+            factor = average * scale if target else scale
             for p in range(ws.n_rows):
-                if self._sparse:
-                    for q in range(self._indptr[first + ws.rows[p]],
-                                   self._indptr[first + ws.rows[p] + 1]):
-                        self._truncate(self._indices[q])
-                else:
-                    for j in range(d):
-                        self._truncate(j)
-            for j in range(d, d + 3):
-                self._truncate(j)
-            for p in range(ws.n_edge_rows):
-                self._truncate(d + 3 + ws.edge_rows[p])
+                row = ws.d + ws.rows[p] * ld
+                self._scatter(first + ws.rows[p], factor, row, weights)
+                if self.fit_intercept:
+                    sks_axpy(ld, factor, row, weights + d * ld)
+                if self.boundary and ws.rows[p] == 0:
+                    sks_axpy(ld, factor, row, weights + (d + 1) * ld)
+                if self.boundary and ws.rows[p] == size - 1:
+                    sks_axpy(ld, factor, row, weights + (d + 2) * ld)
+            weights += (d + 3) * ld
+            for p in range(ws.n_edges):
+                weights[ws.edges[p]] += factor * ws.d_edge[ws.edges[p]]
+        if self._lower != NULL and scale != 0.0:
+            self._truncate_changed(ws, i)
         for p in range(ws.n_rows):
             memset(ws.d + ws.rows[p] * ld, 0, ld * sizeof(double))
-        for p in range(ws.n_edge_rows):
-            memset(ws.d_edge + ws.edge_rows[p] * ld, 0, ld * sizeof(double))
-        ws.n_rows = ws.n_edge_rows = 0
+        for p in range(ws.n_edges):
+            ws.d_edge[ws.edges[p]] = 0.0
+            ws.marked[ws.edges[p]] = 0
+        ws.n_rows = ws.n_edges = 0
         return 0
+
+    cdef void _truncate_changed(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
+        cdef Py_ssize_t d = self.n_features, p, q, j, n, begin
+        cdef const int32_t* index
+        for p in range(ws.n_rows):
+            n = self._row(self._offsets[i] + ws.rows[p], &begin, &index)
+            for q in range(n):
+                self._truncate(index[q] if index else q)
+        for j in range(d, d + 3):
+            self._truncate(j)
+        for p in range(ws.n_edges):
+            self._truncate(d + 3 + ws.edges[p] // self.ld)
 
     # ---- Gram matrices ----
 
@@ -460,7 +480,9 @@ cdef class ChainModel(BoundModel):
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._sizes[i], first = self._offsets[i]
-        cdef Py_ssize_t s, t, p, begin = 0, end = 0, n
+        cdef Py_ssize_t s, t, p, begin, other, n, m
+        cdef const int32_t* index
+        cdef const int32_t* other_index
         cdef double total
         cdef double* gram
         if self._grams[i] != NULL:
@@ -472,27 +494,19 @@ cdef class ChainModel(BoundModel):
             with gil:
                 raise MemoryError()
         for t in range(size):
-            if self._sparse:
-                begin, end = self._indptr[first + t], self._indptr[first + t + 1]
-                for p in range(begin, end):
-                    ws.feature[self._indices[p]] = self._value(p)
-            else:
-                for p in range(self.n_features):
-                    ws.feature[p] = self._value((first + t) * self.n_features + p)
+            # row t spread out over all features, met by the rows up to t
+            n = self._row(first + t, &begin, &index)
+            for p in range(n):
+                ws.feature[index[p] if index else p] = self._value(begin + p)
             for s in range(t + 1):
+                m = self._row(first + s, &other, &other_index)
                 total = 0.0
-                if self._sparse:
-                    for p in range(self._indptr[first + s],
-                                   self._indptr[first + s + 1]):
-                        total += self._value(p) * ws.feature[self._indices[p]]
-                else:
-                    n = (first + s) * self.n_features
-                    for p in range(self.n_features):
-                        total += self._value(n + p) * ws.feature[p]
+                for p in range(m):
+                    total += self._value(other + p) * ws.feature[
+                        other_index[p] if other_index else p]
                 gram[t * size + s] = gram[s * size + t] = total
-            if self._sparse:
-                for p in range(begin, end):
-                    ws.feature[self._indices[p]] = 0.0
+            for p in range(n):
+                ws.feature[index[p] if index else p] = 0.0
         self._grams[i] = gram
         return 1
 

@@ -29,6 +29,7 @@ from libc.string cimport memcpy
 
 from sksstruct.models._base cimport BoundModel, Workspace
 from sksstruct.solvers._sampling cimport SumTree
+from sksstruct.utils._simd cimport sks_prefetch
 
 
 cdef enum Step:
@@ -143,6 +144,8 @@ cdef class BCFWKernel:
         cdef Py_ssize_t k
         with nogil:
             for k in range(order.shape[0]):
+                if k + 1 < order.shape[0]:
+                    self._prefetch(order[k + 1])
                 self._visit(order[k], oracle)
 
     def visit_by_gap(self, const double[::1] uniforms):
@@ -238,6 +241,7 @@ cdef class BCFWKernel:
         cdef double[::1] values = np.array(state["values"])
         cdef const Py_ssize_t[::1] counts = state["counts"]
         cdef Py_ssize_t i, j, n, first_key = 0, first_value = 0
+        cdef double value
         cdef Block* b
         self.iterate = 0.0
         for i in range(self.n_blocks):
@@ -250,7 +254,8 @@ cdef class BCFWKernel:
                 memcpy(b.keys, &keys[first_key], n * sizeof(int32_t))
                 memcpy(b.values, &values[first_value], n * sizeof(double))
                 b.n_keys = n
-                self.model.add_mean(self.workspace, i, n, b.keys, b.values, -1.0)
+                self.model.add_mean(self.workspace, i, n, b.keys, b.values, -1.0,
+                                    &value)
                 first_key += n
             else:
                 b.n = b.n_gram = 0
@@ -294,6 +299,17 @@ cdef class BCFWKernel:
         self.iterate += 1.0
         return 0
 
+    cdef void _prefetch(self, Py_ssize_t i) noexcept nogil:
+        cdef Block* b = &self.blocks[i]
+        self.model.prefetch(i)
+        if self.use_means:
+            sks_prefetch(b.keys, b.n_keys * sizeof(int32_t))
+            sks_prefetch(b.values, b.n_keys * sizeof(double))
+        else:
+            sks_prefetch(b.labelings, b.n * self.model._sizes[i] * sizeof(int32_t))
+            sks_prefetch(b.weight, b.n * sizeof(double))
+            sks_prefetch(b.gram, b.n_gram * b.capacity * sizeof(double))
+
     cdef double _average(self) noexcept nogil:
         return self.iterate * (self.iterate + 1.0) / 2.0
 
@@ -315,15 +331,14 @@ cdef class BCFWKernel:
         cdef double p = self.model._example_weights[i]
         cdef double best, mean, loss, norm, slope, curvature, g
         cdef Py_ssize_t n, q, k
-        self.model.evaluate_mean(self.workspace, i, b.n_keys, b.keys, b.values, &mean)
+        self.model.add_mean(self.workspace, i, b.n_keys, b.keys, b.values, 1.0, &mean)
         self.model.decode(self.workspace, i, &self.decoded[0], &best)
         self.oracle_calls += 1
         slope = best - mean
         self._measured(i, p * slope)
         if slope <= 0.0:
-            return 0
+            return self.model.apply_change(self.workspace, i, 0.0, 0.0)
         self.model.loss(i, &self.decoded[0], &loss)
-        self.model.add_mean(self.workspace, i, b.n_keys, b.keys, b.values, 1.0)
         self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = p / self.alpha * norm

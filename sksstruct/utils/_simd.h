@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 \
     && defined(__x86_64__) && defined(__linux__)
@@ -30,6 +31,25 @@
 #define SKS_UNUSED
 #endif
 
+/* Eight doubles at a time where the compiler has vector types; left to itself it makes
+   gathers over the features out of the loops below, at half the speed. */
+#if defined(__GNUC__)
+#define SKS_VECTORS 1
+typedef double sks_v8 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef uint64_t sks_m8 __attribute__((vector_size(64), aligned(8), may_alias));
+#endif
+
+/* Ask for memory that is needed soon. */
+static SKS_UNUSED void sks_prefetch(const void *start, ptrdiff_t size)
+{
+#if defined(__GNUC__)
+    const char *p = (const char *)start;
+    for (ptrdiff_t k = 0; k < size; k += 64) __builtin_prefetch(p + k);
+#else
+    (void)start, (void)size;
+#endif
+}
+
 /* Calls BODY(width, first) on blocks of at most 32 columns; the constant widths let
    the compiler keep a block's accumulators in registers. */
 #define SKS_BLOCKS(ld, BODY)                          \
@@ -37,11 +57,8 @@
         ptrdiff_t b_ = 0;                             \
         for (; b_ + 32 <= (ld); b_ += 32) BODY(32, b_); \
         switch ((ld) - b_) {                          \
-        case 28: BODY(28, b_); break;                 \
         case 24: BODY(24, b_); break;                 \
-        case 20: BODY(20, b_); break;                 \
         case 16: BODY(16, b_); break;                 \
-        case 12: BODY(12, b_); break;                 \
         case 8: BODY(8, b_); break;                   \
         case 4: BODY(4, b_); break;                   \
         default: break;                               \
@@ -88,10 +105,15 @@ SKS_CLONES SKS_UNUSED void sks_axpy(ptrdiff_t ld, double scale,
 SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
                           const double *SKS_RESTRICT y)
 {
-    double acc[4] = {0.0, 0.0, 0.0, 0.0};
-    for (ptrdiff_t b = 0; b < ld; b += 4)
-        for (int j = 0; j < 4; j++) acc[j] += x[b + j] * y[b + j];
-    return (acc[0] + acc[2]) + (acc[1] + acc[3]);
+    double acc[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    if (ld == 4) {
+        for (int j = 0; j < 4; j++) acc[j] = x[j] * y[j];
+    } else {
+        for (ptrdiff_t b = 0; b < ld; b += 8)
+            for (int j = 0; j < 8; j++) acc[j] += x[b + j] * y[b + j];
+    }
+    return ((acc[0] + acc[4]) + (acc[2] + acc[6]))
+           + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
 /* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
@@ -111,23 +133,45 @@ SKS_CLONES SKS_UNUSED double sks_gram_norm(ptrdiff_t n, const int32_t *rows,
     return total;
 }
 
+/* Keep the entries of a row that are at least tiny in size, zero the others; is one
+   kept? Sizes of doubles compare as their bits do, without the sign: subtractions and
+   shifts, which every instruction set has for whole vectors. */
+SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
+{
+    uint64_t any = 0, limit;
+    memcpy(&limit, &tiny, sizeof limit);
+#ifdef SKS_VECTORS
+    if (ld % 8 == 0) {
+        sks_m8 *bits = (sks_m8 *)row, kept = {0};
+        for (ptrdiff_t b = 0; b < ld / 8; b++) {
+            const sks_m8 x = bits[b];
+            const sks_m8 small = -(((x & INT64_MAX) - limit) >> 63);
+            bits[b] = x & ~small;
+            kept |= x & ~small;
+        }
+        for (int j = 0; j < 8; j++) any |= kept[j];
+        return any != 0;
+    }
+#endif
+    for (ptrdiff_t b = 0; b < ld; b++) {
+        uint64_t x, small;
+        memcpy(&x, row + b, sizeof x);
+        small = -(((x & INT64_MAX) - limit) >> 63);
+        x &= ~small;
+        any |= x;
+        memcpy(row + b, &x, sizeof x);
+    }
+    return any != 0;
+}
+
 /* Rows of d (n x ld) with an entry above tiny; the rest of d is set to zero. Convex
    combinations leave entries that cancel to rounding error: they are no change. */
 SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, double tiny,
                                                  double *d, int32_t *rows)
 {
     ptrdiff_t count = 0;
-    for (ptrdiff_t t = 0; t < n; t++) {
-        double *row = d + t * ld;
-        double top = 0.0;
-        for (ptrdiff_t b = 0; b < ld; b += 4)
-            for (int j = 0; j < 4; j++) {
-                const double x = row[b + j] < 0 ? -row[b + j] : row[b + j];
-                row[b + j] = x > tiny ? row[b + j] : 0.0;
-                top = x > top ? x : top;
-            }
-        if (top > tiny) rows[count++] = (int32_t)t;
-    }
+    for (ptrdiff_t t = 0; t < n; t++)
+        if (sks_clean_row(ld, tiny, d + t * ld)) rows[count++] = (int32_t)t;
     return count;
 }
 
@@ -141,13 +185,8 @@ SKS_CLONES SKS_UNUSED double sks_labeling_gram(ptrdiff_t size, const int32_t *y,
     for (ptrdiff_t t = 0; t < size; t++) {
         const double *k = gram + t * size;
         const int32_t label = y[t];
-        double acc[4] = {0.0, 0.0, 0.0, 0.0};
-        ptrdiff_t s = 0;
-        for (; s + 4 <= size; s += 4)
-            for (int j = 0; j < 4; j++)
-                acc[j] += z[s + j] == label ? k[s + j] + shift : 0.0;
-        for (; s < size; s++) acc[0] += z[s] == label ? k[s] + shift : 0.0;
-        total += (acc[0] + acc[2]) + (acc[1] + acc[3]);
+        for (ptrdiff_t s = 0; s < size; s++)
+            if (z[s] == label) total += k[s] + shift;
     }
     /* edges: both endpoints agree */
     for (ptrdiff_t t = 0; t + 1 < size; t++) {
@@ -159,94 +198,78 @@ SKS_CLONES SKS_UNUSED double sks_labeling_gram(ptrdiff_t size, const int32_t *y,
     return total;
 }
 
-/* One feature row against the weights (n_features x ld), features in float or double.
-     sks_scores_csr:    out[:] = init[:] + sum_j value[j] weights[index[j], :]
-     sks_scores_dense:  out[:] = init[:] + sum_j value[j] weights[j, :]
-     sks_scatter_csr:   weights[index[j], :] += value[j] * change[:]
-     sks_scatter_dense: weights[j, :] += value[j] * change[:] */
+/* acc[:width] += v * row[:width], width a constant */
+SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
+{
+#ifdef SKS_VECTORS
+    if (width % 8 == 0) {
+        for (int j = 0; j < width / 8; j++)
+            ((sks_v8 *)acc)[j] += v * ((const sks_v8 *)row)[j];
+        return;
+    }
+#endif
+    for (int j = 0; j < width; j++) acc[j] += v * row[j];
+}
+
+/* One feature row against the weights (n_features x ld), features in float or double;
+   index is NULL for a dense row.
+     sks_scores:  out[:] = init[:] + sum_p value[p] weights[index[p], :]
+     sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
 #define SKS_FEATURES(suffix, real)                                                     \
-    SKS_INLINE void sks_scores_csr_block_##suffix(                                     \
-        const int width, ptrdiff_t n, const int32_t *SKS_RESTRICT index,               \
-        const real *SKS_RESTRICT value, const double *SKS_RESTRICT weights,            \
-        ptrdiff_t ld, const double *SKS_RESTRICT init, double *SKS_RESTRICT out)       \
+    SKS_INLINE void sks_scores_block_##suffix(                                         \
+        const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
+        const double *weights, ptrdiff_t ld, const double *init, double *out)          \
     {                                                                                  \
         double acc[32];                                                                \
         for (int j = 0; j < width; j++) acc[j] = init[j];                              \
-        for (ptrdiff_t p = 0; p < n; p++) {                                            \
-            const double v = value[p];                                                 \
-            const double *row = weights + (ptrdiff_t)index[p] * ld;                    \
-            for (int j = 0; j < width; j++) acc[j] += v * row[j];                      \
-        }                                                                              \
+        for (ptrdiff_t p = 0; p < n; p++)                                              \
+            sks_fma(width, value[p], weights + (index ? index[p] : p) * ld, acc);      \
         for (int j = 0; j < width; j++) out[j] = acc[j];                               \
     }                                                                                  \
-    SKS_INLINE void sks_scores_dense_block_##suffix(                                   \
-        const int width, ptrdiff_t n, const real *SKS_RESTRICT value,                  \
-        const double *SKS_RESTRICT weights, ptrdiff_t ld,                              \
-        const double *SKS_RESTRICT init, double *SKS_RESTRICT out)                     \
+    SKS_INLINE void sks_scatter_block_##suffix(                                        \
+        const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
+        double scale, const double *change, ptrdiff_t ld, double *weights)             \
     {                                                                                  \
-        double acc[32];                                                                \
-        for (int j = 0; j < width; j++) acc[j] = init[j];                              \
-        for (ptrdiff_t p = 0; p < n; p++) {                                            \
-            const double v = value[p];                                                 \
-            const double *row = weights + p * ld;                                      \
-            for (int j = 0; j < width; j++) acc[j] += v * row[j];                      \
-        }                                                                              \
-        for (int j = 0; j < width; j++) out[j] = acc[j];                               \
+        double c[32];                                                                  \
+        for (int j = 0; j < width; j++) c[j] = scale * change[j];                      \
+        for (ptrdiff_t p = 0; p < n; p++)                                              \
+            sks_fma(width, value[p], c, weights + (index ? index[p] : p) * ld);        \
     }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_scores_csr_##suffix(                                \
+    SKS_CLONES SKS_UNUSED void sks_scores_##suffix(                                    \
         ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
         ptrdiff_t ld, const double *init, double *out)                                 \
     {                                                                                  \
-        SKS_BLOCKS(ld, SKS_CSR_##suffix);                                              \
+        if (index)                                                                     \
+            SKS_BLOCKS(ld, SKS_SPARSE_##suffix);                                       \
+        else                                                                           \
+            SKS_BLOCKS(ld, SKS_DENSE_##suffix);                                        \
     }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_scores_dense_##suffix(                              \
-        ptrdiff_t n, const real *value, const double *weights, ptrdiff_t ld,           \
-        const double *init, double *out)                                               \
+    SKS_CLONES SKS_UNUSED void sks_scatter_##suffix(                                   \
+        ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
+        const double *change, ptrdiff_t ld, double *weights)                           \
     {                                                                                  \
-        SKS_BLOCKS(ld, SKS_DENSE_##suffix);                                            \
-    }                                                                                  \
-    SKS_INLINE void sks_scatter_block_##suffix(                                        \
-        const int width, ptrdiff_t n, const int32_t *SKS_RESTRICT index,               \
-        const real *SKS_RESTRICT value, const double *SKS_RESTRICT change,             \
-        ptrdiff_t ld, double *SKS_RESTRICT weights)                                    \
-    {                                                                                  \
-        double c[32];                                                                  \
-        for (int j = 0; j < width; j++) c[j] = change[j];                              \
-        for (ptrdiff_t p = 0; p < n; p++) {                                            \
-            const double v = value[p];                                                 \
-            double *row = weights + (index ? (ptrdiff_t)index[p] : p) * ld;            \
-            for (int j = 0; j < width; j++) row[j] += v * c[j];                        \
-        }                                                                              \
-    }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_scatter_csr_##suffix(                               \
-        ptrdiff_t n, const int32_t *index, const real *value, const double *change,    \
-        ptrdiff_t ld, double *weights)                                                 \
-    {                                                                                  \
-        SKS_BLOCKS(ld, SKS_SCATTER_CSR_##suffix);                                      \
-    }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_scatter_dense_##suffix(                             \
-        ptrdiff_t n, const real *value, const double *change, ptrdiff_t ld,            \
-        double *weights)                                                               \
-    {                                                                                  \
-        SKS_BLOCKS(ld, SKS_SCATTER_DENSE_##suffix);                                    \
+        if (index)                                                                     \
+            SKS_BLOCKS(ld, SKS_SCATTER_SPARSE_##suffix);                               \
+        else                                                                           \
+            SKS_BLOCKS(ld, SKS_SCATTER_DENSE_##suffix);                                \
     }
 
-#define SKS_CSR_f32(width, b) \
-    sks_scores_csr_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_CSR_f64(width, b) \
-    sks_scores_csr_block_f64(width, n, index, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_SPARSE_f32(width, b) \
+    sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_SPARSE_f64(width, b) \
+    sks_scores_block_f64(width, n, index, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_DENSE_f32(width, b) \
-    sks_scores_dense_block_f32(width, n, value, weights + (b), ld, init + (b), out + (b))
+    sks_scores_block_f32(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_DENSE_f64(width, b) \
-    sks_scores_dense_block_f64(width, n, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_SCATTER_CSR_f32(width, b) \
-    sks_scatter_block_f32(width, n, index, value, change + (b), ld, weights + (b))
-#define SKS_SCATTER_CSR_f64(width, b) \
-    sks_scatter_block_f64(width, n, index, value, change + (b), ld, weights + (b))
+    sks_scores_block_f64(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_SCATTER_SPARSE_f32(width, b) \
+    sks_scatter_block_f32(width, n, index, value, scale, change + (b), ld, weights + (b))
+#define SKS_SCATTER_SPARSE_f64(width, b) \
+    sks_scatter_block_f64(width, n, index, value, scale, change + (b), ld, weights + (b))
 #define SKS_SCATTER_DENSE_f32(width, b) \
-    sks_scatter_block_f32(width, n, NULL, value, change + (b), ld, weights + (b))
+    sks_scatter_block_f32(width, n, NULL, value, scale, change + (b), ld, weights + (b))
 #define SKS_SCATTER_DENSE_f64(width, b) \
-    sks_scatter_block_f64(width, n, NULL, value, change + (b), ld, weights + (b))
+    sks_scatter_block_f64(width, n, NULL, value, scale, change + (b), ld, weights + (b))
 
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)

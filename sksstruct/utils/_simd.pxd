@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
 cdef extern from "sksstruct/utils/_simd.h" nogil:
+    void sks_prefetch(const void* start, Py_ssize_t size) noexcept
     void sks_maxplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
                      const double* table, double* out) noexcept
     void sks_axpy(Py_ssize_t ld, double scale, const double* row,
@@ -13,25 +14,15 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
                                 int32_t* rows) noexcept
     double sks_labeling_gram(Py_ssize_t size, const int32_t* y, const int32_t* z,
                              const double* gram, double shift) noexcept
-    void sks_scores_csr_f32(Py_ssize_t n, const int32_t* index, const float* value,
-                            const double* weights, Py_ssize_t ld, const double* init,
-                            double* out) noexcept
-    void sks_scores_csr_f64(Py_ssize_t n, const int32_t* index, const double* value,
-                            const double* weights, Py_ssize_t ld, const double* init,
-                            double* out) noexcept
-    void sks_scores_dense_f32(Py_ssize_t n, const float* value, const double* weights,
-                              Py_ssize_t ld, const double* init, double* out) noexcept
-    void sks_scores_dense_f64(Py_ssize_t n, const double* value,
-                              const double* weights, Py_ssize_t ld,
-                              const double* init, double* out) noexcept
-    void sks_scatter_csr_f32(Py_ssize_t n, const int32_t* index, const float* value,
-                             const double* change, Py_ssize_t ld,
-                             double* weights) noexcept
-    void sks_scatter_csr_f64(Py_ssize_t n, const int32_t* index, const double* value,
-                             const double* change, Py_ssize_t ld,
-                             double* weights) noexcept
-    void sks_scatter_dense_f32(Py_ssize_t n, const float* value, const double* change,
-                               Py_ssize_t ld, double* weights) noexcept
-    void sks_scatter_dense_f64(Py_ssize_t n, const double* value,
-                               const double* change, Py_ssize_t ld,
-                               double* weights) noexcept
+    void sks_scores_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                        const double* weights, Py_ssize_t ld, const double* init,
+                        double* out) noexcept
+    void sks_scores_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                        const double* weights, Py_ssize_t ld, const double* init,
+                        double* out) noexcept
+    void sks_scatter_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                         double scale, const double* change, Py_ssize_t ld,
+                         double* weights) noexcept
+    void sks_scatter_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                         double scale, const double* change, Py_ssize_t ld,
+                         double* weights) noexcept
