@@ -1,0 +1,1 @@
+"""Linear maps between weights and potentials; they know no optimisation."""

@@ -71,8 +71,19 @@ cdef class BoundModel:
         if self.lower is not None:
             np.clip(self.v, self.lower, self.upper, out=self.w)
 
-    def workspace(self):
-        """Scratch for one thread."""
+    # Visits with the oracle cost so many times what visits of known labelings cost.
+    oracle_cost = 2.0
+
+    def workspace(self, training=True):
+        """Scratch for one thread; with training=False for potentials only."""
+        raise NotImplementedError
+
+    def read_from(self, w):
+        """Form potentials from other flat weights, until told otherwise."""
+        raise NotImplementedError
+
+    def flat_bounds(self, bounds):
+        """Flat lower and upper bounds from a dict of named blocks."""
         raise NotImplementedError
 
     def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):

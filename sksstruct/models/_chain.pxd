@@ -27,7 +27,7 @@ cdef class ChainWorkspace(Workspace):
 cdef class ChainModel(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     cdef readonly bint fit_intercept, boundary
-    cdef object _owned
+    cdef object _owned, _reading
     cdef const Py_ssize_t[::1] _offsets
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost

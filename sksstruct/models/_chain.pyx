@@ -168,14 +168,66 @@ cdef class ChainModel(BoundModel):
 
     def set_pointers(self):
         BoundModel.set_pointers(self)
-        self._emission = self._w
-        self._tail = self._w + self.n_features * self.ld
+        self.read_from(self.w)
+
+    def read_from(self, w):
+        cdef const double[::1] view = w
+        if view.shape[0] != self.n_weights:
+            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
+        self._reading = w
+        self._emission = &view[0]
+        self._tail = self._emission + self.n_features * self.ld
+
+    def blocks(self, w):
+        """Named views of flat weights, in the shapes of the estimator's attributes."""
+        rows = w.reshape(-1, self.ld)[:, :self.n_labels]
+        d = self.n_features
+        return {
+            "coef": rows[:d].T,
+            "intercept": rows[d],
+            "start": rows[d + 1],
+            "end": rows[d + 2],
+            "transitions": rows[d + 3:],
+        }
+
+    def flat_bounds(self, bounds):
+        flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        views = [self.blocks(array) for array in flat]
+        for name, pair in bounds.items():
+            if name not in views[0]:
+                raise ValueError(
+                    f"bounds: no block {name!r}; the blocks are {sorted(views[0])}")
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise ValueError(
+                    f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
+            for view, limit in zip(views, pair):
+                if limit is None:
+                    continue
+                try:
+                    view[name][...] = limit
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"bounds[{name!r}] must be numbers or arrays of shape "
+                        f"{view[name].shape}") from None
+            low, high = views[0][name], views[1][name]
+            if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(
+                    high).any():
+                raise ValueError(f"bounds[{name!r}]: lower must not exceed upper")
+        # Blocks that do not exist, and the padding, stay zero.
+        for array, view in zip(flat, views):
+            array.reshape(-1, self.ld)[:, self.n_labels:] = 0.0
+            if not self.fit_intercept:
+                view["intercept"][...] = 0.0
+            if not self.boundary:
+                view["start"][...] = 0.0
+                view["end"][...] = 0.0
+        return flat
 
     def use_weights(self, const double[:, ::1] emission, const double[:, ::1] tail):
         """Predict with weights kept elsewhere: (n_features, ld) and (3 + K, ld)."""
         if emission.shape[1] != self.ld or tail.shape[1] != self.ld:
             raise ValueError("rows of weights must be padded to ld")
-        self._owned += [emission, tail]
+        self._reading = (emission, tail)
         self._emission = &emission[0, 0] if emission.shape[0] else NULL
         self._tail = &tail[0, 0]
 

@@ -200,6 +200,12 @@ cdef class BCFWKernel:
         if self.sample_by_gap:
             self.tree.fill(self.gaps_)
 
+    def restart_average(self):
+        """Let the average of the iterates begin here."""
+        self.iterate = 0.0
+        self.loss_average = 0.0
+        self.model.u[:] = 0.0
+
     # ---- the dual variables, in and out ----
 
     def export(self):
@@ -226,6 +232,7 @@ cdef class BCFWKernel:
             "counts": counts,
             "keys": np.concatenate(keys),
             "values": np.concatenate(values),
+            "losses": np.array(self.losses_),
         }
 
     def restore(self, state):
@@ -268,21 +275,7 @@ cdef class BCFWKernel:
             first_value += n
             self.model.apply_change(
                 self.workspace, i, self.model._example_weights[i] / self.alpha, 0.0)
-        self.update_losses(state.get("losses"))
-
-    def update_losses(self, means_losses=None):
-        """Form the linear term of the dual again from the dual variables."""
-        cdef Py_ssize_t i, j
-        cdef Block* b
-        if self.use_means:
-            if means_losses is not None:
-                self.losses_[:] = means_losses
-        else:
-            for i in range(self.n_blocks):
-                b = &self.blocks[i]
-                self.losses[i] = 0.0
-                for j in range(b.n):
-                    self.losses[i] += b.weight[j] * b.loss[j]
+        self.losses_[:] = state["losses"]
         self.loss = float(self.model.example_weights @ self.losses_)
 
     # ---- one visit ----

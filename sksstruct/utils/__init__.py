@@ -1,0 +1,1 @@
+"""Ragged data, checks, parallel work: below all floors."""

@@ -1,0 +1,49 @@
+"""scikit-learn's callback protocol around the passes of a solver."""
+
+
+class PassCallbacks:
+    """Tells registered callbacks of every pass; a solver's ``callback`` argument.
+
+    Parameters
+    ----------
+    estimator : estimator with `CallbackSupportMixin`
+        What is being fitted.
+    max_iter : int or None
+        Largest number of passes.
+    attributes : callable
+        ``attributes(weights)`` returns the fitted attributes for flat weights.
+    X, y : objects
+        The training data, as given to fit.
+    """
+
+    def __init__(self, estimator, max_iter, attributes, X, y):
+        self._estimator = estimator
+        self._max_iter = max_iter
+        self._attributes = attributes
+        self._data = {"X": X, "y": y}
+        self._context = estimator._init_callback_context(max_subtasks=max_iter)
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._begin()
+
+    def _begin(self):
+        self._pass = self._context.subcontext(task_name="pass")
+        self._pass.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+
+    def __call__(self, n_passes, weights):
+        stop = self._pass.call_on_fit_task_end(
+            estimator=self._estimator,
+            reconstruction_attributes=lambda: self._attributes(weights()),
+            **self._data,
+        )
+        self._pass = None
+        if not stop and n_passes != self._max_iter:
+            self._begin()
+        return stop
+
+    def close(self):
+        """End the pass that did not run, and the fit."""
+        if self._pass is not None:
+            self._pass.call_on_fit_task_end(estimator=self._estimator)
+        self._context.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=dict, **self._data
+        )

@@ -1,0 +1,63 @@
+"""What a solver returns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+class Trace:
+    """Rows of a run, kept as equally long columns."""
+
+    columns = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
+
+    def __init__(self):
+        self._rows = []
+
+    def add(self, *row):
+        """Append one row, in the order of `columns`."""
+        self._rows.append(row)
+
+    def as_dict(self):
+        """Dict of arrays: integers for the two counters, floats for the rest."""
+        out = {}
+        for k, name in enumerate(self.columns):
+            dtype = np.int64 if name in ("pass", "oracle_calls") else np.float64
+            out[name] = np.array([row[k] for row in self._rows], dtype=dtype)
+        return out
+
+
+@dataclass
+class SolverResult:
+    """Weights and certificate of a run.
+
+    Attributes
+    ----------
+    weights : ndarray
+        Flat weights, in the model's layout.
+    objective : float
+        Primal objective at the weights.
+    dual_gap : float
+        Certified: the objective is at most this much above the optimum.
+    dual_loss : float
+        Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds).
+    n_iter : int
+        Passes.
+    status : {"converged", "max_iter", "callback", "interrupted"}
+        Why the run ended.
+    history : dict of ndarray
+        See `Trace`.
+    target : float
+        The gap asked for.
+    dual_state : dict
+        Dual variables, to start from again.
+    """
+
+    weights: np.ndarray
+    objective: float
+    dual_gap: float
+    dual_loss: float
+    n_iter: int
+    status: str
+    history: dict
+    target: float
+    dual_state: dict | None = None

@@ -1,0 +1,420 @@
+"""Block-coordinate Frank-Wolfe for the structured hinge loss."""
+
+import time
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sksstruct.solvers._bcfw import BCFWKernel
+from sksstruct.solvers._result import SolverResult, Trace
+from sksstruct.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
+from sksstruct.utils.parallel import run_in_chunks
+
+# Visits between two looks at signals: an interrupt waits for so many oracle calls.
+_SEGMENT = 2000
+
+
+class BCFW(BaseEstimator):
+    """Block-coordinate Frank-Wolfe with gap sampling, pairwise steps and caching.
+
+    Maximises the dual of
+
+        ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
+
+    one training example at a time, with exact line search and the duality gap as
+    certificate [1]_. Any combination of the options works.
+
+    Parameters
+    ----------
+    sampling : {"gap", "uniform", "permutation"}, default="gap"
+        Which example to visit: in proportion to the estimates of the block gaps
+        (Algorithm 2), uniformly with replacement, or in a new random order every pass.
+    step : {"fw", "pairwise", "away"}, default="fw"
+        Frank-Wolfe (Algorithm 1), pairwise (Algorithm 3) or away steps (Algorithm 4).
+    cache : bool, default=False
+        Keep the labelings the oracle returned, and call it only where none of them
+        promises enough progress (Algorithm 5).
+    averaging : bool or "suffix", default=True
+        Return the weighted average of the iterates, weights 1, 2, 3, ...; "suffix"
+        starts the average again whenever the number of passes has grown by the
+        square root of two, so that it forgets the first steps.
+    gap_every : int, default=10
+        Passes between two computations of the duality gap.
+    max_iter : int, default=1000
+        Largest number of passes. A pass makes as many visits as there are examples.
+    tol : float, default=5e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    cache_factor : float, default=0.25
+        F in the cache hit criterion: part of the example's last measured gap. ``inf``
+        calls the oracle on every visit.
+    cache_nu : float, default=0.01
+        nu in the cache hit criterion: part of the mean block gap.
+    max_cached : int, default=20
+        Labelings kept per example. Those with a weight are always kept.
+    inner_steps : int, default=1
+        Steps on each visit among the labelings known. They use the example's Gram
+        matrix and do not read its features again. Sequences too long for a Gram
+        matrix, and problems with bounds, take one.
+    cached_passes : int or "auto", default=0
+        Passes over known labelings only after each pass. Needs ``cache``. "auto" goes
+        on while such a pass gains more per unit of work than what was done since the
+        oracle was last used.
+    bounds : dict, default=None
+        Box constraints on named blocks of weights (Algorithm 9), for instance
+        ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
+        an array of the block's shape or None. The model documents its blocks.
+
+    Notes
+    -----
+    The dual variables of an example are mean parameters, or labelings with weights:
+    memory grows with the labelings kept and not with the number of weights.
+
+    References
+    ----------
+    .. [1] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania and S. Lacoste-Julien,
+       "Minding the gaps for block Frank-Wolfe optimization of structured SVMs",
+       ICML 2016.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.solvers import BCFW
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver=BCFW(step="pairwise", tol=1e-6))
+    >>> tagger.fit(X, y).predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    _parameter_constraints = {
+        "sampling": [StrOptions({"gap", "uniform", "permutation"})],
+        "step": [StrOptions({"fw", "pairwise", "away"})],
+        "cache": ["boolean"],
+        "averaging": ["boolean", StrOptions({"suffix"})],
+        "gap_every": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "cache_factor": [
+            Interval(Real, 0, None, closed="left"),
+            Options(Real, {np.inf}),
+        ],
+        "cache_nu": [Interval(Real, 0, None, closed="left")],
+        "max_cached": [Interval(Integral, 1, None, closed="left")],
+        "inner_steps": [Interval(Integral, 1, None, closed="left")],
+        "cached_passes": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "bounds": [dict, None],
+    }
+
+    def __init__(
+        self,
+        sampling="gap",
+        step="fw",
+        cache=False,
+        averaging=True,
+        gap_every=10,
+        max_iter=1000,
+        tol=5e-3,
+        *,
+        cache_factor=0.25,
+        cache_nu=0.01,
+        max_cached=20,
+        inner_steps=1,
+        cached_passes=0,
+        bounds=None,
+    ):
+        self.sampling = sampling
+        self.step = step
+        self.cache = cache
+        self.averaging = averaging
+        self.gap_every = gap_every
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cache_factor = cache_factor
+        self.cache_nu = cache_nu
+        self.max_cached = max_cached
+        self.inner_steps = inner_steps
+        self.cached_passes = cached_passes
+        self.bounds = bounds
+
+    def check(self):
+        """Raise an error if a parameter, or their combination, is not valid."""
+        validate_params(self)
+        if self.cached_passes != 0 and not self.cache:
+            raise ValueError(
+                "cached_passes needs cache=True: without a cache no labelings are kept"
+            )
+
+    def solve(
+        self,
+        model,
+        alpha,
+        *,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+        dual_state=None,
+    ):
+        """Minimise the structured hinge objective of a bound model.
+
+        Parameters
+        ----------
+        model : BoundModel
+            Model with its data; its weights are overwritten.
+        alpha : float
+            Regularisation.
+        random_state : int, RandomState instance or None, default=None
+            Order of the visits.
+        n_jobs : int, default=None
+            Threads for the computation of the gap. Does not change the result.
+        verbose : int, default=0
+            Print a line at every computation of the gap.
+        callback : callable, default=None
+            ``callback(n_passes, weights)`` after each pass, with a function that
+            forms the weights that would be returned now; a true value stops the run.
+        dual_state : dict, default=None
+            Dual variables of an earlier result to start from.
+
+        Returns
+        -------
+        result : SolverResult
+            Weights, certificate and trace.
+        """
+        self.check()
+        return _Run(self, model, alpha, random_state, n_jobs, verbose, dual_state).run(
+            callback
+        )
+
+    def solve_stream(self, model, alpha, weights, *, random_state=None):
+        """Visit every example of a mini-batch once, other duals frozen.
+
+        The example weights p_i of the model are those of the whole stream; `weights`
+        holds the sum over earlier examples. Returns the new flat weights.
+        """
+        self.check()
+        if self.bounds is not None:
+            raise ValueError("bounds cannot be used with mini-batches (partial_fit)")
+        model.start()
+        model.set_weights(weights)
+        kernel = self._kernel(model, alpha)
+        order = check_random_state(random_state).permutation(model.n_examples)
+        for k in range(0, len(order), _SEGMENT):
+            kernel.visit_in_order(order[k : k + _SEGMENT])
+        return model.w
+
+    def accepts(self, dual_state, model):
+        """Whether dual variables of an earlier result fit this solver and model."""
+        plain = self.step == "fw" and not self.cache
+        return dual_state["form"] == (
+            "means" if plain else "labelings"
+        ) and np.array_equal(dual_state["sizes"], model.sizes)
+
+    def _kernel(self, model, alpha):
+        return BCFWKernel(
+            model,
+            alpha,
+            step=self.step,
+            cache=self.cache,
+            cache_factor=self.cache_factor,
+            cache_nu=self.cache_nu,
+            inner_steps=self.inner_steps,
+            max_cached=self.max_cached,
+            sample_by_gap=self.sampling == "gap",
+        )
+
+
+class _Run:
+    """One call of `BCFW.solve`: the passes, checks and the stopping rule."""
+
+    def __init__(self, solver, model, alpha, random_state, n_jobs, verbose, dual_state):
+        self.solver = solver
+        self.model = model
+        self.alpha = alpha
+        self.rng = check_random_state(random_state)
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        bounds = None
+        if solver.bounds is not None:
+            bounds = model.flat_bounds(solver.bounds)
+        model.start(average=bool(solver.averaging), bounds=bounds)
+        self.hinge = np.empty(model.n_examples)
+        self.gaps = np.empty(model.n_examples)
+        self.target = solver.tol * self._primal(model.w)
+        self.kernel = solver._kernel(model, alpha)
+        if dual_state is not None:
+            self.kernel.restore(dual_state)
+        # memory for the averaged weights, which are formed when asked for
+        self.average = np.empty_like(model.w) if solver.averaging else None
+        self.n_pass = 0
+        self.restart_at = 2
+        self.calls_of_checks = model.n_examples
+        self.trace = Trace()
+        self.started = time.perf_counter()
+
+    # ---- certificates ----
+
+    def _primal(self, w):
+        """Objective at flat weights w, by one sweep of max oracles."""
+        model = self.model
+        model.read_from(w)
+        run_in_chunks(
+            lambda a, b: model.hinge(model.workspace(training=False), a, b, self.hinge),
+            model.n_examples,
+            self.n_jobs,
+        )
+        model.read_from(model.w)
+        return self._objective(w)
+
+    def _objective(self, w):
+        return 0.5 * self.alpha * (w @ w) + float(
+            self.model.example_weights @ self.hinge
+        )
+
+    def _dual(self, loss, v, w):
+        """Dual objective, Osokin et al. eq. (3), or (53) where there are bounds."""
+        value = loss - 0.5 * self.alpha * (w @ w)
+        if self.model.lower is not None:
+            for bound, excess in (
+                (self.model.upper, np.maximum(v - self.model.upper, 0.0)),
+                (self.model.lower, -np.maximum(self.model.lower - v, 0.0)),
+            ):
+                active = excess != 0.0
+                value -= self.alpha * (excess[active] @ bound[active])
+        return value
+
+    def _averaged(self):
+        """Averaged weights before truncation, and the linear term of their dual."""
+        kernel, model = self.kernel, self.model
+        total = kernel.iterate * (kernel.iterate + 1.0) / 2.0
+        if self.average is None or total == 0.0:
+            return model.v, kernel.loss
+        np.divide(model.u, -total, out=self.average)
+        self.average += model.v
+        return self.average, kernel.loss - kernel.loss_average / total
+
+    def _truncated(self, v):
+        if self.model.lower is None or v is self.model.v:
+            return self.model.w if v is self.model.v else v
+        return np.clip(v, self.model.lower, self.model.upper)
+
+    def weights(self):
+        """Copy of the weights that would be returned now."""
+        return np.array(self._truncated(self._averaged()[0]))
+
+    def certify(self):
+        """Compute objective and gap of the weights to return; a row of the trace."""
+        solver, model, kernel = self.solver, self.model, self.kernel
+        v, loss = self._averaged()
+        w = self._truncated(v)
+        primal = None
+        needs_gaps = solver.sampling == "gap" or (
+            solver.cache and np.isfinite(solver.cache_factor)
+        )
+        if needs_gaps or w is model.w:
+            run_in_chunks(
+                lambda a, b: kernel.check(
+                    model.workspace(training=False), a, b, self.hinge, self.gaps
+                ),
+                model.n_examples,
+                self.n_jobs,
+            )
+            self.calls_of_checks += model.n_examples
+            kernel.set_gaps(self.gaps)
+            if w is model.w:
+                primal = self._objective(w)
+        if primal is None:
+            primal = self._primal(w)
+            self.calls_of_checks += model.n_examples
+        dual = self._dual(loss, v, w)
+        # Rounding may put the dual a hair above the primal at the optimum.
+        gap = max(primal - dual, 0.0)
+        calls = kernel.oracle_calls + self.calls_of_checks
+        seconds = time.perf_counter() - self.started
+        self.trace.add(self.n_pass, calls, seconds, primal, dual, gap)
+        if self.verbose:
+            print(
+                f"pass {self.n_pass:5d}  oracle calls {calls:10d}  {seconds:8.2f} s  "
+                f"primal {primal:.6g}  dual {dual:.6g}  gap {gap:.3g} "
+                f"(target {self.target:.3g})",
+                flush=True,
+            )
+        self.certificate = (w, primal, gap, loss)
+        self.certified_at = (self.n_pass, kernel.iterate)
+        return gap
+
+    # ---- passes ----
+
+    def _in_order(self, order, oracle=True):
+        for k in range(0, len(order), _SEGMENT):
+            self.kernel.visit_in_order(order[k : k + _SEGMENT], oracle)
+
+    def one_pass(self):
+        """As many visits as there are examples, then passes over known labelings."""
+        solver, kernel, n = self.solver, self.kernel, self.model.n_examples
+        if solver.averaging == "suffix" and self.n_pass + 1 == self.restart_at:
+            kernel.restart_average()
+            self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))
+        kernel.gain = 0.0
+        if solver.sampling == "gap" and self.n_pass:
+            uniforms = self.rng.uniform(size=n)
+            for k in range(0, n, _SEGMENT):
+                kernel.visit_by_gap(uniforms[k : k + _SEGMENT])
+        elif solver.sampling == "uniform":
+            self._in_order(self.rng.randint(n, size=n).astype(np.intp))
+        else:
+            # For gap sampling too: all estimates are infinite before the first pass.
+            self._in_order(self.rng.permutation(n).astype(np.intp))
+        if solver.cached_passes == "auto":
+            # The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted
+            # instead of timed so that runs can be repeated.
+            gain, work = kernel.gain, self.model.oracle_cost
+            while True:
+                kernel.gain = 0.0
+                self._in_order(self.rng.permutation(n).astype(np.intp), False)
+                gain, work = gain + kernel.gain, work + 1.0
+                if kernel.gain <= gain / work:
+                    break
+        else:
+            for _ in range(solver.cached_passes):
+                self._in_order(self.rng.permutation(n).astype(np.intp), False)
+        self.n_pass += 1
+
+    def run(self, callback):
+        status = "max_iter"
+        try:
+            while self.n_pass < self.solver.max_iter:
+                self.one_pass()
+                stop = callback is not None and callback(self.n_pass, self.weights)
+                due = self.n_pass % self.solver.gap_every == 0
+                if (due or stop) and self.certify() <= self.target:
+                    status = "converged"
+                    break
+                if stop:
+                    status = "callback"
+                    break
+        except KeyboardInterrupt:
+            status = "interrupted"
+        if getattr(self, "certified_at", None) != (self.n_pass, self.kernel.iterate):
+            if self.certify() <= self.target and status == "max_iter":
+                status = "converged"
+        weights, objective, gap, loss = self.certificate
+        return SolverResult(
+            weights=weights,
+            objective=objective,
+            dual_gap=gap,
+            dual_loss=loss,
+            n_iter=self.n_pass,
+            status=status,
+            history=self.trace.as_dict(),
+            target=self.target,
+            dual_state=self.kernel.export(),
+        )

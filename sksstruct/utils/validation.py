@@ -1,0 +1,338 @@
+"""Checks at the door: ragged features and labels, packed once.
+
+Every error names the argument and the sequence at fault.
+"""
+
+from collections.abc import Hashable, Mapping
+from itertools import chain
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
+
+from sksstruct.utils.packed import PackedSequences
+
+_HINT = (
+    "pass a list of arrays of shape (n_positions, n_features), or of scipy CSR "
+    "matrices, one for each sequence; SequenceVectorizer makes them from dicts or "
+    "strings"
+)
+
+
+def check_sequences(X, *, n_features=None, name="X"):
+    """Pack feature matrices of many sequences.
+
+    Parameters
+    ----------
+    X : list of array-like or CSR of shape (n_positions, n_features), ndarray of shape \
+            (n_sequences, n_positions, n_features), or PackedSequences
+        Features.
+    n_features : int, default=None
+        Number of features expected.
+    name : str, default="X"
+        How errors call the argument.
+
+    Returns
+    -------
+    packed : PackedSequences
+        float32 if all items are, else float64. Items are stacked, not kept.
+
+    Raises
+    ------
+    TypeError
+        If X, or an item, is of a kind that cannot hold features.
+    ValueError
+        If X or an item is empty, has the wrong number of dimensions or features, or
+        holds NaN or infinity.
+    """
+    if isinstance(X, PackedSequences):
+        packed = X
+        _check_lengths(packed.lengths, name)
+    else:
+        packed = _pack(X, name)
+    _check_finite(packed, name)
+    if n_features is not None and packed.n_features != n_features:
+        raise ValueError(
+            f"{name} has {packed.n_features} features in each row, but {n_features} "
+            "features were seen in fit"
+        )
+    return packed
+
+
+def _check_lengths(lengths, name):
+    if not len(lengths):
+        raise ValueError(f"{name} is empty: at least one sequence is required")
+    empty = np.flatnonzero(lengths == 0)
+    if len(empty):
+        raise ValueError(
+            f"{name}[{empty[0]}] is empty: a sequence needs at least one position"
+        )
+
+
+def _check_finite(packed, name):
+    values = packed.values.data if packed.is_sparse else packed.values
+    # A sum is finite if all terms are, short of overflow: only then look closely.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    bad = ~np.isfinite(values)
+    if packed.is_sparse:
+        row = np.searchsorted(packed.values.indptr, np.flatnonzero(bad)[0], "right") - 1
+    else:
+        row = np.flatnonzero(bad.any(axis=1))[0]
+    i = int(np.searchsorted(packed.offsets, row, "right")) - 1
+    raise ValueError(
+        f"{name}[{i}] contains NaN or infinity, at position {row - packed.offsets[i]}"
+    )
+
+
+def _pack(X, name):
+    if sparse.issparse(X) or isinstance(X, str | bytes | Mapping):
+        raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        if X.ndim != 3:
+            raise ValueError(f"{name} is a {X.ndim}-D array: {_HINT}")
+        _check_numeric(X, name)
+    if hasattr(X, "iloc"):
+        raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
+    try:
+        items = list(X)
+    except TypeError:
+        raise TypeError(f"{name} is a {type(X).__name__}: {_HINT}") from None
+    if not items:
+        raise ValueError(f"{name} is empty: at least one sequence is required")
+    feature_names = _feature_names(items)
+    is_sparse = [sparse.issparse(item) for item in items]
+    if any(is_sparse) and not all(is_sparse):
+        i = is_sparse.index(not is_sparse[0])
+        raise TypeError(
+            f"{name}[{i}] is {'sparse' if is_sparse[i] else 'dense'} while {name}[0] "
+            "is not: pass all sequences in one form"
+        )
+    if is_sparse[0]:
+        items = [item if item.format == "csr" else item.tocsr() for item in items]
+    else:
+        items = [_as_dense(item, i, name) for i, item in enumerate(items)]
+    width = items[0].shape[-1] if items[0].ndim else 0
+    lengths = np.empty(len(items), dtype=np.intp)
+    for i, item in enumerate(items):
+        shape = item.shape
+        if len(shape) != 2:
+            raise ValueError(
+                f"{name}[{i}] is {len(shape)}-D: a sequence must be 2-D, of shape "
+                "(n_positions, n_features)"
+            )
+        if shape[1] != width:
+            raise ValueError(
+                f"{name}[{i}] has {shape[1]} features, but {name}[0] has {width}"
+            )
+        lengths[i] = shape[0]
+    _check_lengths(lengths, name)
+    if width == 0:
+        raise ValueError(f"{name} has 0 features: at least one is required")
+    dtypes = {item.dtype for item in items}
+    dtype = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
+    if is_sparse[0]:
+        for i, item in enumerate(items):
+            _check_numeric(item, f"{name}[{i}]")
+        values = _stack_csr(items, lengths, width, dtype)
+    else:
+        values = np.empty((lengths.sum(), width), dtype=dtype)
+        np.concatenate(items, out=values, casting="unsafe")
+    return PackedSequences.from_lengths(values, lengths, feature_names)
+
+
+def _as_dense(item, i, name):
+    if isinstance(item, np.ndarray):
+        array = item
+    else:
+        if isinstance(item, str | bytes | Mapping):
+            raise TypeError(f"{name}[{i}] is a {type(item).__name__}: {_HINT}")
+        try:
+            array = np.asarray(item)
+        except ValueError:
+            raise ValueError(
+                f"{name}[{i}] is not a matrix, its rows differ in length: {_HINT}"
+            ) from None
+        if array.size == 0 and array.ndim == 1:
+            raise ValueError(
+                f"{name}[{i}] is empty: a sequence needs at least one position"
+            )
+    _check_numeric(array, f"{name}[{i}]")
+    return array
+
+
+def _check_numeric(array, name):
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {array.dtype}, not a real number: {_HINT}")
+
+
+def _stack_csr(items, lengths, width, dtype):
+    nnz = np.fromiter((len(item.data) for item in items), np.int64, len(items))
+    # Stored entries beyond indptr[-1] are legal and not part of the matrix.
+    ends = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
+    if (nnz != ends).any():
+        items = [item.copy() for item in items]
+        for item in items:
+            item.prune()
+        nnz = ends
+    indptr = np.zeros(lengths.sum() + 1, dtype=np.int64)
+    np.concatenate([item.indptr[1:] for item in items], out=indptr[1:])
+    starts = np.concatenate([[0], np.cumsum(nnz)[:-1]])
+    indptr[1:] += np.repeat(starts, lengths)
+    data = np.empty(nnz.sum(), dtype=dtype)
+    np.concatenate([item.data for item in items], out=data, casting="unsafe")
+    indices = np.empty(nnz.sum(), dtype=np.int32)
+    np.concatenate([item.indices for item in items], out=indices, casting="same_kind")
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    return sparse.csr_array((data, indices, indptr), shape=(lengths.sum(), width))
+
+
+def _feature_names(items):
+    """Column names where every item is a data frame with the same string columns."""
+    columns = getattr(items[0], "columns", None)
+    if columns is None:
+        return None
+    names = list(columns)
+    if not all(isinstance(name, str) for name in names):
+        return None
+    for i, item in enumerate(items):
+        if list(getattr(item, "columns", ())) != names:
+            raise ValueError(f"X[{i}] has other column names than X[0]")
+    return names
+
+
+class LabelEncoder:
+    """Labels of sequences to 0..K-1: any hashable values, sorted where they can be.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels; of dtype object unless all are strings or all are numbers.
+    """
+
+    def __init__(self, classes):
+        self.classes_ = classes
+        self._index = {label: k for k, label in enumerate(classes.tolist())}
+
+    @classmethod
+    def from_labels(cls, labels):
+        """Encoder of the distinct values of an iterable of labels."""
+        distinct = set(labels)
+        try:
+            ordered = sorted(distinct)
+        except TypeError:
+            ordered = sorted(distinct, key=lambda x: (type(x).__name__, repr(x)))
+        return cls(_class_array(ordered))
+
+    def encode(self, flat, default=None):
+        """Codes of a flat list of labels; unknown ones get the default."""
+        if default is None:
+            get = self._index.__getitem__
+        else:
+            index = self._index
+
+            def get(label):
+                return index.get(label, default)
+
+        return np.fromiter(map(get, flat), dtype=np.int32, count=len(flat))
+
+
+def _class_array(ordered):
+    kinds = {type(label) for label in ordered}
+    if kinds == {str} or (kinds <= {int, float} or kinds == {bool}):
+        return np.array(ordered)
+    out = np.empty(len(ordered), dtype=object)
+    out[:] = ordered
+    return out
+
+
+def check_labels(y, lengths, *, name="y"):
+    """Flatten the labels of many sequences into one list of Python objects.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If y does not have one label for each position, or a label is missing (None
+        or NaN) or not hashable.
+    """
+    if isinstance(y, str | bytes | Mapping) or not hasattr(y, "__len__"):
+        raise TypeError(f"{name} must be a list of label sequences, got {y!r:.80}")
+    if len(y) != len(lengths):
+        raise ValueError(
+            f"{name} has {len(y)} sequences, but X has {len(lengths)} sequences"
+        )
+    rows = []
+    for i, row in enumerate(y):
+        if isinstance(row, np.ndarray):
+            if row.ndim != 1:
+                raise ValueError(
+                    f"{name}[{i}] is {row.ndim}-D: the labels of a sequence must be 1-D"
+                )
+            row = row.tolist()
+        elif isinstance(row, str | bytes | Mapping) or not hasattr(row, "__len__"):
+            raise TypeError(
+                f"{name}[{i}] is {row!r:.80}: the labels of a sequence must be a list "
+                "or a 1-D array"
+            )
+        if len(row) != lengths[i]:
+            raise ValueError(
+                f"{name}[{i}] has {len(row)} labels, but X[{i}] has {lengths[i]} "
+                "positions"
+            )
+        rows.append(row)
+    flat = [
+        label.item() if isinstance(label, np.generic) else label
+        for label in chain.from_iterable(rows)
+    ]
+    # One look at the distinct labels; the sequence is sought only if one is bad.
+    try:
+        distinct = set(flat)
+    except TypeError:
+        bad = next(k for k, v in enumerate(flat) if not isinstance(v, Hashable))
+        raise TypeError(
+            f"{name}[{_sequence_of(bad, lengths)}] has a label that is not hashable: "
+            f"{flat[bad]!r:.80}"
+        ) from None
+    for label in distinct:
+        if label is None or label != label:
+            bad = next(k for k, v in enumerate(flat) if v is label)
+            raise ValueError(
+                f"{name}[{_sequence_of(bad, lengths)}] has a missing label: {label!r}"
+            )
+    return flat
+
+
+def _sequence_of(position, lengths):
+    return int(np.searchsorted(np.cumsum(lengths), position, "right"))
+
+
+def check_sequence_weight(sample_weight, n_sequences):
+    """Weights of sequences as floats, or None.
+
+    Raises
+    ------
+    ValueError
+        If the length does not fit, a weight is negative, NaN or infinite, or all are 0.
+    """
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight)
+    if weight.ndim == 1 and len(weight) != n_sequences:
+        raise ValueError(
+            f"sample_weight has {len(weight)} entries, but X has {n_sequences} "
+            "sequences: it takes one weight for each sequence"
+        )
+    weight = _check_sample_weight(
+        sample_weight, np.empty((n_sequences, 1)), dtype=np.float64
+    )
+    if (weight < 0).any():
+        i = int(np.flatnonzero(weight < 0)[0])
+        raise ValueError(
+            f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
+            "passed to `sample_weight`"
+        )
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every sequence")
+    return weight
