@@ -1,0 +1,71 @@
+# Each target makes its own environment in .venv; PYTHON names the interpreter.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+BENCH := benchmarks
+
+.PHONY: demo test test-all lint doc benchmarks clean
+
+demo: $(VENV)/demo
+	@echo "== training on handwritten years (less than a minute)"
+	@mkdir -p demo
+	@MPLBACKEND=Agg $(PY) -W ignore::UserWarning -c "\
+	import runpy, matplotlib.pyplot as plt; \
+	runpy.run_path('examples/plot_digit_strings.py'); \
+	plt.savefig('demo/digit_strings.png', dpi=110)"
+	@echo "== wrote demo/digit_strings.png"
+
+test: $(VENV)/test
+	@echo "== running the tests"
+	$(PY) -m pytest -q
+
+# What continuous integration runs on top: lint, bounds checks, documentation.
+test-all: lint test
+	@echo "== the kernels with bounds checks on, built in a copy"
+	rm -rf build/debug && mkdir -p build/debug
+	cp -r sksstruct tests setup.py pyproject.toml build/debug/
+	find build/debug -name '*.so' -delete
+	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2
+	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -m "not packaging" tests
+
+lint: $(VENV)/lint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/cython-lint sksstruct
+
+doc: $(VENV)/doc
+	@echo "== building the documentation, doc/_build/html/index.html"
+	$(PY) -m sphinx -W --keep-going -q -b html doc doc/_build/html
+
+benchmarks: $(VENV)/benchmark
+	for script in $(BENCH)/bench_*.py; do $(PY) $$script || exit 1; done
+
+SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.py[xd]' -o -name '*.pxd' -o -name '*.h')
+
+$(VENV)/bin/python:
+	@echo "== making an environment in $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q "setuptools>=77" "cython>=3.1.2,<3.4"
+
+# Built in place, so that examples and tests see the sources.
+$(VENV)/built: $(VENV)/bin/python $(SOURCES)
+	@echo "== compiling the kernels and installing what they need (about a minute)"
+	$(PY) -m pip install -q --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/demo: $(VENV)/built
+	$(PY) -m pip install -q "matplotlib>=3.6.1"
+	@touch $@
+
+$(VENV)/test $(VENV)/doc $(VENV)/benchmark: $(VENV)/%: $(VENV)/built
+	@echo "== installing what '$*' needs"
+	$(PY) -m pip install -q --no-build-isolation -e ".[$*]"
+	@touch $@
+
+$(VENV)/lint: $(VENV)/bin/python
+	$(PY) -m pip install -q ruff==0.17.5 cython-lint==0.22.0
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo doc/_build doc/auto_examples doc/generated *.egg-info
+	find sksstruct -name '*.so' -delete -o -name '*.c' -delete -o -name '*.html' -delete

@@ -1,0 +1,131 @@
+"""CoNLL column files, and the CoNLL-2000 chunking data."""
+
+import gzip
+from pathlib import Path
+
+from sklearn.utils import Bunch
+
+from sksstruct.datasets._fetch import check_content, find_or_fetch
+
+_URL = "https://www.clips.uantwerpen.be/conll2000/chunking/{}.txt.gz"
+_SHA256 = {
+    "train": "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea",
+    "test": "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
+}
+
+
+def read_conll(source, *, n_columns=None, separator=None, comment=None):
+    """Read sentences in CoNLL column format, strictly.
+
+    One token a line, its columns separated by white space; empty lines end sentences.
+
+    Parameters
+    ----------
+    source : str, path-like or iterable of str
+        A file, gzip-compressed if its name ends in ``.gz``, or lines.
+    n_columns : int, default=None
+        Number of columns; by default that of the first token.
+    separator : str, default=None
+        Column separator; by default any white space.
+    comment : str, default=None
+        Lines that begin with it are skipped.
+
+    Returns
+    -------
+    sentences : list of tuple of list of str
+        For each sentence its columns, each with one entry for each token.
+
+    Raises
+    ------
+    ValueError
+        If a line has another number of columns, or an empty one, with the number of
+        the line; if there is no token at all; if the file is not UTF-8.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import read_conll
+    >>> read_conll(["He PRP B-NP", "ran VBD B-VP", "", "Yes UH O"])
+    [(['He', 'ran'], ['PRP', 'VBD'], ['B-NP', 'B-VP']), (['Yes'], ['UH'], ['O'])]
+    """
+    if not isinstance(source, str | Path) and hasattr(source, "__iter__"):
+        return _parse(source, "line", n_columns, separator, comment)
+    path = Path(source)
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+        try:
+            return _parse(lines, f"{path}, line", n_columns, separator, comment)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 text: {error}") from None
+
+
+def _parse(lines, place, n_columns, separator, comment):
+    sentences, rows = [], []
+    for number, line in enumerate(lines, start=1):
+        line = line.rstrip("\r\n")
+        if comment is not None and line.startswith(comment):
+            continue
+        if not line.strip():
+            if rows:
+                sentences.append(tuple(map(list, zip(*rows, strict=True))))
+                rows = []
+            continue
+        columns = line.split(separator)
+        if n_columns is None:
+            n_columns = len(columns)
+        if len(columns) != n_columns:
+            raise ValueError(
+                f"{place} {number}: {len(columns)} columns instead of {n_columns}: "
+                f"{line!r:.80}"
+            )
+        if not all(columns):
+            raise ValueError(f"{place} {number}: an empty column: {line!r:.80}")
+        rows.append(columns)
+    if rows:
+        sentences.append(tuple(map(list, zip(*rows, strict=True))))
+    if not sentences:
+        raise ValueError(f"{place.removesuffix(', line')}: no tokens")
+    return sentences
+
+
+def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True):
+    """Text chunking data of the CoNLL-2000 shared task.
+
+    8936 training and 2012 test sentences of the Wall Street Journal with
+    part-of-speech tags; 22 chunk labels in training, one more in the test.
+
+    Parameters
+    ----------
+    subset : {"train", "test"}, default="train"
+        Which part.
+    data_home : str or path-like, default=None
+        Folder with ``conll2000/train.txt.gz``; by default the environment variable
+        ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.
+    download_if_missing : bool, default=True
+        Whether to fetch the file when it is not there.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``words``, ``tags`` and ``labels``: lists with a list of strings for each
+        sentence.
+
+    References
+    ----------
+    E. F. Tjong Kim Sang and S. Buchholz, "Introduction to the CoNLL-2000 shared task:
+    chunking", CoNLL-2000.
+    """
+    if subset not in _SHA256:
+        raise ValueError(f"subset must be 'train' or 'test', got {subset!r}")
+    path = find_or_fetch(
+        [f"conll2000/{subset}.txt.gz"],
+        _URL.format(subset),
+        data_home=data_home,
+        download_if_missing=download_if_missing,
+    )
+    sentences = read_conll(path, n_columns=3)
+    lines = (
+        " ".join(token) + "\n" for s in sentences for token in [*zip(*s, strict=True), ()]
+    )
+    check_content((line.encode() for line in lines), _SHA256[subset], path)
+    words, tags, labels = zip(*sentences, strict=True)
+    return Bunch(words=list(words), tags=list(tags), labels=list(labels))

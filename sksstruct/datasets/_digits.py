@@ -1,0 +1,52 @@
+"""Handwriting without a download: scikit-learn's digits strung into years."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch, check_random_state
+
+
+def load_digit_strings(n_train=400, n_test=1000, *, random_state=0):
+    """Years in real handwriting: strings of four digits, 1950 to 2029.
+
+    Every year is as likely; each of its digits is drawn from the images of
+    `sklearn.datasets.load_digits`. The images of training and test strings come from
+    different halves of that data set. A digit tells much of the next one: a year begins
+    with 1 or 2, a 9 follows the 1, a 0 the 2.
+
+    Parameters
+    ----------
+    n_train, n_test : int, default=400, 1000
+        Number of strings.
+    random_state : int, RandomState instance or None, default=0
+        Which years and images.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``X_train``, ``X_test``: arrays of shape (n_strings, 4, 64), pixels between 0
+        and 1; ``y_train``, ``y_test``: arrays of digits of shape (n_strings, 4).
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_digit_strings
+    >>> data = load_digit_strings(n_train=2, n_test=1)
+    >>> data.X_train.shape, data.y_train.shape
+    ((2, 4, 64), (2, 4))
+    """
+    if n_train < 1 or n_test < 1:
+        raise ValueError("n_train and n_test must be at least 1")
+    rng = check_random_state(random_state)
+    images, digits = load_digits(return_X_y=True)
+    half = len(digits) // 2
+    out = Bunch()
+    for name, n, part in (
+        ("train", n_train, slice(0, half)),
+        ("test", n_test, slice(half, None)),
+    ):
+        pool = [np.flatnonzero(digits[part] == digit) for digit in range(10)]
+        years = rng.randint(1950, 2030, size=n)
+        labels = np.array([[int(c) for c in str(year)] for year in years])
+        chosen = np.array([[rng.choice(pool[c]) for c in row] for row in labels])
+        out["X_" + name] = images[part][chosen] / 16.0
+        out["y_" + name] = labels
+    return out

@@ -1,0 +1,86 @@
+"""Files in a data folder, fetched from their public home when they are missing."""
+
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+
+def get_data_home(data_home=None):
+    """Folder of the data sets.
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        The folder; by default the environment variable ``SKSSTRUCT_DATA``, else
+        ``~/sksstruct_data``.
+
+    Returns
+    -------
+    folder : pathlib.Path
+        The folder, which need not exist.
+    """
+    if data_home is None:
+        data_home = os.environ.get("SKSSTRUCT_DATA", "~/sksstruct_data")
+    return Path(data_home).expanduser()
+
+
+def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
+    """Path of the first of several files that exists, or of a fresh download.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names below the data folder that hold the data; a download takes the last.
+    url : str
+        Public home.
+    data_home : str or path-like, default=None
+        See `get_data_home`.
+    download_if_missing : bool, default=True
+        Whether to fetch.
+
+    Raises
+    ------
+    OSError
+        If the file is missing and cannot be fetched, or must not be.
+    """
+    folder = get_data_home(data_home)
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    if not download_if_missing:
+        raise OSError(f"{names[-1]} not found in {folder}, and download_if_missing=False")
+    target = folder / names[-1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with urlopen(url, timeout=60) as response:
+            content = response.read()
+    except (URLError, TimeoutError) as error:
+        raise OSError(
+            f"{names[-1]} not found in {folder}, and fetching it from {url} failed: "
+            f"{error}. Put the file there, or name another folder by data_home."
+        ) from error
+    # A download that is cut off must not be taken for the file next time.
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        file.write(content)
+    os.replace(file.name, target)
+    return target
+
+
+def check_content(pieces, expected, path):
+    """Compare the SHA-256 of the data read with the known one.
+
+    The sum is over the data and not over the file, as the same data travel in several
+    containers.
+    """
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece)
+    if digest.hexdigest() != expected:
+        raise OSError(
+            f"the data in {path} are not the expected ones: SHA-256 "
+            f"{digest.hexdigest()} instead of {expected}. Delete the file to fetch it "
+            "again."
+        )

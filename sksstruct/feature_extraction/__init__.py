@@ -1,0 +1,10 @@
+"""From tokens to feature rows."""
+
+from sksstruct.feature_extraction._helpers import (
+    affix_features,
+    shape_features,
+    window_features,
+)
+from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
+
+__all__ = ["SequenceVectorizer", "affix_features", "shape_features", "window_features"]

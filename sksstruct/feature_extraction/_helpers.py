@@ -1,0 +1,126 @@
+"""Attributes of tokens, as people write them for CRFsuite: lists of strings."""
+
+
+def window_features(columns, templates, *, boundary=True):
+    """Attributes from templates over a window of positions.
+
+    Parameters
+    ----------
+    columns : dict of {str: sequence of str}
+        Named columns of one sequence, for instance ``{"w": words, "pos": tags}``.
+    templates : sequence of sequences of (str, int)
+        Each template is a list of (column, offset) pairs; its attribute is the values
+        at these offsets, joined. A position whose template leaves the sequence lacks
+        the attribute.
+    boundary : bool, default=True
+        Whether to mark the first and last position by ``__BOS__`` and ``__EOS__``.
+
+    Returns
+    -------
+    features : list of list of str
+        Attributes of each position.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import window_features
+    >>> window_features({"w": ["a", "b"]}, [[("w", 0)], [("w", -1), ("w", 0)]])
+    [['w[0]=a', '__BOS__'], ['w[0]=b', 'w[-1]|w[0]=a|b', '__EOS__']]
+    """
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns differ in length: {lengths}")
+    size = next(iter(lengths.values()), 0)
+    features = [[] for _ in range(size)]
+    for template in templates:
+        for column, _ in template:
+            if column not in columns:
+                raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
+        prefix = "|".join(f"{column}[{offset}]" for column, offset in template) + "="
+        low = max(0, -min(offset for _, offset in template))
+        high = size - max(0, max(offset for _, offset in template))
+        if len(template) == 1:
+            ((column, offset),) = template
+            values = columns[column]
+            for t in range(low, high):
+                features[t].append(prefix + values[t + offset])
+        else:
+            parts = [(columns[column], offset) for column, offset in template]
+            for t in range(low, high):
+                features[t].append(prefix + "|".join([c[t + o] for c, o in parts]))
+    if boundary and size:
+        features[0].append("__BOS__")
+        features[-1].append("__EOS__")
+    return features
+
+
+def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
+    """Prefixes and suffixes of each token.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Tokens of one sequence.
+    lengths : sequence of int, default=(1, 2, 3)
+        Lengths of the affixes; tokens that are shorter lack them.
+    name : str, default="w"
+        Name of the column in the attributes.
+
+    Returns
+    -------
+    features : list of list of str
+        Attributes of each position.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import affix_features
+    >>> affix_features(["cats"], lengths=[1, 3])
+    [['w:prefix=c', 'w:suffix=s', 'w:prefix=cat', 'w:suffix=ats']]
+    """
+    features = []
+    for token in tokens:
+        row = []
+        for n in lengths:
+            if len(token) >= n:
+                row.append(f"{name}:prefix={token[:n]}")
+                row.append(f"{name}:suffix={token[len(token) - n :]}")
+        features.append(row)
+    return features
+
+
+def shape_features(tokens, *, name="w"):
+    """Word shape of each token: X, x and 9 for letters and digits, runs shortened.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Tokens of one sequence.
+    name : str, default="w"
+        Name of the column in the attributes.
+
+    Returns
+    -------
+    features : list of list of str
+        Attributes of each position.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import shape_features
+    >>> shape_features(["McCain-99"])
+    [['w:shape=XxXx-9']]
+    """
+    features = []
+    for token in tokens:
+        shape = []
+        for letter in token:
+            if letter.isupper():
+                kind = "X"
+            elif letter.isalpha():
+                kind = "x"
+            elif letter.isdigit():
+                kind = "9"
+            else:
+                kind = letter
+            if not shape or shape[-1] != kind:
+                shape.append(kind)
+        features.append([f"{name}:shape={''.join(shape)}"])
+    return features

@@ -1,0 +1,189 @@
+"""Dicts and strings to sparse feature rows, for sequences."""
+
+from collections.abc import Mapping
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.feature_extraction._collect import collect
+from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.packed import PackedSequences
+
+
+class SequenceVectorizer(TransformerMixin, BaseEstimator):
+    """Turn sequences of feature dicts or strings into sparse feature rows.
+
+    The features of a position are a mapping from names to values, or an iterable of
+    strings. As for `sklearn.feature_extraction.DictVectorizer` and CRFsuite,
+
+    - a number is the value of the feature of that name, and so is a bool;
+    - a string ``v`` under the name ``f`` is the feature ``f=v`` with value 1;
+    - a string in an iterable is the feature of that name with value 1.
+
+    Parameters
+    ----------
+    min_count : int, default=1
+        Features on fewer positions of the training data are left out.
+    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
+        Type of the values.
+    separator : str, default="="
+        Between the name and the value of a feature with string values.
+
+    Attributes
+    ----------
+    vocabulary_ : dict of {str: int}
+        Column of each feature, in the order of first appearance.
+    feature_names_ : list of str
+        Names of the columns.
+
+    See Also
+    --------
+    sksstruct.feature_extraction.window_features : Attributes from a window of tokens.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import SequenceVectorizer
+    >>> vectorizer = SequenceVectorizer()
+    >>> X = vectorizer.fit_transform([[{"w": "the", "size": 3.0}, {"w": "cat"}]])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['w=the', 'size', 'w=cat']
+    >>> X[0].toarray().tolist()
+    [[1.0, 3.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    _parameter_constraints = {
+        "min_count": [Interval(Real, 1, None, closed="left")],
+        "dtype": "no_validation",
+        "separator": [str],
+    }
+
+    def __init__(self, *, min_count=1, dtype=np.float64, separator="="):
+        self.min_count = min_count
+        self.dtype = dtype
+        self.separator = separator
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        tags.requires_fit = True
+        return tags
+
+    def fit(self, X, y=None):
+        """Learn the features that occur.
+
+        Parameters
+        ----------
+        X : iterable of sequences of {mapping, iterable of str}
+            Sequences.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SequenceVectorizer
+            The fitted transformer.
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Learn the features that occur and transform X.
+
+        Parameters
+        ----------
+        X : iterable of sequences of {mapping, iterable of str}
+            Sequences.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X_new : PackedSequences
+            One CSR array for each sequence, stored as one.
+        """
+        self._check_parameters()
+        vocabulary = {}
+        data, indices, indptr, offsets = self._collect(X, vocabulary, grow=True)
+        names = list(vocabulary)
+        if not names:
+            raise ValueError("X has no features at all")
+        values = self._matrix(data, indices, indptr, len(names))
+        if self.min_count > 1:
+            counts = np.bincount(values.indices, minlength=len(names))
+            keep = np.flatnonzero(counts >= self.min_count)
+            if not len(keep):
+                raise ValueError(
+                    f"no feature occurs on min_count={self.min_count} positions"
+                )
+            values = values[:, keep]
+            names = [names[j] for j in keep]
+            vocabulary = {name: j for j, name in enumerate(names)}
+        self.vocabulary_ = vocabulary
+        self.feature_names_ = names
+        return PackedSequences(values, offsets, self._names())
+
+    def transform(self, X):
+        """Transform sequences; features not seen in fit are left out.
+
+        Parameters
+        ----------
+        X : iterable of sequences of {mapping, iterable of str}
+            Sequences.
+
+        Returns
+        -------
+        X_new : PackedSequences
+            One CSR array for each sequence, stored as one.
+        """
+        check_is_fitted(self, "vocabulary_")
+        self._check_parameters()
+        data, indices, indptr, offsets = self._collect(X, self.vocabulary_, grow=False)
+        values = self._matrix(data, indices, indptr, len(self.feature_names_))
+        return PackedSequences(values, offsets, self._names())
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features,), object
+            Names.
+        """
+        check_is_fitted(self, "vocabulary_")
+        return np.array(self.feature_names_, dtype=object)
+
+    def _names(self):
+        # One array for all results of this fit, as it may be long.
+        if len(getattr(self, "_names_out", ())) != len(self.feature_names_):
+            self._names_out = self.get_feature_names_out()
+        return self._names_out
+
+    def _check_parameters(self):
+        validate_params(self)
+        if np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+
+    def _collect(self, X, vocabulary, grow):
+        if isinstance(X, str | bytes | Mapping):
+            raise TypeError(
+                f"X is a single {type(X).__name__}: pass a list of sequences, each a "
+                "list of dicts or of lists of strings"
+            )
+        return collect(X, vocabulary, grow, self.separator)
+
+    def _matrix(self, data, indices, indptr, n_features):
+        values = sparse.csr_array(
+            (data.astype(self.dtype, copy=False), indices, indptr),
+            shape=(len(indptr) - 1, n_features),
+        )
+        values.sum_duplicates()
+        return values

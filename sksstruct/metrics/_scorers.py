@@ -1,0 +1,18 @@
+"""Scorers, for the ``scoring`` argument of scikit-learn's model selection.
+
+scikit-learn's own names ("accuracy") refuse lists of label sequences.
+"""
+
+from sklearn.metrics import make_scorer
+
+from sksstruct.metrics._sequence import (
+    chunk_f1_score,
+    flat_f1_score,
+    sequence_accuracy_score,
+    token_accuracy_score,
+)
+
+token_accuracy_scorer = make_scorer(token_accuracy_score)
+sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
+chunk_f1_scorer = make_scorer(chunk_f1_score)
+flat_f1_macro_scorer = make_scorer(flat_f1_score, average="macro")
