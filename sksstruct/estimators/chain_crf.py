@@ -51,7 +51,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         a given duality gap soonest; "bcfw" is `BCFW` as published.
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
-    tol : float, default=5e-3
+    tol : float, default=3e-3
         Training stops at a duality gap of ``tol`` times the objective at w = 0, which
         is 1 without class weights; where `solver` is a name.
     fit_intercept : bool, default=True
@@ -159,7 +159,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         loss="hinge",
         solver="auto",
         max_iter=1000,
-        tol=5e-3,
+        tol=3e-3,
         fit_intercept=True,
         boundary=True,
         class_weight=None,
@@ -276,7 +276,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         self.history_ = result.history
         self.solver_ = solver
         self.n_seen_ = total
-        self.__dict__.pop("_warm", None)
+        for name in ("_warm", "_iterate"):
+            self.__dict__.pop(name, None)
         if self.warm_start:
             self._warm = {"classes": encoder.classes_, "state": result.dual_state}
         callbacks.close()
@@ -300,8 +301,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
         Every sequence is visited once by the solver's block step on the objective of
         all sequences seen so far; the dual variables of earlier ones are not changed
-        any more, and are not stored. Weights remain those of a feasible dual solution.
-        May follow `fit`.
+        any more, and are not stored. Where the solver averages, the fitted attributes
+        hold the average of the iterates. May follow `fit`.
 
         Parameters
         ----------
@@ -363,15 +364,17 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             fit_intercept=self.fit_intercept,
             boundary=self.boundary,
         )
-        start = aligned_zeros(model.n_weights)
+        averaged = aligned_zeros(model.n_weights)
         if not fresh:
-            blocks = model.blocks(start)
+            blocks = model.blocks(averaged)
             for name, value in self._blocks().items():
                 blocks[name][...] = value
-            # The mean over more sequences gives each of the earlier ones less weight.
-            start *= seen / (seen + total)
-        weights = solver.solve_stream(
-            model, self.alpha, start, random_state=self.random_state
+        # The iterate goes on from where it was, the attributes hold the average.
+        iterate = getattr(self, "_iterate", averaged)
+        # The mean over more sequences gives each of the earlier ones less weight.
+        iterate = iterate * (seen / (seen + total))
+        self._iterate, weights = solver.solve_stream(
+            model, self.alpha, iterate, averaged, seen, random_state=self.random_state
         )
         if fresh:
             self._set_feature_names(names)

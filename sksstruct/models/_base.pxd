@@ -47,5 +47,5 @@ cdef class BoundModel:
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, double scale,
                           double average) except -1 nogil
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil
-    cdef int labeling_gram(self, Workspace ws, Py_ssize_t i, const int32_t* y,
-                           const int32_t* z, double* value) except -1 nogil
+    cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
+                      const int32_t* labelings, double* out) except -1 nogil

@@ -168,10 +168,11 @@ cdef class BoundModel:
                           double average) except -1 nogil:
         raise NotImplementedError
 
-    # Whether <A_i^T mu(y), A_i^T mu(z)> is cheap: the example's Gram matrix is kept.
+    # Whether gram_row is cheap: the example's Gram matrix is kept.
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    cdef int labeling_gram(self, Workspace ws, Py_ssize_t i, const int32_t* y,
-                           const int32_t* z, double* value) except -1 nogil:
+    # out[k] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z_k) - mu(y_i))> for n labelings z_k.
+    cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
+                      const int32_t* labelings, double* out) except -1 nogil:
         raise NotImplementedError

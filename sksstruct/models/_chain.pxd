@@ -40,7 +40,6 @@ cdef class ChainModel(BoundModel):
     cdef const double* _tail
     cdef double** _grams
 
-    cdef double _value(self, Py_ssize_t p) noexcept nogil
     cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
                          const int32_t** index) noexcept nogil
     cdef void _scores(self, Py_ssize_t pos, const double* init,

@@ -27,8 +27,9 @@ from libc.string cimport memcpy, memset
 from sksstruct.inference._viterbi cimport viterbi_padded
 from sksstruct.models._base cimport BoundModel, Workspace
 from sksstruct.utils._simd cimport (
-    sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_labeling_gram,
-    sks_prefetch, sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
+    sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
+    sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
+    sks_spread_dot_f32, sks_spread_dot_f64, sks_spread_f32, sks_spread_f64,
 )
 
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -44,6 +45,11 @@ cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
         ws.marked[edge] = 1
         ws.edges[ws.n_edges] = <int32_t> edge
         ws.n_edges += 1
+
+
+cdef inline double end_product(int32_t y, int32_t z, int32_t truth) noexcept nogil:
+    """<e_y - e_truth, e_z - e_truth>"""
+    return (y == z) - (y == truth) - (z == truth) + 1.0
 
 
 cdef class ChainWorkspace(Workspace):
@@ -279,9 +285,6 @@ cdef class ChainModel(BoundModel):
         else:
             sks_scatter_f64(n, index, self._values64 + first, scale, change, self.ld,
                             target)
-
-    cdef double _value(self, Py_ssize_t p) noexcept nogil:
-        return self._values32[p] if self._single else self._values64[p]
 
     # ---- potentials and labelings ----
 
@@ -548,26 +551,65 @@ cdef class ChainModel(BoundModel):
         for t in range(size):
             # row t spread out over all features, met by the rows up to t
             n = self._row(first + t, &begin, &index)
-            for p in range(n):
-                ws.feature[index[p] if index else p] = self._value(begin + p)
+            if self._single:
+                sks_spread_f32(n, index, self._values32 + begin, ws.feature)
+            else:
+                sks_spread_f64(n, index, self._values64 + begin, ws.feature)
             for s in range(t + 1):
                 m = self._row(first + s, &other, &other_index)
-                total = 0.0
-                for p in range(m):
-                    total += self._value(other + p) * ws.feature[
-                        other_index[p] if other_index else p]
+                if self._single:
+                    total = sks_spread_dot_f32(m, other_index, self._values32 + other,
+                                               ws.feature)
+                else:
+                    total = sks_spread_dot_f64(m, other_index, self._values64 + other,
+                                               ws.feature)
                 gram[t * size + s] = gram[s * size + t] = total
             for p in range(n):
                 ws.feature[index[p] if index else p] = 0.0
         self._grams[i] = gram
         return 1
 
-    cdef int labeling_gram(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
-                           const int32_t* z, double* value) except -1 nogil:
-        cdef Py_ssize_t size = self._sizes[i]
-        cdef double total = sks_labeling_gram(
-            size, y, z, self._grams[i], 1.0 if self.fit_intercept else 0.0)
-        if self.boundary:
-            total += (y[0] == z[0]) + (y[size - 1] == z[size - 1])
-        value[0] = total
+    cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      Py_ssize_t n, const int32_t* labelings,
+                      double* out) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i], ld = self.ld, s, t, k, edge
+        cdef const int32_t* truth = &self._labels[self._offsets[i]]
+        cdef const int32_t* z
+        cdef const double* gram = self._grams[i]
+        cdef double shift = 1.0 if self.fit_intercept else 0.0, value
+        # delta[s, :] = sum_t (K[t, s] + shift) (e_{y_t} - e_{truth_t}), and the edges
+        # of y minus those of the truth; then an inner product is a few look-ups.
+        memset(ws.delta, 0, size * ld * sizeof(double))
+        for t in range(size):
+            if y[t] != truth[t]:
+                for s in range(size):
+                    value = gram[t * size + s] + shift
+                    ws.delta[s * ld + y[t]] += value
+                    ws.delta[s * ld + truth[t]] -= value
+        for t in range(size - 1):
+            if y[t] != truth[t] or y[t + 1] != truth[t + 1]:
+                add_edge(ws, y[t] * ld + y[t + 1], 1.0)
+                add_edge(ws, truth[t] * ld + truth[t + 1], -1.0)
+        for k in range(n):
+            z = labelings + k * size
+            value = 0.0
+            for s in range(size):
+                if z[s] != truth[s]:
+                    value += ws.delta[s * ld + z[s]] - ws.delta[s * ld + truth[s]]
+                    if s:
+                        value += ws.d_edge[z[s - 1] * ld + z[s]]
+                        value -= ws.d_edge[truth[s - 1] * ld + truth[s]]
+                elif s and z[s - 1] != truth[s - 1]:
+                    value += ws.d_edge[z[s - 1] * ld + z[s]]
+                    value -= ws.d_edge[truth[s - 1] * ld + truth[s]]
+            if self.boundary:
+                value += end_product(y[0], z[0], truth[0])
+                value += end_product(y[size - 1], z[size - 1], truth[size - 1])
+            out[k] = value
+        for k in range(ws.n_edges):
+            edge = ws.edges[k]
+            ws.d_edge[edge] = 0.0
+            ws.marked[edge] = 0
+        ws.n_edges = 0
         return 0

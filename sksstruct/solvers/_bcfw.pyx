@@ -16,8 +16,8 @@ Two forms of a block. Plain Frank-Wolfe steps without a cache need only mu_i, a 
 list of keys. All else keeps labelings and their weights, the active set S_i and, with
 a cache, labelings of weight zero (C_i, S_i a part of it). Where the example's Gram
 matrix is at hand, several steps are taken on a visit without touching features again:
-with M[y, z] = <A_i^T mu(y), A_i^T mu(z)>, a step changes value(y) by
-- g p_i/alpha (M[s, y] - M[a, y]).
+with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a step changes
+value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]), and only differences count.
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ cdef class BCFWKernel:
     cdef Py_ssize_t inner_steps, max_cached
     cdef Py_ssize_t n_blocks
     cdef Block* blocks
-    cdef readonly object gaps_, losses_
-    cdef double[::1] gaps, losses
+    cdef readonly object gaps_, losses_, promises_
+    cdef double[::1] gaps, losses, promises
     cdef SumTree tree
     cdef bint sample_by_gap
     cdef public double gap_total       # at the last full check; inf before
@@ -105,6 +105,8 @@ cdef class BCFWKernel:
         self.gaps_ = np.zeros(self.n_blocks)
         self.losses_ = np.zeros(self.n_blocks)
         self.gaps, self.losses = self.gaps_, self.losses_
+        self.promises_ = np.zeros(self.n_blocks)
+        self.promises = self.promises_
         self.sample_by_gap = sample_by_gap
         self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
         self.gap_total = INFINITY
@@ -139,14 +141,29 @@ cdef class BCFWKernel:
 
     # ---- passes ----
 
-    def visit_in_order(self, const Py_ssize_t[::1] order, bint oracle=True):
-        """Visit the given blocks; without oracle, use known labelings only."""
+    def visit_in_order(self, const Py_ssize_t[::1] order):
+        """Visit the given blocks."""
         cdef Py_ssize_t k
         with nogil:
             for k in range(order.shape[0]):
                 if k + 1 < order.shape[0]:
                     self._prefetch(order[k + 1])
-                self._visit(order[k], oracle)
+                self._visit(order[k], True)
+
+    def visit_known(self, const Py_ssize_t[::1] order):
+        """Visit blocks without the oracle, using known labelings only.
+
+        Left out are blocks where the last visit promised less than a tenth of the
+        mean. Returns the number of visits.
+        """
+        cdef Py_ssize_t k, visits = 0
+        cdef double least = 0.1 * self.promises_.mean()
+        with nogil:
+            for k in range(order.shape[0]):
+                if self.promises[order[k]] > least:
+                    self._visit(order[k], False)
+                    visits += 1
+        return visits
 
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
@@ -379,6 +396,7 @@ cdef class BCFWKernel:
             if s == b.n:
                 self._append(i, &self.decoded[0])
                 self.value[s] = best
+        self.promises[i] = p * (self.value[s] - mean)
         steps = self.inner_steps
         if steps > 1 and (self.model._lower != NULL
                           or not self.model.has_gram(self.workspace, i)):
@@ -600,10 +618,9 @@ cdef class BCFWKernel:
             b.gram = <double*> _resize(NULL, width * width * sizeof(double))
             b.n_gram = 0
         for j in range(b.n_gram, b.n):
-            for k in range(j + 1):
-                self.model.labeling_gram(
-                    self.workspace, i, b.labelings + j * size, b.labelings + k * size,
-                    &b.gram[j * width + k])
+            self.model.gram_row(self.workspace, i, b.labelings + j * size, j + 1,
+                                b.labelings, b.gram + j * width)
+            for k in range(j):
                 b.gram[k * width + j] = b.gram[j * width + k]
         b.n_gram = b.n
         return 0

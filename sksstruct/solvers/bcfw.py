@@ -49,7 +49,7 @@ class BCFW(BaseEstimator):
         Passes between two computations of the duality gap.
     max_iter : int, default=1000
         Largest number of passes. A pass makes as many visits as there are examples.
-    tol : float, default=5e-3
+    tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     cache_factor : float, default=0.25
         F in the cache hit criterion: part of the example's last measured gap. ``inf``
@@ -122,7 +122,7 @@ class BCFW(BaseEstimator):
         averaging=True,
         gap_every=10,
         max_iter=1000,
-        tol=5e-3,
+        tol=3e-3,
         *,
         cache_factor=0.25,
         cache_nu=0.01,
@@ -194,22 +194,50 @@ class BCFW(BaseEstimator):
             callback
         )
 
-    def solve_stream(self, model, alpha, weights, *, random_state=None):
+    def solve_stream(self, model, alpha, weights, averaged, seen, *, random_state=None):
         """Visit every example of a mini-batch once, other duals frozen.
 
-        The example weights p_i of the model are those of the whole stream; `weights`
-        holds the sum over earlier examples. Returns the new flat weights.
+        Parameters
+        ----------
+        model : BoundModel
+            Model with the mini-batch; its p_i are those of the whole stream.
+        alpha : float
+            Regularisation.
+        weights : ndarray
+            Flat weights so far, scaled to the p_i of earlier examples.
+        averaged : ndarray
+            Mean of the iterates so far with weights 1, 2, 3, ...; overwritten.
+        seen : float
+            Number of iterates so far.
+        random_state : int, RandomState instance or None, default=None
+            Order of the visits.
+
+        Returns
+        -------
+        weights, averaged : ndarray
+            The same after the mini-batch. Without averaging they are one array.
         """
         self.check()
         if self.bounds is not None:
             raise ValueError("bounds cannot be used with mini-batches (partial_fit)")
-        model.start()
+        model.start(average=bool(self.averaging))
         model.set_weights(weights)
         kernel = self._kernel(model, alpha)
+        kernel.iterate = seen
         order = check_random_state(random_state).permutation(model.n_examples)
         for k in range(0, len(order), _SEGMENT):
             kernel.visit_in_order(order[k : k + _SEGMENT])
-        return model.w
+        if not self.averaging:
+            return model.w, model.w
+        # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:
+        # w (S_new - S_old) - (u - S_old (w - w_old))
+        old, new = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
+        averaged *= old
+        averaged += model.w * new
+        averaged -= model.u
+        averaged -= old * weights
+        averaged /= new
+        return model.w, averaged
 
     def accepts(self, dual_state, model):
         """Whether dual variables of an earlier result fit this solver and model."""
@@ -353,9 +381,17 @@ class _Run:
 
     # ---- passes ----
 
-    def _in_order(self, order, oracle=True):
+    def _in_order(self, order):
         for k in range(0, len(order), _SEGMENT):
-            self.kernel.visit_in_order(order[k : k + _SEGMENT], oracle)
+            self.kernel.visit_in_order(order[k : k + _SEGMENT])
+
+    def _known(self):
+        """A pass over known labelings; the number of visits."""
+        order = self.rng.permutation(self.model.n_examples).astype(np.intp)
+        return sum(
+            self.kernel.visit_known(order[k : k + _SEGMENT])
+            for k in range(0, len(order), _SEGMENT)
+        )
 
     def one_pass(self):
         """As many visits as there are examples, then passes over known labelings."""
@@ -376,16 +412,16 @@ class _Run:
         if solver.cached_passes == "auto":
             # The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted
             # instead of timed so that runs can be repeated.
-            gain, work = kernel.gain, self.model.oracle_cost
+            gain, work = kernel.gain, self.model.oracle_cost * n
             while True:
                 kernel.gain = 0.0
-                self._in_order(self.rng.permutation(n).astype(np.intp), False)
-                gain, work = gain + kernel.gain, work + 1.0
-                if kernel.gain <= gain / work:
+                visits = self._known()
+                gain, work = gain + kernel.gain, work + visits
+                if kernel.gain <= gain * visits / work:
                     break
         else:
             for _ in range(solver.cached_passes):
-                self._in_order(self.rng.permutation(n).astype(np.intp), False)
+                self._known()
         self.n_pass += 1
 
     def run(self, callback):

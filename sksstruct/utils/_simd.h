@@ -175,29 +175,6 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
     return count;
 }
 
-/* sum of gram[t, s] + shift over the places where two labelings agree, y[t] == z[s],
-   plus edge for every pair of consecutive places where they do. */
-SKS_CLONES SKS_UNUSED double sks_labeling_gram(ptrdiff_t size, const int32_t *y,
-                                               const int32_t *z, const double *gram,
-                                               double shift)
-{
-    double total = 0.0;
-    for (ptrdiff_t t = 0; t < size; t++) {
-        const double *k = gram + t * size;
-        const int32_t label = y[t];
-        for (ptrdiff_t s = 0; s < size; s++)
-            if (z[s] == label) total += k[s] + shift;
-    }
-    /* edges: both endpoints agree */
-    for (ptrdiff_t t = 0; t + 1 < size; t++) {
-        int count = 0;
-        for (ptrdiff_t s = 0; s + 1 < size; s++)
-            count += (y[t] == z[s]) & (y[t + 1] == z[s + 1]);
-        total += count;
-    }
-    return total;
-}
-
 /* acc[:width] += v * row[:width], width a constant */
 SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
 {
@@ -253,6 +230,29 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
         else                                                                           \
             SKS_BLOCKS(ld, SKS_SCATTER_DENSE_##suffix);                                \
     }
+
+/* A feature row written into a dense vector, and the product of another with it. */
+#define SKS_SPREAD(suffix, real)                                                       \
+    static SKS_UNUSED void sks_spread_##suffix(                                        \
+        ptrdiff_t n, const int32_t *index, const real *value, double *out)             \
+    {                                                                                  \
+        for (ptrdiff_t p = 0; p < n; p++) out[index ? index[p] : p] = value[p];        \
+    }                                                                                  \
+    static SKS_UNUSED double sks_spread_dot_##suffix(                                  \
+        ptrdiff_t n, const int32_t *index, const real *value, const double *spread)    \
+    {                                                                                  \
+        double even = 0.0, odd = 0.0;                                                  \
+        ptrdiff_t p = 0;                                                               \
+        for (; p + 2 <= n; p += 2) {                                                   \
+            even += value[p] * spread[index ? index[p] : p];                           \
+            odd += value[p + 1] * spread[index ? index[p + 1] : p + 1];                \
+        }                                                                              \
+        if (p < n) even += value[p] * spread[index ? index[p] : p];                    \
+        return even + odd;                                                             \
+    }
+
+SKS_SPREAD(f32, float)
+SKS_SPREAD(f64, double)
 
 #define SKS_SPARSE_f32(width, b) \
     sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))

@@ -12,8 +12,6 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
                          const double* d) noexcept
     Py_ssize_t sks_changed_rows(Py_ssize_t n, Py_ssize_t ld, double tiny, double* d,
                                 int32_t* rows) noexcept
-    double sks_labeling_gram(Py_ssize_t size, const int32_t* y, const int32_t* z,
-                             const double* gram, double shift) noexcept
     void sks_scores_f32(Py_ssize_t n, const int32_t* index, const float* value,
                         const double* weights, Py_ssize_t ld, const double* init,
                         double* out) noexcept
@@ -26,3 +24,11 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_scatter_f64(Py_ssize_t n, const int32_t* index, const double* value,
                          double scale, const double* change, Py_ssize_t ld,
                          double* weights) noexcept
+    void sks_spread_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                        double* out) noexcept
+    void sks_spread_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                        double* out) noexcept
+    double sks_spread_dot_f32(Py_ssize_t n, const int32_t* index, const float* value,
+                              const double* spread) noexcept
+    double sks_spread_dot_f64(Py_ssize_t n, const int32_t* index, const double* value,
+                              const double* spread) noexcept
