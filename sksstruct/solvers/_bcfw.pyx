@@ -168,12 +168,16 @@ cdef class BCFWKernel:
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
 
-        Returns the number of visits: fewer than asked for when all estimates are 0.
+        Returns the number of visits: fewer than asked for once the estimates together
+        are a hundredth of the gap last computed, or zero. They tell little then.
         """
         cdef Py_ssize_t k, visits = 0
+        cdef double least = 0.0
+        if self.gap_total != INFINITY:
+            least = 0.01 * self.gap_total
         with nogil:
             for k in range(uniforms.shape[0]):
-                if self.tree.total() <= 0.0:
+                if self.tree.total() <= least:
                     break
                 self._visit(self.tree.find(uniforms[k]), True)
                 visits += 1

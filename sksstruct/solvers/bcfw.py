@@ -46,7 +46,8 @@ class BCFW(BaseEstimator):
         starts the average again whenever the number of passes has grown by the
         square root of two, so that it forgets the first steps.
     gap_every : int, default=10
-        Passes between two computations of the duality gap.
+        Passes between two computations of the duality gap. Gap sampling computes it
+        earlier when its estimates are used up, a hundredth of the last gap or less.
     max_iter : int, default=1000
         Largest number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
@@ -284,6 +285,7 @@ class _Run:
         self.average = np.empty_like(model.w) if solver.averaging else None
         self.n_pass = 0
         self.restart_at = 2
+        self.needs_gaps = False
         self.calls_of_checks = model.n_examples
         self.trace = Trace()
         self.started = time.perf_counter()
@@ -344,10 +346,10 @@ class _Run:
         v, loss = self._averaged()
         w = self._truncated(v)
         primal = None
-        needs_gaps = solver.sampling == "gap" or (
+        block_gaps = solver.sampling == "gap" or (
             solver.cache and np.isfinite(solver.cache_factor)
         )
-        if needs_gaps or w is model.w:
+        if block_gaps or w is model.w:
             run_in_chunks(
                 lambda a, b: kernel.check(
                     model.workspace(training=False), a, b, self.hinge, self.gaps
@@ -402,8 +404,12 @@ class _Run:
         kernel.gain = 0.0
         if solver.sampling == "gap" and self.n_pass:
             uniforms = self.rng.uniform(size=n)
-            for k in range(0, n, _SEGMENT):
+            visits = sum(
                 kernel.visit_by_gap(uniforms[k : k + _SEGMENT])
+                for k in range(0, n, _SEGMENT)
+            )
+            # Estimates used up: without new ones nothing more would be visited.
+            self.needs_gaps = visits < n
         elif solver.sampling == "uniform":
             self._in_order(self.rng.randint(n, size=n).astype(np.intp))
         else:
@@ -430,7 +436,7 @@ class _Run:
             while self.n_pass < self.solver.max_iter:
                 self.one_pass()
                 stop = callback is not None and callback(self.n_pass, self.weights)
-                due = self.n_pass % self.solver.gap_every == 0
+                due = self.needs_gaps or self.n_pass % self.solver.gap_every == 0
                 if (due or stop) and self.certify() <= self.target:
                     status = "converged"
                     break

@@ -1,0 +1,20 @@
+import os
+from pathlib import Path
+
+import pytest
+
+# The smallest test that uses it draws several figures; none needs a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(scope="session")
+def data_home():
+    """Folder of the real data sets, or a skip with the reason."""
+    candidates = [os.environ.get("SKSSTRUCT_DATA"), "~/sksstruct_data"]
+    candidates.append(Path(__file__).parents[2] / "shared" / "data")
+    for candidate in candidates:
+        if candidate:
+            folder = Path(candidate).expanduser()
+            if (folder / "conll2000" / "train.txt.gz").is_file():
+                return folder
+    pytest.skip("real data sets not found: set SKSSTRUCT_DATA to their folder")
