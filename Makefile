@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 BENCH := benchmarks
 
-.PHONY: demo test test-all lint doc benchmarks clean
+.PHONY: demo test test-all test-floors lint doc benchmarks clean
 
 demo: $(VENV)/demo
 	@echo "== training on handwritten years (less than a minute)"
@@ -28,10 +28,19 @@ test-all: lint test
 	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2
 	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -m "not packaging" tests
 
+# The oldest supported versions, in an environment of their own.
+test-floors: $(VENV)/built
+	@echo "== the tests with the oldest supported versions"
+	$(PYTHON) -m venv build/floors
+	build/floors/bin/python -m pip install -q -r floors.txt
+	build/floors/bin/python -m pip install -q -c floors.txt pytest hypothesis matplotlib
+	build/floors/bin/python -m pytest -q -p no:cacheprovider -m "not packaging" \
+	  --ignore=tests/test_docstrings.py --ignore=tests/test_metadata.py
+
 lint: $(VENV)/lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/cython-lint sksstruct
+	PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/cython-lint sksstruct
 
 doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"

@@ -9,8 +9,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-
 from sksstruct.models._chain import ChainModel
+
 from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
 
 
@@ -29,7 +29,9 @@ def table(title, header, rows):
     widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
     print(f"\n{title}")
     for i, row in enumerate(cells):
-        print("  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)))
+        print(
+            "  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        )
         if i == 0:
             print("  " + "  ".join("-" * w for w in widths))
 

@@ -65,7 +65,8 @@ for name, data, alpha, limit in (
         # The weights decide how much work a sweep is: those of the solution.
         for key, block in sweep_model.blocks(sweep_model.w).items():
             block[...] = getattr(
-                model, {"coef": "coef_", "start": "start_", "end": "end_"}.get(key, key + "_")
+                model,
+                {"coef": "coef_", "start": "start_", "end": "end_"}.get(key, key + "_"),
             )
         sweep = sweep_seconds(sweep_model)
         history = model.history_
@@ -116,7 +117,9 @@ with Clock() as clock:
     svc = LinearSVC(multi_class="crammer_singer", C=0.1, random_state=0)
     svc.fit(np.vstack(large.X), np.concatenate(large.y))
 error = 1 - svc.score(np.vstack(small.X), np.concatenate(small.y))
-rows.append(["LinearSVC, letter by letter", f"{100 * error:.2f}", f"{clock.seconds:.1f}"])
+rows.append(
+    ["LinearSVC, letter by letter", f"{100 * error:.2f}", f"{clock.seconds:.1f}"]
+)
 table(
     "OCR large: nine folds train, fold 0 tests (target: 12 %)",
     ["who", "letter error %", "CPU s"],

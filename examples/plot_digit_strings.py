@@ -3,14 +3,14 @@
 Reading handwritten years: letters in context
 ===========================================
 
-A chain model reads strings of handwritten digits, here years between 1950 and 2029, and
-is compared with a linear SVM that reads every image by itself. What the chain knows more
-is which digit follows which.
+A chain model reads strings of handwritten digits, here years between 1950 and 2029,
+and is compared with a linear SVM that reads every image by itself. What the chain knows
+more is which digit follows which.
 """
 
 # %%
-# The data come with scikit-learn: images of digits, strung into years. Training and test
-# strings share no image.
+# The data come with scikit-learn: images of digits, strung into years. Training and
+# test strings share no image.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import GridSearchCV
@@ -63,7 +63,9 @@ print(
 # transitions, and the course of the training.
 figure = plt.figure(figsize=(11, 4.2), layout="constrained")
 left, middle, right = figure.subfigures(1, 3, width_ratios=[1.1, 1.1, 1])
-fixed = np.flatnonzero((read_alone != y_test).any(axis=1) & (read == y_test).all(axis=1))
+fixed = np.flatnonzero(
+    (read_alone != y_test).any(axis=1) & (read == y_test).all(axis=1)
+)
 axes = left.subplots(5, 1)
 for ax, i in zip(axes, fixed[:5], strict=False):
     ax.imshow(np.hstack(X_test[i].reshape(-1, 8, 8)), cmap="gray_r")

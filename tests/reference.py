@@ -31,7 +31,9 @@ class Chain:
     Weights are the concatenation of coef (K, d), intercept, start, end, transitions.
     """
 
-    def __init__(self, X, y, n_labels, p=None, costs=None, intercept=True, boundary=True):
+    def __init__(
+        self, X, y, n_labels, p=None, costs=None, intercept=True, boundary=True
+    ):
         self.X = [np.asarray(x, dtype=np.float64) for x in X]
         self.y = [np.asarray(row) for row in y]
         self.n_labels, self.n_features = n_labels, self.X[0].shape[1]
@@ -117,7 +119,11 @@ class Chain:
             np.concatenate([np.zeros(d), np.ones(n)]),
             jac=lambda z: np.concatenate([alpha * z[:d], self.p]),
             bounds=limits + [(None, None)] * n,
-            constraints={"type": "ineq", "fun": lambda z: A @ z - b, "jac": lambda z: A},
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: A @ z - b,
+                "jac": lambda z: A,
+            },
             method="SLSQP",
             options={"maxiter": 500, "ftol": 1e-12},
         )

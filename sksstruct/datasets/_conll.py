@@ -124,7 +124,9 @@ def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True)
     )
     sentences = read_conll(path, n_columns=3)
     lines = (
-        " ".join(token) + "\n" for s in sentences for token in [*zip(*s, strict=True), ()]
+        " ".join(token) + "\n"
+        for s in sentences
+        for token in [*zip(*s, strict=True), ()]
     )
     check_content((line.encode() for line in lines), _SHA256[subset], path)
     words, tags, labels = zip(*sentences, strict=True)

@@ -51,7 +51,9 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
         if (folder / name).is_file():
             return folder / name
     if not download_if_missing:
-        raise OSError(f"{names[-1]} not found in {folder}, and download_if_missing=False")
+        raise OSError(
+            f"{names[-1]} not found in {folder}, and download_if_missing=False"
+        )
     target = folder / names[-1]
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -48,13 +48,17 @@ def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True)
     pixels, letters, offsets, fold = (
         _read_npz(path) if path.suffix == ".npz" else _read_letter_data(path)
     )
-    check_content((a.tobytes() for a in (pixels, letters, offsets, fold)), _SHA256, path)
+    check_content(
+        (a.tobytes() for a in (pixels, letters, offsets, fold)), _SHA256, path
+    )
     names = np.array([chr(ord("a") + k) for k in range(26)])[letters]
     rows = pixels.astype(np.float64)
     keep = {"all": fold >= 0, "fold0": fold == 0, "rest": fold != 0}[subset]
     spans = [(offsets[i], offsets[i + 1]) for i in np.flatnonzero(keep)]
     return Bunch(
-        X=[rows[a:b] for a, b in spans], y=[names[a:b] for a, b in spans], fold=fold[keep]
+        X=[rows[a:b] for a, b in spans],
+        y=[names[a:b] for a, b in spans],
+        fold=fold[keep],
     )
 
 
@@ -69,7 +73,7 @@ def _read_npz(path):
 
 
 def _read_letter_data(path):
-    """The public file: id, letter, next id, word id, position, fold, then 128 pixels."""
+    """The public file: id, letter, next id, word id, position, fold, 128 pixels."""
     pixels, letters, offsets, fold = [], [], [0], []
     with gzip.open(path, "rt", encoding="ascii") as lines:
         for number, line in enumerate(lines, start=1):

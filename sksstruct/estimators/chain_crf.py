@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._callbacks import PassCallbacks
@@ -232,7 +232,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
                 "training needs at least 2"
             )
         labels = encoder.encode(flat)
-        costs = self._label_costs(encoder.classes_, labels)
+        costs = self._label_costs(encoder.classes_, labels, packed.lengths, weight)
         names, total = packed.feature_names, float(len(packed))
         if weight is not None:
             packed, labels, weight, total = _without_zeros(packed, labels, weight)
@@ -348,7 +348,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             k = int(np.flatnonzero(labels < 0)[0])
             i = int(np.searchsorted(packed.offsets, k, "right")) - 1
             raise ValueError(f"y[{i}] has the label {flat[k]!r}, which classes lacks")
-        costs = self._label_costs(encoder.classes_, labels)
+        costs = self._label_costs(encoder.classes_)
         names, total = packed.feature_names, float(len(packed))
         share = np.ones(len(packed))
         if weight is not None:
@@ -404,7 +404,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         check_random_state(self.random_state)
         return solver
 
-    def _label_costs(self, classes, labels):
+    def _label_costs(self, classes, labels=None, lengths=None, weight=None):
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, dict):
@@ -414,8 +414,18 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
                 raise ValueError(f"class_weight names {unknown[0]!r}, not a label in y")
             costs = np.array([self.class_weight.get(name, 1.0) for name in names])
         else:
-            codes = np.arange(len(classes))
-            costs = compute_class_weight("balanced", classes=codes, y=labels)
+            if weight is None:
+                weight = np.ones(len(lengths))
+            counts = np.bincount(
+                labels, weights=np.repeat(weight, lengths), minlength=len(classes)
+            )
+            # As in scikit-learn; labels of weight zero cost nothing.
+            costs = np.divide(
+                counts.sum() / len(classes),
+                counts,
+                out=np.zeros(len(classes)),
+                where=counts > 0,
+            )
         costs = costs.astype(np.float64)
         if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
             raise ValueError("class_weight must be finite, not negative and not all 0")

@@ -1,5 +1,11 @@
 """Scores of labeled sequences, and scorers for model selection."""
 
+from sksstruct.metrics._scorers import (
+    chunk_f1_scorer,
+    flat_f1_macro_scorer,
+    sequence_accuracy_scorer,
+    token_accuracy_scorer,
+)
 from sksstruct.metrics._sequence import (
     chunk_f1_score,
     chunk_precision_recall_fscore,
@@ -8,12 +14,6 @@ from sksstruct.metrics._sequence import (
     iter_chunks,
     sequence_accuracy_score,
     token_accuracy_score,
-)
-from sksstruct.metrics._scorers import (
-    chunk_f1_scorer,
-    flat_f1_macro_scorer,
-    sequence_accuracy_scorer,
-    token_accuracy_scorer,
 )
 
 __all__ = [

@@ -23,9 +23,11 @@ def _pairs(y_true, y_pred):
             raise ValueError(
                 f"y_pred[{i}] has {len(row)} labels, but y_true[{i}] has {lengths[i]}"
             )
-    return check_labels(y_true, lengths, name="y_true"), check_labels(
-        y_pred, lengths, name="y_pred"
-    ), lengths
+    return (
+        check_labels(y_true, lengths, name="y_true"),
+        check_labels(y_pred, lengths, name="y_pred"),
+        lengths,
+    )
 
 
 def _correct(y_true, y_pred):
@@ -178,8 +180,9 @@ def chunk_precision_recall_fscore(y_true, y_pred):
     _pairs(y_true, y_pred)
     found = true = right = 0
     for tags_true, tags_pred in zip(y_true, y_pred, strict=True):
-        chunks_true, chunks_pred = set(iter_chunks(tags_true)), set(
-            iter_chunks(tags_pred)
+        chunks_true, chunks_pred = (
+            set(iter_chunks(tags_true)),
+            set(iter_chunks(tags_pred)),
         )
         true += len(chunks_true)
         found += len(chunks_pred)

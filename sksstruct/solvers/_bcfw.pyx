@@ -10,14 +10,14 @@ Block i holds a mixture of labelings; theta_i are the potentials, and
 A step of size g along (s - a), s and a labelings or the mixture itself, has
 
     slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
-    dual gain = p_i (g slope - g^2/2 curvature)            g = slope / curvature, clipped
+    dual gain = p_i (g slope - g^2/2 curvature)           g = slope / curvature, clipped
 
 Two forms of a block. Plain Frank-Wolfe steps without a cache need only mu_i, a sparse
 list of keys. All else keeps labelings and their weights, the active set S_i and, with
 a cache, labelings of weight zero (C_i, S_i a part of it). Where the example's Gram
 matrix is at hand, several steps are taken on a visit without touching features again:
 with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a step changes
-value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]), and only differences count.
+value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only differences count.
 """
 
 import numpy as np
@@ -231,7 +231,7 @@ cdef class BCFWKernel:
 
     def export(self):
         """Dual variables as a dict of flat arrays; see `restore`."""
-        cdef Py_ssize_t i, total = 0, width
+        cdef Py_ssize_t i, width
         cdef Block* b
         form = "means" if self.use_means else "labelings"
         counts = np.empty(self.n_blocks, dtype=np.intp)
@@ -392,7 +392,8 @@ cdef class BCFWKernel:
             mean += b.weight[j] * self.value[j]
             if self.value[j] > self.value[s]:
                 s = j
-        if oracle and not (self.cache and p * (self.value[s] - mean) >= self._threshold(i)):
+        if oracle and not (
+                self.cache and p * (self.value[s] - mean) >= self._threshold(i)):
             self.model.decode(self.workspace, i, &self.decoded[0], &best)
             self.oracle_calls += 1
             self._measured(i, p * (best - mean))
@@ -504,7 +505,8 @@ cdef class BCFWKernel:
                 b.weight[j] = 1.0 if j == s else 0.0
         return 0
 
-    cdef int _many_steps(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t steps) except -1 nogil:
+    cdef int _many_steps(self, Py_ssize_t i, Py_ssize_t s,
+                         Py_ssize_t steps) except -1 nogil:
         """Up to `steps` steps among the known labelings, then one change of weights."""
         cdef Block* b = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], a, j, k, m, r, width

@@ -30,6 +30,15 @@ def resolve_solver(solver, *, max_iter, tol):
     ----------
     solver : {"auto", "bcfw"} or solver object
         A name takes `max_iter` and `tol`; an object brings its own.
+    max_iter : int
+        Largest number of passes.
+    tol : float
+        Tolerance, relative to the objective at w = 0.
+
+    Returns
+    -------
+    solver : solver object
+        The object given, or a new one.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Trace:
 class SolverResult:
     """Weights and certificate of a run.
 
-    Attributes
+    Parameters
     ----------
     weights : ndarray
         Flat weights, in the model's layout.

@@ -88,7 +88,7 @@ class BCFW(BaseEstimator):
     >>> from sksstruct import ChainCRF
     >>> from sksstruct.solvers import BCFW
     >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver=BCFW(step="pairwise", tol=1e-6))
+    >>> tagger = ChainCRF(alpha=0.1, solver=BCFW(step="pairwise", tol=0.01))
     >>> tagger.fit(X, y).predict([[[1.0], [1.0]]])[0].tolist()
     ['b', 'b']
     """
@@ -241,7 +241,20 @@ class BCFW(BaseEstimator):
         return model.w, averaged
 
     def accepts(self, dual_state, model):
-        """Whether dual variables of an earlier result fit this solver and model."""
+        """Tell whether dual variables of an earlier result fit this solver and model.
+
+        Parameters
+        ----------
+        dual_state : dict
+            Of a `SolverResult`.
+        model : BoundModel
+            Model with its data.
+
+        Returns
+        -------
+        fits : bool
+            Whether `solve` would take them.
+        """
         plain = self.step == "fw" and not self.cache
         return dual_state["form"] == (
             "means" if plain else "labelings"

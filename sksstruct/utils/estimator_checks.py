@@ -17,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 
+__all__ = ["CHECKS", "check_ragged_estimator"]
+
 # Data every check starts from; short, so that fitting takes milliseconds.
 _N = 24
 
@@ -64,7 +66,7 @@ def _assert_same(first, second, message):
 
 
 def check_constructor_only_assigns(estimator):
-    """`__init__` stores its parameters unchanged, and `clone` copies them."""
+    """The constructor stores its parameters unchanged, and `clone` copies them."""
     twin = clone(estimator)
     for name, value in estimator.get_params(deep=False).items():
         assert name in vars(twin), f"{name} is not an attribute after clone"
@@ -74,7 +76,7 @@ def check_constructor_only_assigns(estimator):
 
 
 def check_parameters_untouched(estimator):
-    """`fit` changes no parameter, not even inside nested ones."""
+    """Fitting changes no parameter, not even inside nested ones."""
     estimator = _fresh(estimator)
     before = deepcopy(estimator.get_params(deep=True))
     _fit(estimator, *_data())
@@ -85,7 +87,7 @@ def check_parameters_untouched(estimator):
 
 
 def check_fit_returns_self(estimator):
-    """`fit` returns the estimator, and fitted state ends in an underscore."""
+    """Fitting returns the estimator, and fitted state ends in an underscore."""
     estimator = _fresh(estimator)
     public = {name for name in vars(estimator) if not name.startswith("_")}
     assert _fit(estimator, *_data()) is estimator
@@ -158,7 +160,9 @@ def check_sample_order(estimator):
     X, y = _data()
     estimator = _fit(_fresh(estimator), X, y)
     together = estimator.predict(X)
-    _assert_same(estimator.predict(X[::-1])[::-1], together, "order changes predictions")
+    _assert_same(
+        estimator.predict(X[::-1])[::-1], together, "order changes predictions"
+    )
     alone = [estimator.predict([x])[0] for x in X]
     _assert_same(alone, together, "other sequences change predictions")
 
@@ -195,7 +199,7 @@ def check_input_forms(estimator):
 
 
 def check_dtypes(estimator):
-    """float32 and integers are accepted."""
+    """Single precision, integers and booleans are accepted."""
     for dtype in (np.float32, np.int64, np.int8, bool):
         X, y = _data()
         X = [(4 * x).astype(dtype) for x in X]

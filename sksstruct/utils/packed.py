@@ -84,6 +84,13 @@ class PackedSequences(Sequence):
     def __len__(self):
         return len(self.offsets) - 1
 
+    def __repr__(self):
+        kind = "CSR" if self.is_sparse else "dense"
+        return (
+            f"PackedSequences({len(self)} sequences, {self.offsets[-1]} rows, "
+            f"{self.n_features} features, {kind} {self.values.dtype})"
+        )
+
     def __getitem__(self, key):
         if isinstance(key, slice):
             key = range(*key.indices(len(self)))
@@ -104,7 +111,13 @@ class PackedSequences(Sequence):
         return self.values[self.offsets[key] : self.offsets[key + 1]]
 
     def compact(self):
-        """Self, or the same rows as CSR where dense rows are mostly zero."""
+        """Choose the form that the kernels read fastest.
+
+        Returns
+        -------
+        packed : PackedSequences
+            Self, or the same rows as CSR where dense rows are mostly zero.
+        """
         if self.is_sparse or self.values.size == 0:
             return self
         if np.count_nonzero(self.values) >= SPARSE_BELOW * self.values.size:
@@ -120,6 +133,7 @@ def _canonical_csr(values):
         values = values.astype(np.float64)
     out = sparse.csr_array(values)
     if not out.has_canonical_format:
-        out = out.copy() if out.data is getattr(values, "data", None) else out
+        if values.format == "csr" and np.may_share_memory(out.data, values.data):
+            out = out.copy()
         out.sum_duplicates()
     return out

@@ -186,7 +186,9 @@ def _stack_csr(items, lengths, width, dtype):
     np.concatenate([item.indices for item in items], out=indices, casting="same_kind")
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
-    return sparse.csr_array((data, indices, indptr), shape=(lengths.sum(), width))
+    out = sparse.csr_array((data, indices, indptr), shape=(lengths.sum(), width))
+    out.sum_duplicates()
+    return out
 
 
 def _feature_names(items):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Chain
 from scipy import sparse
+from sksstruct.models._chain import ChainModel
 
 from sksstruct.datasets import make_chain
-from sksstruct.models._chain import ChainModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.packed import PackedSequences
 
@@ -27,7 +27,14 @@ OPTIONS = [
 
 
 def problem(
-    seed=0, n=4, n_features=2, n_labels=2, length=3, form="dense", weighted=False, **kwargs
+    seed=0,
+    n=4,
+    n_features=2,
+    n_labels=2,
+    length=3,
+    form="dense",
+    weighted=False,
+    **kwargs,
 ):
     data = make_chain(
         n,
@@ -111,7 +118,9 @@ def dual_point(model, reference, state, alpha):
     return v, linear
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+@pytest.mark.parametrize(
+    "options", OPTIONS, ids=lambda o: "-".join(map(str, o.values()))
+)
 def test_any_combination_reaches_the_optimum(options):
     model, reference = problem(seed=3)
     alpha = 0.1
@@ -457,10 +466,12 @@ def test_bad_parameters(parameters):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(OPTIONS), st.sampled_from([1e-3, 1e-1, 10]))
+@given(
+    st.integers(0, 10**6), st.sampled_from(OPTIONS), st.sampled_from([1e-3, 1e-1, 10])
+)
 def test_weak_duality_holds_everywhere(seed, options, alpha):
     """Every row of the trace brackets the optimum (Osokin et al., section 2.3)."""
-    model, reference = problem(seed=seed, n=3, n_labels=2)
+    model, _ = problem(seed=seed, n=3, n_labels=2)
     options = {**options, "gap_every": 1, "max_iter": 6, "tol": 0}
     history = BCFW(**options).solve(model, alpha, random_state=0).history
     assert history["dual"].max() <= history["primal"].min() + 1e-9

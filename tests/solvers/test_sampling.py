@@ -1,7 +1,6 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from sksstruct.solvers._sampling import SumTree
 
 

@@ -1,0 +1,151 @@
+import gzip
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sksstruct import datasets
+
+
+class TestReadConll:
+    def test_reads_a_file(self, tmp_path):
+        text = "\nHe PRP B-NP\r\nran VBD B-VP\n\n\n# x\nYes UH O"
+        path = tmp_path / "a.txt"
+        path.write_text(text, newline="")
+        packed = tmp_path / "a.txt.gz"
+        packed.write_bytes(gzip.compress(text.encode()))
+        expected = [
+            (["He", "ran"], ["PRP", "VBD"], ["B-NP", "B-VP"]),
+            (["Yes"], ["UH"], ["O"]),
+        ]
+        assert datasets.read_conll(path, comment="#") == expected
+        assert datasets.read_conll(str(packed), comment="#") == expected
+
+    def test_errors_name_the_line(self, tmp_path):
+        path = tmp_path / "a.txt"
+        path.write_text("a b\nc\n")
+        with pytest.raises(ValueError, match=r"a\.txt, line 2: 1 columns instead of 2"):
+            datasets.read_conll(path)
+        with pytest.raises(ValueError, match="line 1: 2 columns instead of 3"):
+            datasets.read_conll(path, n_columns=3)
+        with pytest.raises(ValueError, match="line 1: an empty column"):
+            datasets.read_conll(["a\t\tb"], separator="\t")
+        with pytest.raises(ValueError, match="no tokens"):
+            datasets.read_conll(["", " "])
+        path.write_bytes(b"\xff\xfe a\n")
+        with pytest.raises(ValueError, match="not UTF-8"):
+            datasets.read_conll(path)
+
+
+class TestFetch:
+    def test_conll2000(self, data_home):
+        train = datasets.fetch_conll2000(data_home=data_home, download_if_missing=False)
+        assert len(train.words) == 8936 and sum(map(len, train.words)) == 211727
+        assert len({label for row in train.labels for label in row}) == 22
+        test = datasets.fetch_conll2000("test", data_home=data_home)
+        assert len(test.tags) == 2012
+
+    def test_ocr_letters(self, data_home):
+        data = datasets.fetch_ocr_letters(data_home=data_home)
+        assert len(data.X) == 6877 and sum(map(len, data.y)) == 52152
+        small = datasets.fetch_ocr_letters("fold0", data_home=data_home)
+        rest = datasets.fetch_ocr_letters("rest", data_home=data_home)
+        assert len(small.X) == 626 and len(rest.X) == 6251
+        assert set(small.fold) == {0} and 0 not in rest.fold
+        assert data.X[0].shape == (len(data.y[0]), 128)
+
+    def test_ocr_letters_from_the_public_format(self, data_home, tmp_path):
+        """The same data written as letter.data.gz and read again."""
+        with np.load(data_home / "ocr_letters.npz") as z:
+            X, y, offsets, fold = z["X"], z["y"], z["offsets"], z["fold"]
+        ends = set((offsets[1:] - 1).tolist())
+        words = np.repeat(np.arange(len(fold)), np.diff(offsets))
+        lines = [
+            f"{k + 1}\t{chr(97 + y[k])}\t{-1 if k in ends else k + 2}\t{words[k]}\t1\t"
+            f"{fold[words[k]]}\t" + "\t".join(map(str, X[k].tolist()))
+            for k in range(len(y))
+        ]
+        path = tmp_path / "letter.data.gz"
+        path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
+        data = datasets.fetch_ocr_letters(data_home=tmp_path)
+        assert len(data.X) == 6877
+        path.write_bytes(gzip.compress("\n".join(lines[:-1]).encode(), 1))
+        with pytest.raises(ValueError, match="last word has no end"):
+            datasets.fetch_ocr_letters(data_home=tmp_path)
+        lines[3] = lines[3].replace("\t", " ", 1) + "\t0"
+        path.write_bytes(gzip.compress("\n".join(lines).encode(), 1))
+        with pytest.raises(ValueError, match="line 4: 135 columns"):
+            datasets.fetch_ocr_letters(data_home=tmp_path)
+
+    def test_other_content_is_refused(self, tmp_path):
+        (tmp_path / "conll2000").mkdir()
+        path = tmp_path / "conll2000" / "train.txt.gz"
+        path.write_bytes(gzip.compress(b"a b c\n"))
+        with pytest.raises(OSError, match="not the expected ones"):
+            datasets.fetch_conll2000(data_home=tmp_path)
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(OSError, match="download_if_missing=False"):
+            datasets.fetch_conll2000(data_home=tmp_path, download_if_missing=False)
+
+    def test_download(self, tmp_path, monkeypatch):
+        from io import BytesIO
+        from urllib.error import URLError
+
+        from sksstruct.datasets import _fetch
+
+        def unreachable(url, timeout):
+            raise URLError("no network")
+
+        monkeypatch.setattr(_fetch, "urlopen", unreachable)
+        with pytest.raises(OSError, match=r"fetching it from .* failed"):
+            datasets.fetch_ocr_letters(data_home=tmp_path / "new")
+        content = gzip.compress(b"He PRP O\n")
+        monkeypatch.setattr(_fetch, "urlopen", lambda url, timeout: BytesIO(content))
+        with pytest.raises(OSError, match="not the expected ones"):
+            datasets.fetch_conll2000(data_home=tmp_path)
+        assert (tmp_path / "conll2000" / "train.txt.gz").read_bytes() == content
+
+    def test_environment_variable(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SKSSTRUCT_DATA", str(tmp_path))
+        with pytest.raises(OSError, match=str(tmp_path)):
+            datasets.fetch_conll2000(download_if_missing=False)
+
+    @pytest.mark.parametrize(
+        "fetch", [datasets.fetch_conll2000, datasets.fetch_ocr_letters]
+    )
+    def test_unknown_subset(self, fetch):
+        with pytest.raises(ValueError, match="subset must be"):
+            fetch("dev")
+
+
+def test_digit_strings():
+    data = datasets.load_digit_strings(30, 20)
+    assert data.X_train.shape == (30, 4, 64) and data.X_test.shape == (20, 4, 64)
+    years = [int("".join(map(str, row))) for row in data.y_train]
+    assert min(years) >= 1950 and max(years) <= 2029
+    again = datasets.load_digit_strings(30, 20)
+    np.testing.assert_array_equal(data.X_train, again.X_train)
+    train, test = (
+        set(map(bytes, x.reshape(-1, 64))) for x in (data.X_train, data.X_test)
+    )
+    assert not train & test
+    with pytest.raises(ValueError, match="at least 1"):
+        datasets.load_digit_strings(0)
+
+
+def test_make_chain():
+    data = datasets.make_chain(
+        20, n_features=4, n_classes=5, max_length=6, random_state=1
+    )
+    assert {len(row) for row in data.y} <= set(range(1, 7))
+    assert max(row.max() for row in data.y) <= 4
+    thin = datasets.make_chain(5, density=0.2, random_state=1)
+    assert all(sparse.issparse(x) for x in thin.X)
+    for bad in (
+        {"min_length": 0},
+        {"min_length": 5, "max_length": 4},
+        {"n_classes": 0},
+    ):
+        with pytest.raises(ValueError):
+            datasets.make_chain(**bad)

@@ -1,0 +1,441 @@
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from reference import Chain
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from sksstruct import ChainCRF
+from sksstruct.datasets import fetch_ocr_letters, make_chain
+from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.metrics import token_accuracy_scorer
+from sksstruct.solvers import BCFW
+from sksstruct.utils.estimator_checks import CHECKS
+from sksstruct.utils.packed import PackedSequences
+
+
+@pytest.fixture
+def data():
+    return make_chain(40, random_state=0)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ChainCRF(),
+        ChainCRF(solver="bcfw", class_weight="balanced"),
+        ChainCRF(
+            solver=BCFW(step="pairwise", averaging=False, cache=True), boundary=False
+        ),
+        ChainCRF(
+            solver=BCFW("permutation", "away", inner_steps=3), fit_intercept=False
+        ),
+    ],
+    ids=["auto", "bcfw-balanced", "pairwise", "away"],
+)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+def test_dual_gap_and_objective_equal_numpy(data):
+    model = ChainCRF(0.03, random_state=0).fit(data.X, data.y)
+    reference = Chain(data.X, data.y, 3)
+    w = reference.flatten(model)
+    assert model.objective_ == pytest.approx(reference.primal(w, 0.03), abs=1e-9)
+    dual = model.dual_loss_ - 0.03 / 2 * (w @ w)
+    assert model.objective_ - model.dual_gap_ == pytest.approx(dual, abs=1e-9)
+    assert model.dual_gap_ <= 3e-3 * reference.primal(np.zeros_like(w), 0.03)
+    assert model.history_["gap"][-1] == model.dual_gap_
+    assert model.n_iter_ == model.history_["pass"][-1]
+
+
+def test_prediction_is_the_best_labeling(data):
+    """Scores agree with NumPy, also those of `decision_function`."""
+    model = ChainCRF(0.03, random_state=0).fit(data.X, data.y)
+    reference = Chain(data.X, data.y, 3)
+    w = reference.flatten(model)
+    scores = model.decision_function(data.X)
+    for i, labels in enumerate(model.predict(data.X)):
+        value = w @ reference.feature_map(i, labels)
+        assert scores[i] == pytest.approx(value, abs=1e-10)
+        unary, pairwise = reference.potentials(i, w)
+        best = unary[0]
+        for row in unary[1:]:
+            best = (best[:, None] + pairwise).max(axis=0) + row
+        assert value == pytest.approx(best.max(), abs=1e-10)
+
+
+def test_class_weight_is_the_loss_of_missing_a_label(data):
+    costs = np.array([1.0, 5.0, 0.25])
+    weight = {1: 5.0, 2: 0.25}
+    model = ChainCRF(0.03, class_weight=weight, random_state=0).fit(data.X, data.y)
+    reference = Chain(data.X, data.y, 3, costs=costs)
+    w = reference.flatten(model)
+    assert model.objective_ == pytest.approx(reference.primal(w, 0.03), abs=1e-9)
+    plain = ChainCRF(0.03, random_state=0).fit(data.X, data.y)
+
+    test = make_chain(400, noise=3.0, random_state=0)
+
+    def share(tagger):
+        return np.mean(np.concatenate(tagger.predict(test.X)) == 1)
+
+    assert share(model) > share(plain) + 0.02
+
+
+def test_score_counts_new_labels_as_errors(data):
+    model = ChainCRF(random_state=0).fit(data.X, data.y)
+    other = [np.full(len(row), 99) for row in data.y]
+    assert model.score(data.X, other) == 0.0
+    weight = np.zeros(40)
+    weight[3] = 1
+    alone = model.score([data.X[3]], [data.y[3]])
+    assert model.score(data.X, data.y, sample_weight=weight) == alone
+
+
+def test_cross_validation_with_folds_that_lack_a_label():
+    rng = np.random.RandomState(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(9)]
+    y = [["a", "b", "a"]] * 8 + [["z", "z", "z"]]
+    scores = cross_val_score(ChainCRF(), X, y, cv=3, scoring=token_accuracy_scorer)
+    assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
+
+
+def test_grid_search_over_alpha_and_solver(data):
+    search = GridSearchCV(
+        ChainCRF(solver=BCFW(max_iter=20), random_state=0),
+        {"alpha": [0.01, 0.1], "solver__sampling": ["gap", "uniform"]},
+        cv=2,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(data.X, data.y, sample_weight=np.ones(40))
+    assert set(search.best_params_) == {"alpha", "solver__sampling"}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_pipeline_from_dicts():
+    X = [[{"w": "he"}, {"w": "ran", "n": 2.0}], [{"w": "she"}, {"w": "sat"}]] * 3
+    y = [["P", "V"], ["P", "V"]] * 3
+    pipeline = make_pipeline(SequenceVectorizer(), ChainCRF(0.01)).fit(X, y)
+    assert pipeline.score(X, y) == 1.0
+    tagger = pipeline[-1]
+    assert tagger.feature_names_in_.tolist() == ["w=he", "w=ran", "n", "w=she", "w=sat"]
+    assert tagger.state_features_[("w=he", "P")] > 0
+    assert tagger.transition_features_[("P", "V")] > 0
+    cross_val_score(pipeline, X, y, cv=2)
+
+
+def test_equal_lengths_as_3d_array_give_a_list(data):
+    X = np.random.RandomState(0).normal(size=(6, 4, 2))
+    y = np.tile([0, 1, 1, 0], (6, 1))
+    model = ChainCRF().fit(X, y)
+    predicted = model.predict(X)
+    assert isinstance(predicted, list) and predicted[0].shape == (4,)
+    np.testing.assert_array_equal(
+        model.decision_function(X), model.decision_function(list(X))
+    )
+
+
+def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
+    rng = np.random.RandomState(0)
+    dense = [
+        rng.normal(size=(3, 5)) * (rng.uniform(size=(3, 5)) < 0.5) for _ in range(8)
+    ]
+    y = [[0, 1, 2]] * 8
+    awkward = []
+    for x in dense:
+        rows, columns = np.nonzero(np.ones_like(x))  # zeros stay, explicit
+        half = x[rows, columns] / 2
+        awkward.append(
+            sparse.csr_array(
+                (
+                    np.concatenate([half, half]).reshape(2, 3, 5)[:, :, ::-1]
+                    .transpose(1, 0, 2).ravel(),
+                    np.tile(np.tile(np.arange(5)[::-1], 2), 3),
+                    np.array([0, 10, 20, 30]),
+                ),
+                shape=(3, 5),
+            )
+        )  # fmt: skip
+        assert not awkward[-1].has_canonical_format
+    before = [x.indices.copy() for x in awkward]
+    solver = BCFW("permutation", averaging=False, max_iter=30, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        a = ChainCRF(0.01, solver=solver, random_state=0).fit(awkward, y)
+        b = ChainCRF(0.01, solver=solver, random_state=0).fit(dense, y)
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-10)
+    for x, indices in zip(awkward, before, strict=True):
+        np.testing.assert_array_equal(x.indices, indices)
+
+
+def test_memmap(tmp_path, data):
+    path = tmp_path / "rows.npy"
+    np.save(path, np.vstack(data.X))
+    rows = np.load(path, mmap_mode="r")
+    packed = PackedSequences.from_lengths(rows, [len(x) for x in data.X])
+    expected = ChainCRF(random_state=0).fit(data.X, data.y)
+    model = ChainCRF(random_state=0).fit(packed, data.y)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    ends = np.cumsum([0] + [len(x) for x in data.X])
+    parts = [rows[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    np.testing.assert_array_equal(
+        model.decision_function(parts), expected.decision_function(data.X)
+    )
+
+
+def test_data_frames_give_feature_names(data):
+    pd = pytest.importorskip("pandas")
+    names = [f"f{j}" for j in range(10)]
+    frames = [pd.DataFrame(x, columns=names) for x in data.X]
+    model = ChainCRF().fit(frames, data.y)
+    assert model.feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="other feature names"):
+        model.predict([frame[names[::-1]] for frame in frames])
+
+
+class TestPartialFit:
+    def test_learns_from_a_stream(self, data):
+        test = make_chain(100, random_state=0)
+        model = ChainCRF(0.001, random_state=0)
+        for _ in range(5):
+            for k in range(0, 100, 10):
+                model.partial_fit(
+                    test.X[k : k + 10], test.y[k : k + 10], classes=[0, 1, 2]
+                )
+        full = ChainCRF(0.001, random_state=0).fit(test.X, test.y)
+        assert model.n_seen_ == 500
+        assert model.score(test.X, test.y) > full.score(test.X, test.y) - 0.05
+
+    def test_one_batch_is_one_pass_of_the_solver(self, data):
+        """The first mini-batch is the first pass of plain BCFW on it."""
+        solver = BCFW("permutation", averaging=False, max_iter=1)
+        model = ChainCRF(0.1, solver=solver, random_state=0)
+        model.partial_fit(data.X, data.y, classes=[0, 1, 2])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            same = ChainCRF(0.1, solver=solver, random_state=0).fit(data.X, data.y)
+        np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-12)
+
+    def test_labels_to_come(self, data):
+        model = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2, 3])
+        assert model.classes_.tolist() == [0, 1, 2, 3]
+        model.partial_fit(data.X[:3], [np.full(len(row), 3) for row in data.y[:3]])
+
+    def test_after_fit(self, data):
+        model = ChainCRF(random_state=0).fit(data.X, data.y)
+        before = model.score(data.X, data.y)
+        model.partial_fit(data.X[:5], data.y[:5])
+        assert model.n_seen_ == 45
+        assert not hasattr(model, "dual_gap_")
+        assert abs(model.score(data.X, data.y) - before) < 0.1
+        model.fit(data.X, data.y)
+        assert model.score(data.X, data.y) == before
+
+    def test_survives_pickle(self, data):
+        model = ChainCRF(random_state=0).partial_fit(data.X, data.y, classes=[0, 1, 2])
+        twin = pickle.loads(pickle.dumps(model))
+        for tagger in (model, twin):
+            tagger.partial_fit(data.X, data.y)
+        np.testing.assert_array_equal(model.coef_, twin.coef_)
+
+    def test_errors(self, data):
+        with pytest.raises(ValueError, match="classes must be given"):
+            ChainCRF().partial_fit(data.X, data.y)
+        with pytest.raises(ValueError, match=r"y\[.*classes lacks"):
+            ChainCRF().partial_fit(data.X, data.y, classes=[0, 1])
+        model = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
+        with pytest.raises(ValueError, match="classes differ"):
+            model.partial_fit(data.X, data.y, classes=[0, 1])
+        with pytest.raises(ValueError, match="features"):
+            model.partial_fit([x[:, :2] for x in data.X], data.y)
+        with pytest.raises(ValueError, match="bounds"):
+            ChainCRF(solver=BCFW(bounds={})).partial_fit(
+                data.X, data.y, classes=range(3)
+            )
+        with pytest.raises(ValueError, match="balanced"):
+            ChainCRF(class_weight="balanced").partial_fit(
+                data.X, data.y, classes=range(3)
+            )
+
+
+class TestWarmStart:
+    @pytest.mark.parametrize("solver", ["auto", "bcfw"])
+    def test_goes_on_from_the_dual_variables(self, data, solver):
+        model = ChainCRF(0.05, solver=solver, warm_start=True, random_state=0, tol=1e-2)
+        first = model.fit(data.X, data.y).n_iter_
+        again = model.fit(data.X, data.y)
+        assert again.n_iter_ <= first
+        # another alpha, weights formed anew from the same dual variables
+        model.set_params(alpha=0.04).fit(data.X, data.y)
+        cold = clone(model).set_params(warm_start=False).fit(data.X, data.y)
+        assert model.n_iter_ <= cold.n_iter_
+        assert (
+            abs(model.objective_ - cold.objective_) <= model.dual_gap_ + cold.dual_gap_
+        )
+
+    def test_other_data_start_afresh_with_a_warning(self, data):
+        model = ChainCRF(warm_start=True, random_state=0).fit(data.X, data.y)
+        with pytest.warns(UserWarning, match="starting afresh"):
+            model.fit(data.X[:20], data.y[:20])
+        cold = ChainCRF(random_state=0).fit(data.X[:20], data.y[:20])
+        np.testing.assert_array_equal(model.coef_, cold.coef_)
+
+
+class TestInterruptions:
+    def test_interrupt_leaves_a_usable_model(self, data, monkeypatch):
+        from sksstruct.solvers import bcfw
+
+        passes = []
+        one_pass = bcfw._Run.one_pass
+
+        def interrupted(self):
+            if len(passes) == 3:
+                raise KeyboardInterrupt
+            passes.append(1)
+            one_pass(self)
+
+        monkeypatch.setattr(bcfw._Run, "one_pass", interrupted)
+        model = ChainCRF(1e-4, tol=0, random_state=0)
+        with pytest.raises(KeyboardInterrupt, match="after 3 passes"):
+            model.fit(data.X, data.y)
+        assert model.n_iter_ == 3
+        reference = Chain(data.X, data.y, 3)
+        w = reference.flatten(model)
+        assert model.objective_ == pytest.approx(reference.primal(w, 1e-4), abs=1e-9)
+        assert len(model.predict(data.X)) == 40
+
+    def test_convergence_warning_names_gap_tolerance_and_remedy(self, data):
+        with pytest.warns(ConvergenceWarning) as record:
+            ChainCRF(1e-3, max_iter=2, tol=1e-5).fit(data.X, data.y)
+        message = str(record[0].message)
+        assert "duality gap is" in message and "tolerance 1e-05" in message
+        assert "max_iter" in message
+        assert record[0].filename == __file__
+
+    def test_callbacks(self, data, capsys):
+        class Stop:
+            def __init__(self):
+                self.seen = []
+
+            def setup(self, estimator, context):
+                self.seen.append("setup")
+
+            def on_fit_task_begin(self, estimator, context):
+                pass
+
+            def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+                if context.task_name == "pass":
+                    self.seen.append(fitted_estimator.score(data.X, data.y))
+                return len(self.seen) == 4
+
+            def teardown(self, estimator, context):
+                self.seen.append("teardown")
+
+        callback = Stop()
+        model = ChainCRF(1e-4, tol=0, random_state=0).set_callbacks(callback)
+        model.fit(data.X, data.y)
+        assert model.n_iter_ == 3
+        assert callback.seen[0] == "setup" and callback.seen[-1] == "teardown"
+        assert callback.seen[3] == model.score(data.X, data.y)
+
+    def test_scikit_learns_own_callbacks(self, data, capsys):
+        monitor = ScoringMonitor(scoring={"accuracy": token_accuracy_scorer})
+        model = ChainCRF(random_state=0).set_callbacks(ProgressBar(), monitor)
+        model.fit(data.X, data.y)
+        assert "ChainCRF" in capsys.readouterr().out
+        search = GridSearchCV(ChainCRF(), {"alpha": [0.1, 1.0]}, cv=2)
+        search.set_callbacks(ProgressBar()).fit(data.X, data.y)
+        assert "ChainCRF" in capsys.readouterr().out
+
+    def test_verbose(self, data, capsys):
+        ChainCRF(verbose=1, random_state=0).fit(data.X, data.y)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines and all("primal" in line and "gap" in line for line in lines)
+        ChainCRF(random_state=0).fit(data.X, data.y)
+        assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"alpha": 0}, ValueError, "alpha"),
+        ({"alpha": -1.0}, ValueError, "alpha"),
+        ({"alpha": np.inf}, ValueError, "alpha"),
+        ({"alpha": np.nan}, ValueError, "alpha"),
+        ({"alpha": "small"}, ValueError, "alpha"),
+        ({"loss": "squared"}, ValueError, "loss"),
+        ({"loss": "log"}, ValueError, "not available"),
+        ({"solver": "adam"}, ValueError, "unknown solver 'adam'; the names are"),
+        ({"solver": 3}, TypeError, "solver must be a name or an object"),
+        ({"solver": BCFW}, TypeError, "solver must be a name or an object"),
+        ({"solver": BCFW(step="x")}, ValueError, "step"),
+        ({"max_iter": 0}, ValueError, "max_iter"),
+        ({"tol": -1}, ValueError, "tol"),
+        ({"fit_intercept": "no"}, ValueError, "fit_intercept"),
+        ({"class_weight": {7: 1.0}}, ValueError, "class_weight names 7"),
+        ({"class_weight": {0: -1.0}}, ValueError, "class_weight"),
+        ({"random_state": "a"}, ValueError, "random_state"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(data, parameters, error, message):
+    model = ChainCRF(**parameters)
+    with pytest.raises(error, match=message):
+        model.fit(data.X, data.y)
+    assert not hasattr(model, "coef_")
+
+
+def test_skops_round_trip(tmp_path, data):
+    skops = pytest.importorskip("skops.io")
+    model = ChainCRF(solver=BCFW(tol=0.1), alpha=0.1).fit(data.X, data.y)
+    path = tmp_path / "model.skops"
+    skops.dump(model, path)
+    trusted = skops.get_untrusted_types(file=path)
+    assert all(name.startswith("sksstruct.") for name in trusted), trusted
+    twin = skops.load(path, trusted=trusted)
+    np.testing.assert_array_equal(
+        twin.decision_function(data.X), model.decision_function(data.X)
+    )
+
+
+def test_repr_and_html(data):
+    model = ChainCRF(alpha=0.5, solver=BCFW(step="away"))
+    assert repr(model) == "ChainCRF(alpha=0.5, solver=BCFW(step='away'))"
+    assert "ChainCRF" in model.fit(data.X, data.y)._repr_html_()
+
+
+def test_ocr_small_figures(data_home):
+    """Figures that two independent implementations agree on."""
+    small = fetch_ocr_letters("fold0", data_home=data_home)
+    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, gap_every=50)
+    with pytest.warns(ConvergenceWarning):
+        model = ChainCRF(1 / 626, solver=solver, random_state=0).fit(small.X, small.y)
+    assert model.coef_.size + 3 * 26 + model.transitions_.size == 4082
+    dual = model.objective_ - model.dual_gap_
+    assert dual == pytest.approx(0.0179, abs=0.0003)
+    assert model.objective_ == pytest.approx(0.16, abs=0.03)
+    codes = [np.array([ord(c) - ord("a") for c in word]) for word in small.y]
+    reference = Chain(small.X, codes, 26)
+    w = reference.flatten(model)
+    assert model.objective_ == pytest.approx(reference.primal(w, 1 / 626), abs=1e-9)
+    assert dual == pytest.approx(model.dual_loss_ - w @ w / 626 / 2, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "low", "high"),
+    [(0.01, 0.165030, 0.165032), (1 / 626, 0.049081, 0.049108)],
+)
+def test_ocr_small_optimum(data_home, alpha, low, high):
+    small = fetch_ocr_letters("fold0", data_home=data_home)
+    model = ChainCRF(alpha, tol=0.002, random_state=0).fit(small.X, small.y)
+    assert model.objective_ >= low
+    assert model.objective_ - model.dual_gap_ <= high
+    assert model.dual_gap_ <= 0.002

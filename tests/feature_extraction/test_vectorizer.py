@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import DictVectorizer
+
+from sksstruct.feature_extraction import (
+    SequenceVectorizer,
+    affix_features,
+    shape_features,
+    window_features,
+)
+
+X = [
+    [{"w": "the", "size": 3.0}, {"w": "cat", "cap": True}],
+    [{"w": "the", "w=the": 1}],
+    [{}],
+]
+
+
+def test_agrees_with_scikit_learn():
+    ours = SequenceVectorizer().fit(X)
+    theirs = DictVectorizer(sparse=False).fit([row for s in X for row in s])
+    columns = [theirs.vocabulary_[name] for name in ours.get_feature_names_out()]
+    for sequence, rows in zip(X, ours.transform(X), strict=True):
+        np.testing.assert_array_equal(
+            rows.toarray(), theirs.transform(sequence)[:, columns]
+        )
+
+
+def test_strings_are_indicators_and_add_up():
+    vectorizer = SequenceVectorizer()
+    packed = vectorizer.fit_transform([[["a", "b", "a"], ["b"]], [["c"]]])
+    assert vectorizer.feature_names_ == ["a", "b", "c"]
+    np.testing.assert_array_equal(
+        packed.values.toarray(), [[2, 1, 0], [0, 1, 0], [0, 0, 1]]
+    )
+    assert packed.offsets.tolist() == [0, 2, 3]
+    assert packed.feature_names.tolist() == ["a", "b", "c"]
+
+
+def test_unseen_features_are_left_out_and_not_learnt():
+    vectorizer = SequenceVectorizer().fit([[["a"]]])
+    assert vectorizer.transform([[["z", "a"]], [[{"q": "v"}, "z"][0:0]]])[0].nnz == 1
+    assert vectorizer.transform([[{"w": "x", "a": 2.0}]])[0].toarray() == [[2.0]]
+    assert vectorizer.vocabulary_ == {"a": 0}
+
+
+def test_min_count():
+    vectorizer = SequenceVectorizer(min_count=2)
+    packed = vectorizer.fit_transform([[["a", "b"], ["b"]], [["b", "c"]]])
+    assert vectorizer.vocabulary_ == {"b": 0}
+    np.testing.assert_array_equal(packed.values.toarray(), [[1], [1], [1]])
+    np.testing.assert_array_equal(
+        vectorizer.transform([[["a", "b"]]])[0].toarray(), [[1]]
+    )
+    with pytest.raises(ValueError, match="min_count=5"):
+        SequenceVectorizer(min_count=5).fit([[["a"]]])
+
+
+def test_dtype_and_separator():
+    vectorizer = SequenceVectorizer(dtype=np.float32, separator=":")
+    packed = vectorizer.fit_transform([[{"a": "b"}]])
+    assert packed.values.dtype == np.float32
+    assert vectorizer.feature_names_ == ["a:b"]
+
+
+def test_transformer_contract():
+    vectorizer = SequenceVectorizer(min_count=3)
+    assert clone(vectorizer).min_count == 3
+    with pytest.raises(NotFittedError):
+        vectorizer.transform(X)
+    vectorizer = SequenceVectorizer()
+    assert vectorizer.fit(X) is vectorizer
+    first = vectorizer.transform(X).values.toarray()
+    vectorizer.fit(X[:1]).fit(X)
+    np.testing.assert_array_equal(vectorizer.transform(X).values.toarray(), first)
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        ("abc", TypeError, "X is a single str"),
+        ([{"a": 1}], TypeError, r"X\[0\] is a single dict"),
+        (["ab"], TypeError, r"X\[0\] is a single str"),
+        ([[{"a": 1}, "ab"]], TypeError, r"X\[0\] has a single string at position 1"),
+        (
+            [[{"a": np.nan}]],
+            ValueError,
+            r"X\[0\] contains NaN or infinity at position 0",
+        ),
+        ([[{"a": -np.inf}]], ValueError, r"X\[0\] contains NaN"),
+        ([[{"a": [1]}]], TypeError, r"X\[0\] has a value that is neither"),
+        ([[{"a": None}]], TypeError, r"X\[0\] has a value that is neither"),
+        ([[{1: 1.0}]], TypeError, r"X\[0\] has a feature name that is not a string"),
+        ([[{1: "v"}]], TypeError, r"X\[0\] has a feature name that is not a string"),
+        ([[[1]]], TypeError, r"X\[0\] has a feature that is not a string"),
+        ([[[]]], ValueError, "no features at all"),
+    ],
+    ids=str,
+)
+def test_errors(bad, error, message):
+    with pytest.raises(error, match=message):
+        SequenceVectorizer().fit(bad)
+
+
+def test_many_features_grow_the_buffers():
+    rows = [
+        [f"f{k}" for k in range(start, start + 700)] for start in range(0, 7000, 700)
+    ]
+    vectorizer = SequenceVectorizer()
+    packed = vectorizer.fit_transform([rows])
+    assert packed.n_features == 7000 and packed.values.nnz == 7000
+    np.testing.assert_array_equal(packed.values.indices, np.arange(7000))
+
+
+def test_window_features_skip_what_leaves_the_sequence():
+    features = window_features(
+        {"w": ["a", "b", "c"], "t": ["X", "Y", "Z"]},
+        [[("w", -1)], [("w", 0), ("t", 1)]],
+        boundary=False,
+    )
+    assert features == [["w[0]|t[1]=a|Y"], ["w[-1]=a", "w[0]|t[1]=b|Z"], ["w[-1]=b"]]
+    assert window_features({"w": []}, [[("w", 0)]]) == []
+    with pytest.raises(ValueError, match="no column 'x'"):
+        window_features({"w": ["a"]}, [[("x", 0)]])
+    with pytest.raises(ValueError, match="differ in length"):
+        window_features({"w": ["a"], "t": []}, [[("w", 0)]])
+
+
+def test_affixes_and_shapes():
+    assert affix_features(["ab"], lengths=[1, 2, 3]) == [
+        ["w:prefix=a", "w:suffix=b", "w:prefix=ab", "w:suffix=ab"]
+    ]
+    assert shape_features(["Ab1-2", ""]) == [["w:shape=Xx9-9"], ["w:shape="]]

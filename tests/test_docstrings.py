@@ -1,0 +1,84 @@
+"""Public docstrings are numpydoc, and their examples run."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from numpydoc.validate import validate
+
+import sksstruct
+
+# Not asked for: extended summaries, "See Also" and "Examples" everywhere, names and
+# descriptions of single returned values, and rules of layout.
+IGNORED = {
+    "GL01", "GL02", "GL03", "GL07", "GL08", "SA01", "SA04", "EX01", "ES01", "SS03",
+    "SS05", "SS06", "RT02", "RT03", "RT05", "PR05", "PR06", "PR08", "PR09", "YD01",
+}  # fmt: skip
+PUBLIC = (
+    "sksstruct",
+    "sksstruct.solvers",
+    "sksstruct.inference",
+    "sksstruct.feature_extraction",
+    "sksstruct.metrics",
+    "sksstruct.datasets",
+    "sksstruct.utils.packed",
+    "sksstruct.utils.estimator_checks",
+)
+
+
+def public_objects():
+    for module_name in PUBLIC:
+        module = importlib.import_module(module_name)
+        names = getattr(module, "__all__", None) or [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and getattr(value, "__module__", None) == module_name
+        ]
+        for name in names:
+            value = getattr(module, name)
+            if not callable(value) or "scorer" in name:
+                continue
+            yield f"{module_name}.{name}"
+            if inspect.isclass(value):
+                for method, function in vars(value).items():
+                    if not method.startswith("_") and inspect.isfunction(function):
+                        yield f"{module_name}.{name}.{method}"
+
+
+@pytest.mark.parametrize("name", sorted(set(public_objects())))
+def test_numpydoc(name):
+    errors = [error for error in validate(name)["errors"] if error[0] not in IGNORED]
+    assert not errors, errors
+
+
+def test_parameters_and_docstrings_agree():
+    """Every constructor parameter is documented, and no other."""
+    from numpydoc.docscrape import NumpyDocString
+
+    from sksstruct import ChainCRF
+    from sksstruct.feature_extraction import SequenceVectorizer
+    from sksstruct.solvers import BCFW
+
+    for cls in (ChainCRF, BCFW, SequenceVectorizer):
+        documented = {
+            name.strip()
+            for parameter in NumpyDocString(inspect.cleandoc(cls.__doc__))["Parameters"]
+            for name in parameter.name.split(",")
+        }
+        assert documented == set(inspect.signature(cls).parameters)
+
+
+def modules():
+    for info in pkgutil.walk_packages(sksstruct.__path__, "sksstruct."):
+        if not info.name.endswith("_cyutility"):
+            yield info.name
+
+
+@pytest.mark.parametrize("name", ["sksstruct", *modules()])
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0

@@ -1,0 +1,81 @@
+"""Imports go down only: estimators -> solvers, models -> inference -> utils."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sksstruct
+
+ROOT = Path(sksstruct.__file__).parent
+MAY_IMPORT = {
+    "estimators": {"estimators", "solvers", "models", "utils"},
+    # The abstract bound model is all that a solver knows of models.
+    "solvers": {"solvers", "models._base", "utils"},
+    "models": {"models", "inference", "utils"},
+    "inference": {"inference", "utils"},
+    "utils": {"utils"},
+    "metrics": {"metrics", "utils"},
+    "datasets": {"datasets", "utils"},
+    "feature_extraction": {"feature_extraction", "utils"},
+}
+# estimator_checks is for estimators, and names one in its example only.
+IMPORT = re.compile(r"^\s*(?:from\s+sksstruct\.([\w.]+)\s+c?import|"
+                    r"c?import\s+sksstruct\.([\w.]+))", re.MULTILINE)  # fmt: skip
+SOURCES = [p for suffix in ("py", "pyx", "pxd") for p in ROOT.rglob(f"*.{suffix}")]
+
+
+def floor(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def test_every_folder_has_its_floor():
+    folders = {p.name for p in ROOT.iterdir() if (p / "__init__.py").is_file()}
+    assert folders == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in SOURCES if p.parent != ROOT],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_imports_go_down(path):
+    allowed = MAY_IMPORT[floor(path)]
+    for match in IMPORT.finditer(path.read_text()):
+        name = match.group(1) or match.group(2)
+        assert any(
+            name == floor_name or name.startswith(floor_name + ".")
+            for floor_name in allowed
+        ), f"{path.name} imports sksstruct.{name}"
+
+
+def test_the_rule_sees_violations():
+    source = (
+        "from sksstruct.models._chain cimport X\n    import sksstruct.estimators.y\n"
+    )
+    found = [m.group(1) or m.group(2) for m in IMPORT.finditer(source)]
+    assert found == ["models._chain", "estimators.y"]
+
+
+@pytest.mark.parametrize("name", sorted(MAY_IMPORT))
+def test_each_package_imports_alone(name):
+    """A fresh interpreter imports the package; nothing heavy comes with it."""
+    code = (
+        f"import sys, sksstruct.{name}; "
+        "heavy = {'matplotlib', 'hypothesis', 'pytest'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT.parent)
+
+
+def test_compiled_classes_know_their_module():
+    """Pickles and skops find extension types by their module."""
+    from sksstruct.models._base import BoundModel, Workspace
+    from sksstruct.models._chain import ChainModel, ChainWorkspace
+    from sksstruct.solvers._bcfw import BCFWKernel
+    from sksstruct.solvers._sampling import SumTree
+
+    for cls in (BoundModel, Workspace, ChainModel, ChainWorkspace, BCFWKernel, SumTree):
+        assert cls.__module__.startswith("sksstruct."), cls

@@ -1,0 +1,72 @@
+"""What travels: sdist and wheel contain what they should, and install alone."""
+
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.packaging
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    if not (ROOT / "MANIFEST.in").is_file():
+        pytest.skip("not a source checkout")
+    folder = tmp_path_factory.mktemp("dist")
+    # A wheel built from the sdist: what the sdist lacks, the wheel cannot have.
+    command = [sys.executable, "-m", "build", "-o", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (sdist,) = folder.glob("*.tar.gz")
+    (wheel,) = folder.glob("*.whl")
+    return sdist, wheel
+
+
+def test_sdist_contents(built):
+    with tarfile.open(built[0]) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    for path in ROOT.joinpath("sksstruct").rglob("*"):
+        if path.suffix in (".py", ".pyx", ".pxd", ".h"):
+            assert str(path.relative_to(ROOT)) in names
+    for name in ("LICENSE", "README.md", "setup.py", "pyproject.toml", "Makefile",
+                 "tests/reference.py", "examples/plot_digit_strings.py",
+                 "doc/conf.py", "benchmarks/bench_ocr.py"):  # fmt: skip
+        assert name in names
+    bad = [
+        n for n in names if n.endswith((".c", ".so", ".html", ".pyc", ".npz", ".gz"))
+    ]
+    assert not bad
+
+
+def test_wheel_contents(built):
+    with zipfile.ZipFile(built[1]) as archive:
+        names = archive.namelist()
+    for name in ("_base.pxd", "_chain.pxd"):
+        assert f"sksstruct/models/{name}" in names
+    assert "sksstruct/utils/_simd.h" in names
+    assert any(name.startswith("sksstruct/solvers/_bcfw.") for name in names)
+    bad = [n for n in names if n.endswith((".c", ".html"))]
+    bad += [n for n in names if n.split("/")[0] in ("tests", "doc", "examples")]
+    assert not bad
+
+
+def test_wheel_installs_alone(built, tmp_path):
+    """In a clean environment, away from the sources: import, train, predict."""
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    if not python.exists():
+        python = tmp_path / "env" / "Scripts" / "python.exe"
+    install = [python, "-m", "pip", "install", "-q", built[1]]
+    subprocess.run(install, check=True, capture_output=True)
+    code = (
+        "import sksstruct, pathlib; from sksstruct import ChainCRF; "
+        "X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [['a', 'b'], ['b', 'a']]; "
+        "assert ChainCRF(0.1).fit(X, y).score(X, y) == 1; print(sksstruct.__file__)"
+    )
+    run = [python, "-c", code]
+    out = subprocess.run(run, check=True, cwd=tmp_path, capture_output=True, text=True)
+    assert str(tmp_path / "env") in out.stdout

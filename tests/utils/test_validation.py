@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
+
+
+class TestCheckSequences:
+    def test_stacks_dense(self):
+        packed = check_sequences([[[1, 2]], [[3, 4], [5, 6]]])
+        np.testing.assert_array_equal(packed.values, [[1, 2], [3, 4], [5, 6]])
+        assert packed.values.dtype == np.float64
+        assert packed.offsets.tolist() == [0, 1, 3]
+
+    def test_float32_only_if_all_are(self):
+        a, b = np.ones((1, 2), np.float32), np.ones((1, 2))
+        assert check_sequences([a, a]).values.dtype == np.float32
+        assert check_sequences([a, b]).values.dtype == np.float64
+        assert check_sequences([sparse.csr_array(a)]).values.dtype == np.float32
+
+    @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix])
+    def test_stacks_sparse(self, container):
+        dense = [np.array([[0.0, 1.0], [2.0, 0.0]]), np.zeros((1, 2)), np.eye(2)]
+        packed = check_sequences([container(x) for x in dense])
+        np.testing.assert_array_equal(packed.values.toarray(), np.vstack(dense))
+        assert packed.values.has_canonical_format
+
+    def test_sparse_with_room_to_spare(self):
+        """Stored entries beyond indptr[-1] do not count."""
+        item = sparse.csr_array((np.ones(3), np.array([0, 1, 1]), np.array([0, 2])))
+        item = sparse.csr_array((1, 2))
+        item.data, item.indices = np.ones(3), np.array([0, 1, 1], dtype=np.int32)
+        item.indptr = np.array([0, 2], dtype=np.int32)
+        packed = check_sequences([item, sparse.csr_array(np.eye(2))])
+        np.testing.assert_array_equal(packed.values.toarray(), [[1, 1], [1, 0], [0, 1]])
+
+    def test_packed_is_taken_as_it_is(self):
+        packed = PackedSequences(np.ones((3, 2)), [0, 1, 3])
+        assert check_sequences(packed) is packed
+
+    def test_overflowing_sum_is_not_taken_for_infinity(self):
+        check_sequences([np.full((4, 2), 1e308)])
+
+    @pytest.mark.parametrize(
+        ("X", "error", "message"),
+        [
+            (sparse.eye_array(3), TypeError, "single"),
+            ({"a": 1}, TypeError, "single dict"),
+            (3, TypeError, "X is a int"),
+            (np.eye(3), ValueError, "2-D array"),
+            ([{"a": 1}], TypeError, r"X\[0\] is a dict.*SequenceVectorizer"),
+            ([["a", "b"]], TypeError, r"X\[0\] has dtype"),
+            ([[[1, 2], [3]]], ValueError, r"X\[0\] is not a matrix"),
+            ([np.ones((1, 2)), []], ValueError, r"X\[1\] is empty"),
+            ([np.ones((2, 0))], ValueError, "0 features"),
+            ([np.ones((1, 2)), np.ones((1, 3))], ValueError, r"X\[1\] has 3 features"),
+            (
+                PackedSequences(np.ones((1, 2)), [0, 0, 1]),
+                ValueError,
+                r"X\[0\] is empty",
+            ),
+            (
+                [np.ones((2, 2)), np.array([[0, 0], [0, np.nan]])],
+                ValueError,
+                r"X\[1\] contains NaN or infinity, at position 1",
+            ),
+            (
+                [np.ones((2, 2)), sparse.csr_array([[0, 0], [0, np.inf]])],
+                TypeError,
+                r"X\[1\] is sparse while X\[0\]",
+            ),
+            (
+                [sparse.eye_array(2).tocsr(), sparse.csr_array([[0, 0], [0, np.inf]])],
+                ValueError,
+                r"X\[1\] contains NaN or infinity, at position 1",
+            ),
+        ],
+        ids=str,
+    )
+    def test_errors(self, X, error, message):
+        with pytest.raises(error, match=message):
+            check_sequences(X)
+
+    def test_number_of_features(self):
+        with pytest.raises(ValueError, match="2 features in each row, but 3"):
+            check_sequences([np.ones((1, 2))], n_features=3)
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("labels", "dtype"),
+        [
+            (["b", "a"], "U"),
+            ([2, 1], "i"),
+            ([1.5, 0.5], "f"),
+            ([True, False], "b"),
+            ([("b",), ("a",)], "O"),
+            ([1, "a", None.__class__], "O"),
+        ],
+        ids=str,
+    )
+    def test_classes(self, labels, dtype):
+        encoder = LabelEncoder.from_labels(labels + labels)
+        assert encoder.classes_.dtype.kind == dtype
+        assert len(encoder.classes_) == len(labels)
+        codes = encoder.encode(labels)
+        assert [encoder.classes_[k] for k in codes] == labels
+
+    def test_unknown_labels(self):
+        encoder = LabelEncoder.from_labels("ab")
+        assert encoder.encode(["b", "z"], default=-1).tolist() == [1, -1]
+
+    def test_numpy_scalars_become_python_values(self):
+        assert check_labels([[np.int64(3)]], [1]) == [3]
+        assert type(check_labels([[np.str_("a")]], [1])[0]) is str
+
+
+class TestPacked:
+    def test_sequence_protocol(self):
+        packed = PackedSequences.from_lengths(np.arange(8.0).reshape(4, 2), [1, 2, 1])
+        assert len(packed) == 3
+        np.testing.assert_array_equal(packed[-1], [[6, 7]])
+        assert [x.shape[0] for x in packed] == [1, 2, 1]
+        for key in (slice(1, None), slice(None, None, -1), slice(0, 0)):
+            part = packed[key]
+            assert isinstance(part, PackedSequences)
+            expected = [packed[i].tolist() for i in range(*key.indices(3))]
+            assert [x.tolist() for x in part] == expected
+        with pytest.raises(IndexError):
+            packed[3]
+
+    def test_compact(self):
+        rows = np.zeros((5, 10))
+        rows[:, 0] = 1
+        packed = PackedSequences(rows, [0, 5])
+        assert packed.compact().is_sparse
+        np.testing.assert_array_equal(packed.compact().values.toarray(), rows)
+        full = PackedSequences(rows + 1, [0, 5])
+        assert full.compact() is full
+
+    def test_input_csr_is_not_changed(self):
+        unsorted = sparse.csr_array(
+            (np.ones(2), np.array([1, 0]), np.array([0, 2])), shape=(1, 2)
+        )
+        packed = PackedSequences(unsorted, [0, 1])
+        assert unsorted.indices.tolist() == [1, 0]
+        assert packed.values.indices.tolist() == [0, 1]
+
+    @pytest.mark.parametrize(
+        "offsets", [[1, 3], [0, 2], [0, 3, 2, 3], [[0, 3]]], ids=str
+    )
+    def test_bad_offsets(self, offsets):
+        with pytest.raises(ValueError, match="offsets"):
+            PackedSequences(np.ones((3, 2)), offsets)
