@@ -21,19 +21,26 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 rows = []
 for alpha in (1 / 626, 0.01, 0.001):
     plain = BCFW("permutation", averaging=False, max_iter=50, tol=0.0, gap_every=50)
-    with Clock() as clock:
-        model = ChainCRF(alpha, solver=plain, random_state=0).fit(small.X, small.y)
+    primal, dual, error, seconds = [], [], [], []
+    for seed in range(10):
+        with Clock() as clock:
+            model = ChainCRF(alpha, solver=plain, random_state=seed)
+            model.fit(small.X, small.y)
+        primal.append(model.objective_)
+        dual.append(model.objective_ - model.dual_gap_)
+        error.append(100 * (1 - model.score(large.X, large.y)))
+        seconds.append(clock.seconds)
     rows.append(
         [
             f"{alpha:.6f}",
-            f"{model.objective_:.4f}",
-            f"{model.objective_ - model.dual_gap_:.5f}",
-            f"{100 * (1 - model.score(large.X, large.y)):.1f}",
-            f"{clock.seconds:.2f}",
+            f"{np.mean(primal):.4f} +- {np.std(primal):.4f}",
+            f"{np.mean(dual):.5f} +- {np.std(dual):.5f}",
+            f"{np.mean(error):.1f}",
+            f"{np.mean(seconds):.2f}",
         ]
     )
 table(
-    "OCR small, plain BCFW, permutation, no averaging, 50 passes "
+    "OCR small, plain BCFW, permutation, no averaging, 50 passes, mean of 10 seeds "
     "(optimum at 1/626 in [0.049081, 0.049108], at 0.01 in [0.165030, 0.165032], at "
     "0.001 in [0.033102, 0.033125])",
     ["alpha", "primal", "dual", "test letter error %", "CPU s"],
@@ -104,7 +111,7 @@ table(
 rows = []
 with Clock() as clock:
     search = GridSearchCV(
-        ChainCRF(tol=0.01, random_state=0), {"alpha": [3e-4, 1e-3, 3e-3]}, cv=3
+        ChainCRF(random_state=0), {"alpha": [1e-3, 3e-3, 1e-2]}, cv=3
     ).fit(large.X, large.y)
 rows.append(
     [

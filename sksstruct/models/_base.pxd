@@ -24,7 +24,7 @@ cdef class BoundModel:
     cdef const double* _lower
     cdef const double* _upper
 
-    cdef void prefetch(self, Py_ssize_t i) noexcept nogil
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil

@@ -110,8 +110,9 @@ cdef class BoundModel:
                 total += value
         return total
 
-    # Ask for the memory of an example that is visited next; need not do anything.
-    cdef void prefetch(self, Py_ssize_t i) noexcept nogil:
+    # Ask for the memory of an example that is visited next (soon), or for what says
+    # where that memory is, a few visits ahead; need not do anything.
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         pass
 
     # theta_i at the current weights into the workspace, with the loss added, so that

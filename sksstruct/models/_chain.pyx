@@ -288,9 +288,15 @@ cdef class ChainModel(BoundModel):
 
     # ---- potentials and labelings ----
 
-    cdef void prefetch(self, Py_ssize_t i) noexcept nogil:
-        cdef Py_ssize_t size = self._sizes[i]
-        cdef Py_ssize_t first = self._offsets[i], last = self._offsets[i + 1]
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
+        cdef Py_ssize_t first, last, size
+        if not soon:
+            sks_prefetch(&self._offsets[i], 16)
+            sks_prefetch(&self._sizes[i], 8)
+            sks_prefetch(&self._grams[i], 8)
+            return
+        size = self._sizes[i]
+        first, last = self._offsets[i], self._offsets[i + 1]
         if self._sparse:
             first, last = self._indptr[first], self._indptr[last]
         else:

@@ -146,6 +146,9 @@ cdef class BCFWKernel:
         cdef Py_ssize_t k
         with nogil:
             for k in range(order.shape[0]):
+                if k + 4 < order.shape[0]:
+                    self.model.prefetch(order[k + 4], False)
+                    sks_prefetch(&self.blocks[order[k + 4]], sizeof(Block))
                 if k + 1 < order.shape[0]:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
@@ -315,7 +318,7 @@ cdef class BCFWKernel:
 
     cdef void _prefetch(self, Py_ssize_t i) noexcept nogil:
         cdef Block* b = &self.blocks[i]
-        self.model.prefetch(i)
+        self.model.prefetch(i, True)
         if self.use_means:
             sks_prefetch(b.keys, b.n_keys * sizeof(int32_t))
             sks_prefetch(b.values, b.n_keys * sizeof(double))

@@ -225,10 +225,22 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
         ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
         const double *change, ptrdiff_t ld, double *weights)                           \
     {                                                                                  \
-        if (index)                                                                     \
-            SKS_BLOCKS(ld, SKS_SCATTER_SPARSE_##suffix);                               \
-        else                                                                           \
-            SKS_BLOCKS(ld, SKS_SCATTER_DENSE_##suffix);                                \
+        if (ld == 4) {                                                                 \
+            sks_scatter_block_##suffix(4, n, index, value, scale, change, ld, weights); \
+            return;                                                                    \
+        }                                                                              \
+        /* a cache line of labels at a time, and only those that change */             \
+        for (ptrdiff_t b = 0; b < ld; b += 8) {                                        \
+            int any = 0;                                                               \
+            for (int j = 0; j < 8; j++) any |= change[b + j] != 0.0;                   \
+            if (!any) continue;                                                        \
+            if (index)                                                                 \
+                sks_scatter_block_##suffix(8, n, index, value, scale, change + b, ld,  \
+                                           weights + b);                               \
+            else                                                                       \
+                sks_scatter_block_##suffix(8, n, NULL, value, scale, change + b, ld,   \
+                                           weights + b);                               \
+        }                                                                              \
     }
 
 /* A feature row written into a dense vector, and the product of another with it. */
@@ -262,15 +274,6 @@ SKS_SPREAD(f64, double)
     sks_scores_block_f32(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_DENSE_f64(width, b) \
     sks_scores_block_f64(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_SCATTER_SPARSE_f32(width, b) \
-    sks_scatter_block_f32(width, n, index, value, scale, change + (b), ld, weights + (b))
-#define SKS_SCATTER_SPARSE_f64(width, b) \
-    sks_scatter_block_f64(width, n, index, value, scale, change + (b), ld, weights + (b))
-#define SKS_SCATTER_DENSE_f32(width, b) \
-    sks_scatter_block_f32(width, n, NULL, value, scale, change + (b), ld, weights + (b))
-#define SKS_SCATTER_DENSE_f64(width, b) \
-    sks_scatter_block_f64(width, n, NULL, value, scale, change + (b), ld, weights + (b))
-
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)
 
