@@ -116,21 +116,48 @@ SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
            + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
+/* acc[:width] += v * row[:width], width a constant */
+SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
+{
+#ifdef SKS_VECTORS
+    if (width % 8 == 0) {
+        for (int j = 0; j < width / 8; j++)
+            ((sks_v8 *)acc)[j] += v * ((const sks_v8 *)row)[j];
+        return;
+    }
+#endif
+    for (int j = 0; j < width; j++) acc[j] += v * row[j];
+}
+
 /* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
    norm of F' d through the Gram matrix (size x size) of an example's own features. */
 SKS_CLONES SKS_UNUSED double sks_gram_norm(ptrdiff_t n, const int32_t *rows,
                                            ptrdiff_t size, const double *gram,
                                            double shift, ptrdiff_t ld, const double *d)
 {
-    double total = 0.0;
-    for (ptrdiff_t p = 0; p < n; p++) {
-        const double *x = d + rows[p] * ld;
-        const double *k = gram + rows[p] * size;
-        total += (k[rows[p]] + shift) * sks_dot(ld, x, x);
-        for (ptrdiff_t q = 0; q < p; q++)
-            total += 2.0 * (k[rows[q]] + shift) * sks_dot(ld, x, d + rows[q] * ld);
+    double total[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    const int width = ld == 4 ? 4 : 8;
+    for (ptrdiff_t b = 0; b < ld; b += width) {
+        for (ptrdiff_t p = 0; p < n; p++) {
+            const double *k = gram + rows[p] * size;
+            const double *x = d + rows[p] * ld + b;
+            double acc[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+            /* the lower half counts twice: double it, then add half the diagonal */
+            if (width == 8) {
+                for (ptrdiff_t q = 0; q < p; q++)
+                    sks_fma(8, k[rows[q]] + shift, d + rows[q] * ld + b, acc);
+                sks_fma(8, 0.5 * (k[rows[p]] + shift), x, acc);
+                for (int j = 0; j < 8; j++) total[j] += acc[j] * x[j];
+            } else {
+                for (ptrdiff_t q = 0; q < p; q++)
+                    sks_fma(4, k[rows[q]] + shift, d + rows[q] * ld + b, acc);
+                sks_fma(4, 0.5 * (k[rows[p]] + shift), x, acc);
+                for (int j = 0; j < 4; j++) total[j] += acc[j] * x[j];
+            }
+        }
     }
-    return total;
+    return 2.0 * (((total[0] + total[4]) + (total[2] + total[6]))
+                  + ((total[1] + total[5]) + (total[3] + total[7])));
 }
 
 /* Keep the entries of a row that are at least tiny in size, zero the others; is one
@@ -173,19 +200,6 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
     for (ptrdiff_t t = 0; t < n; t++)
         if (sks_clean_row(ld, tiny, d + t * ld)) rows[count++] = (int32_t)t;
     return count;
-}
-
-/* acc[:width] += v * row[:width], width a constant */
-SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
-{
-#ifdef SKS_VECTORS
-    if (width % 8 == 0) {
-        for (int j = 0; j < width / 8; j++)
-            ((sks_v8 *)acc)[j] += v * ((const sks_v8 *)row)[j];
-        return;
-    }
-#endif
-    for (int j = 0; j < width; j++) acc[j] += v * row[j];
 }
 
 /* One feature row against the weights (n_features x ld), features in float or double;
@@ -231,8 +245,9 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
         }                                                                              \
         /* a cache line of labels at a time, and only those that change */             \
         for (ptrdiff_t b = 0; b < ld; b += 8) {                                        \
-            int any = 0;                                                               \
-            for (int j = 0; j < 8; j++) any |= change[b + j] != 0.0;                   \
+            uint64_t bits[8], any = 0;                                                 \
+            memcpy(bits, change + b, sizeof bits);                                     \
+            for (int j = 0; j < 8; j++) any |= bits[j];                                \
             if (!any) continue;                                                        \
             if (index)                                                                 \
                 sks_scatter_block_##suffix(8, n, index, value, scale, change + b, ld,  \

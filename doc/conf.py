@@ -1,0 +1,42 @@
+"""Sphinx configuration."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import sksstruct
+
+project = "sksstruct"
+author = "The sksstruct developers"
+copyright = "2026, the sksstruct developers"
+version = release = sksstruct.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/*.ipynb"]
+html_theme = "pydata_sphinx_theme"
+html_show_sourcelink = False
+default_role = "py:obj"
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+# Members come from autosummary's class template.
+autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_typehints = "none"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "plot_",
+    "show_memory": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+}
+suppress_warnings = ["config.cache"]
