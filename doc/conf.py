@@ -28,7 +28,12 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 # Members come from autosummary's class template.
-autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": False,
+    # Made by scikit-learn, with references into its own documentation.
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request",
+}
 autodoc_typehints = "none"
 
 sphinx_gallery_conf = {

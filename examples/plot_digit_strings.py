@@ -1,7 +1,7 @@
 """
-===========================================
+=============================================
 Reading handwritten years: letters in context
-===========================================
+=============================================
 
 A chain model reads strings of handwritten digits, here years between 1950 and 2029,
 and is compared with a linear SVM that reads every image by itself. What the chain knows

@@ -86,7 +86,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Weights of labels at the first and last position; zeros without `boundary`.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names.
     n_iter_ : int
         Passes over the data.
