@@ -188,6 +188,14 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        # Arrays travel without the padding that prediction reads: put it back once.
+        if "coef_" in state:
+            n_classes = len(self.coef_)
+            rows = _padded_rows(self.coef_, padded_length(n_classes))
+            self.coef_ = rows[:, :n_classes].T
+
     # ---- training ----
 
     @with_callbacks
@@ -611,18 +619,17 @@ def _weight_attributes(model, weights):
 def _padded_rows(coef, ld):
     """coef_ as rows of ld, one for each feature; a view where it was made as one."""
     n_classes, n_features = coef.shape
-    rows = coef.T
-    base = coef.base
+    rows, base = coef.T, coef.base
     if (
         isinstance(base, np.ndarray)
         and base.dtype == np.float64
-        and rows.strides == (8 * ld, 8)
         and base.ndim == 1
         and base.flags.c_contiguous
-        and base.ctypes.data == rows.ctypes.data
-        and base.size >= n_features * ld
+        and rows.strides == (8 * ld, 8)
     ):
-        return base[: n_features * ld].reshape(n_features, ld)
+        first = (rows.ctypes.data - base.ctypes.data) // 8
+        if first + n_features * ld <= base.size:
+            return base[first : first + n_features * ld].reshape(n_features, ld)
     out = aligned_zeros(n_features * ld).reshape(n_features, ld)
     out[:, :n_classes] = rows
     return out

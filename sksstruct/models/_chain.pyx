@@ -122,6 +122,10 @@ cdef class ChainModel(BoundModel):
         self.set_sizes(sizes, example_weights)
         self.max_keys = 2 * self.max_size
         self.key_space = (self.max_size + n_labels) * self.ld
+        if self.key_space + self.max_keys > np.iinfo(np.int32).max:
+            raise ValueError(
+                f"{n_labels} labels and sequences of up to {self.max_size} positions "
+                "are more than 32-bit indices can tell apart")
         self._labeled = labels is not None
         if self._labeled:
             costs = np.ones(n_labels) if label_costs is None else label_costs

@@ -153,14 +153,13 @@ cdef class BCFWKernel:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
 
-    def visit_known(self, const Py_ssize_t[::1] order):
+    def visit_known(self, const Py_ssize_t[::1] order, double least):
         """Visit blocks without the oracle, using known labelings only.
 
-        Left out are blocks where the last visit promised less than a tenth of the
-        mean. Returns the number of visits.
+        Left out are blocks where the last visit promised a gain of no more than least.
+        Returns the number of visits.
         """
         cdef Py_ssize_t k, visits = 0
-        cdef double least = 0.1 * self.promises_.mean()
         with nogil:
             for k in range(order.shape[0]):
                 if self.promises[order[k]] > least:
@@ -234,39 +233,50 @@ cdef class BCFWKernel:
 
     def export(self):
         """Dual variables as a dict of flat arrays; see `restore`."""
-        cdef Py_ssize_t i, width
+        cdef Py_ssize_t i, n, n_keys = 0, n_values = 0
         cdef Block* b
-        form = "means" if self.use_means else "labelings"
         counts = np.empty(self.n_blocks, dtype=np.intp)
-        keys, values = [], []
-        cdef Py_ssize_t n
+        cdef Py_ssize_t[::1] count = counts
         for i in range(self.n_blocks):
             b = &self.blocks[i]
-            n = b.n_keys if self.use_means else b.n
-            width = 1 if self.use_means else self.model._sizes[i]
-            counts[i] = n
-            if n:
-                keys.append(np.array(
-                    <int32_t[:n * width]> (b.keys if self.use_means else b.labelings)))
-                values.append(np.array(
-                    <double[:n]> (b.values if self.use_means else b.weight)))
+            count[i] = b.n_keys if self.use_means else b.n
+            n_values += count[i]
+            n_keys += count[i] if self.use_means else count[i] * self.model._sizes[i]
+        cdef int32_t[::1] keys = np.empty(n_keys, dtype=np.int32)
+        cdef double[::1] values = np.empty(n_values)
+        n_keys = n_values = 0
+        for i in range(self.n_blocks):
+            b = &self.blocks[i]
+            n = count[i] if self.use_means else count[i] * self.model._sizes[i]
+            memcpy(&keys[n_keys], b.keys if self.use_means else b.labelings,
+                   n * sizeof(int32_t))
+            memcpy(&values[n_values], b.values if self.use_means else b.weight,
+                   count[i] * sizeof(double))
+            n_keys += n
+            n_values += count[i]
         return {
-            "form": form,
+            "form": "means" if self.use_means else "labelings",
+            "key_space": self.model.key_space,
             "sizes": np.array(self.model.sizes),
             "counts": counts,
-            "keys": np.concatenate(keys),
-            "values": np.concatenate(values),
-            "losses": np.array(self.losses_),
+            "keys": np.asarray(keys),
+            "values": np.asarray(values),
         }
+
+    def accepts(self, state):
+        """Whether a state is of sequences and labels like these, and of this form."""
+        return (
+            state["form"] == ("means" if self.use_means else "labelings")
+            and state["key_space"] == self.model.key_space
+            and np.array_equal(state["sizes"], self.model.sizes)
+        )
 
     def restore(self, state):
         """Start from exported dual variables; weights and losses are formed anew.
 
-        Raises ValueError if the state is of other sequences or of the other form.
+        Raises ValueError if the state is not accepted.
         """
-        form = "means" if self.use_means else "labelings"
-        if state["form"] != form or not np.array_equal(
-                state["sizes"], self.model.sizes):
+        if not self.accepts(state):
             raise ValueError("dual variables of another problem")
         cdef int32_t[::1] keys = np.array(state["keys"])
         cdef double[::1] values = np.array(state["values"])
@@ -275,9 +285,12 @@ cdef class BCFWKernel:
         cdef double value
         cdef Block* b
         self.iterate = 0.0
+        # At w = 0 the value of a mixture is its loss.
+        self.model.read_from(np.zeros_like(self.model.w))
         for i in range(self.n_blocks):
             b = &self.blocks[i]
             n = counts[i]
+            self.model.potentials(self.workspace, i)
             self.model.truth(i, &self.decoded[0])
             self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
             if self.use_means:
@@ -290,16 +303,19 @@ cdef class BCFWKernel:
                 first_key += n
             else:
                 b.n = b.n_gram = 0
+                value = 0.0
                 for j in range(n):
                     self._append(i, &keys[first_key])
                     b.weight[j] = values[first_value + j]
+                    value += b.weight[j] * b.loss[j]
                     self.model.add_labeling(
                         self.workspace, i, &keys[first_key], -b.weight[j])
                     first_key += self.model._sizes[i]
+            self.losses[i] = value
             first_value += n
             self.model.apply_change(
                 self.workspace, i, self.model._example_weights[i] / self.alpha, 0.0)
-        self.losses_[:] = state["losses"]
+        self.model.read_from(self.model.w)
         self.loss = float(self.model.example_weights @ self.losses_)
 
     # ---- one visit ----

@@ -255,10 +255,7 @@ class BCFW(BaseEstimator):
         fits : bool
             Whether `solve` would take them.
         """
-        plain = self.step == "fw" and not self.cache
-        return dual_state["form"] == (
-            "means" if plain else "labelings"
-        ) and np.array_equal(dual_state["sizes"], model.sizes)
+        return self._kernel(model, 1.0).accepts(dual_state)
 
     def _kernel(self, model, alpha):
         return BCFWKernel(
@@ -403,8 +400,10 @@ class _Run:
     def _known(self):
         """A pass over known labelings; the number of visits."""
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
+        # Blocks that promised little at their last visit are left out.
+        least = 0.1 * self.kernel.promises_.mean()
         return sum(
-            self.kernel.visit_known(order[k : k + _SEGMENT])
+            self.kernel.visit_known(order[k : k + _SEGMENT], least)
             for k in range(0, len(order), _SEGMENT)
         )
 

@@ -281,6 +281,20 @@ class TestWarmStart:
             abs(model.objective_ - cold.objective_) <= model.dual_gap_ + cold.dual_gap_
         )
 
+    @pytest.mark.parametrize("solver", ["auto", "bcfw"])
+    def test_other_costs_and_labels(self, data, solver):
+        """The linear term is formed anew: the certificate stays true."""
+        model = ChainCRF(0.05, solver=solver, warm_start=True, random_state=0, tol=1e-2)
+        model.fit(data.X, data.y)
+        model.set_params(class_weight={0: 3.0})
+        shifted = [(row + 1) % 3 for row in data.y]
+        model.fit(data.X, shifted)
+        reference = Chain(data.X, shifted, 3, costs=np.array([3.0, 1.0, 1.0]))
+        w = reference.flatten(model)
+        assert model.objective_ == pytest.approx(reference.primal(w, 0.05), abs=1e-9)
+        cold = clone(model).set_params(tol=1e-4).fit(data.X, shifted)
+        assert model.objective_ - model.dual_gap_ <= cold.objective_ + 1e-9
+
     def test_other_data_start_afresh_with_a_warning(self, data):
         model = ChainCRF(warm_start=True, random_state=0).fit(data.X, data.y)
         with pytest.warns(UserWarning, match="starting afresh"):
@@ -404,6 +418,24 @@ def test_skops_round_trip(tmp_path, data):
     np.testing.assert_array_equal(
         twin.decision_function(data.X), model.decision_function(data.X)
     )
+
+
+@pytest.mark.parametrize("averaging", [False, True])
+def test_prediction_reads_coef_in_place(data, averaging):
+    """No copy of the weights per call, also after a pickle, and edits take effect."""
+    from sksstruct.estimators.chain_crf import _padded_rows
+
+    solver = BCFW(averaging=averaging, tol=0.1)
+    model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
+    for tagger in (model, pickle.loads(pickle.dumps(model))):
+        assert np.shares_memory(_padded_rows(tagger.coef_, 4), tagger.coef_)
+        before = tagger.decision_function(data.X)
+        tagger.coef_[0] += 1.0
+        assert (tagger.decision_function(data.X) != before).any()
+        tagger.coef_ = np.array(tagger.coef_)  # any other layout is copied
+        assert not np.shares_memory(_padded_rows(tagger.coef_, 4), tagger.coef_)
+        tagger.coef_[0] -= 1.0
+        np.testing.assert_allclose(tagger.decision_function(data.X), before)
 
 
 def test_repr_and_html(data):
