@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models._base cimport BoundModel, Workspace
+from sksstruct.utils._arena cimport Arena
 
 
 cdef struct ChainScratch:
@@ -39,6 +40,7 @@ cdef class ChainModel(BoundModel):
     cdef const double* _emission
     cdef const double* _tail
     cdef double** _grams
+    cdef Arena _arena
 
     cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
                          const int32_t** index) noexcept nogil

@@ -21,11 +21,12 @@ features; longer sequences form F' d instead, at the same result.
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference._viterbi cimport viterbi_padded
 from sksstruct.models._base cimport BoundModel, Workspace
+from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport (
     sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
     sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
@@ -133,6 +134,7 @@ cdef class ChainModel(BoundModel):
             self._labels = labels
             self._cost = cost / np.repeat(sizes, sizes)
         self._bind_features(X)
+        self._arena = Arena()
         self._grams = <double**> calloc(self.n_examples, sizeof(double*))
         if self._grams == NULL:
             raise MemoryError()
@@ -144,11 +146,7 @@ cdef class ChainModel(BoundModel):
                 break
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
-        if self._grams != NULL:
-            for i in range(self.n_examples):
-                free(self._grams[i])
-            free(self._grams)
+        free(self._grams)
 
     def _bind_features(self, X):
         cdef const float[::1] values32
@@ -554,10 +552,7 @@ cdef class ChainModel(BoundModel):
             return 1
         if not self._gram_fits(i):
             return 0
-        gram = <double*> malloc(size * size * sizeof(double))
-        if gram == NULL:
-            with gil:
-                raise MemoryError()
+        gram = <double*> self._arena.take(size * size * sizeof(double))
         for t in range(size):
             # row t spread out over all features, met by the rows up to t
             n = self._row(first + t, &begin, &index)

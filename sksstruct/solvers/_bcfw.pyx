@@ -24,11 +24,12 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from sksstruct.models._base cimport BoundModel, Workspace
 from sksstruct.solvers._sampling cimport SumTree
+from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport sks_prefetch
 
 
@@ -75,6 +76,7 @@ cdef class BCFWKernel:
     cdef Py_ssize_t inner_steps, max_cached
     cdef Py_ssize_t n_blocks
     cdef Block* blocks
+    cdef Arena arena                   # holds the arrays of all blocks
     cdef readonly object gaps_, losses_, promises_
     cdef double[::1] gaps, losses, promises
     cdef SumTree tree
@@ -99,6 +101,7 @@ cdef class BCFWKernel:
         self.factor, self.nu = cache_factor, cache_nu
         self.inner_steps, self.max_cached = inner_steps, max_cached
         self.n_blocks = model.n_examples
+        self.arena = Arena()
         self.blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
         if self.blocks == NULL:
             raise MemoryError()
@@ -128,16 +131,7 @@ cdef class BCFWKernel:
                 self.blocks[i].weight[0] = 1.0
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
-        if self.blocks != NULL:
-            for i in range(self.n_blocks):
-                free(self.blocks[i].keys)
-                free(self.blocks[i].values)
-                free(self.blocks[i].labelings)
-                free(self.blocks[i].weight)
-                free(self.blocks[i].loss)
-                free(self.blocks[i].gram)
-            free(self.blocks)
+        free(self.blocks)
 
     # ---- passes ----
 
@@ -610,13 +604,15 @@ cdef class BCFWKernel:
         cdef Py_ssize_t size = self.model._sizes[i], capacity
         if b.n == b.capacity:
             capacity = 2 * b.capacity if b.capacity else 4
-            b.labelings = <int32_t*> _resize(
-                b.labelings, capacity * size * sizeof(int32_t))
-            b.weight = <double*> _resize(b.weight, capacity * sizeof(double))
-            b.loss = <double*> _resize(b.loss, capacity * sizeof(double))
+            b.labelings = <int32_t*> self.arena.grow(
+                b.labelings, b.n * size * sizeof(int32_t),
+                capacity * size * sizeof(int32_t))
+            b.weight = <double*> self.arena.grow(
+                b.weight, b.n * sizeof(double), capacity * sizeof(double))
+            b.loss = <double*> self.arena.grow(
+                b.loss, b.n * sizeof(double), capacity * sizeof(double))
             # rows of the Gram matrix get longer: it is formed again when asked for
             b.n_gram = 0
-            free(b.gram)
             b.gram = NULL
             b.capacity = capacity
             if capacity > self.value.shape[0]:
@@ -640,7 +636,7 @@ cdef class BCFWKernel:
         cdef Block* b = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j, k, width = b.capacity
         if b.gram == NULL:
-            b.gram = <double*> _resize(NULL, width * width * sizeof(double))
+            b.gram = <double*> self.arena.take(width * width * sizeof(double))
             b.n_gram = 0
         for j in range(b.n_gram, b.n):
             self.model.gram_row(self.workspace, i, b.labelings + j * size, j + 1,
@@ -700,8 +696,10 @@ cdef class BCFWKernel:
         if n <= capacity:
             return 0
         capacity = n if n > 2 * capacity else 2 * capacity
-        b.keys = <int32_t*> _resize(b.keys, capacity * sizeof(int32_t))
-        b.values = <double*> _resize(b.values, capacity * sizeof(double))
+        b.keys = <int32_t*> self.arena.grow(
+            b.keys, b.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))
+        b.values = <double*> self.arena.grow(
+            b.values, b.n_keys * sizeof(double), capacity * sizeof(double))
         b.key_capacity = capacity
         return 0
 
@@ -723,10 +721,3 @@ cdef class BCFWKernel:
             self.place[b.keys[q]] = -1
         return 0
 
-
-cdef void* _resize(void* pointer, size_t size) except NULL nogil:
-    cdef void* new = realloc(pointer, size)
-    if new == NULL:
-        with gil:
-            raise MemoryError()
-    return new

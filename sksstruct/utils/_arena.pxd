@@ -1,0 +1,9 @@
+cdef class Arena:
+    cdef char** _chunks
+    cdef Py_ssize_t _n_chunks
+    cdef char* _next
+    cdef size_t _left
+
+    cdef void* take(self, size_t size) except NULL nogil
+    cdef void* grow(self, const void* old, size_t old_size,
+                    size_t size) except NULL nogil
