@@ -720,4 +720,3 @@ cdef class BCFWKernel:
         for q in range(b.n_keys):
             self.place[b.keys[q]] = -1
         return 0
-
