@@ -23,17 +23,18 @@ test: $(VENV)/test
 test-all: lint test
 	@echo "== the kernels with bounds checks on, built in a copy"
 	rm -rf build/debug && mkdir -p build/debug
-	cp -r sksstruct tests setup.py pyproject.toml build/debug/
+	cp -r sksstruct tests setup.py pyproject.toml README.md LICENSE build/debug/
 	find build/debug -name '*.so' -delete
-	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2
-	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -m "not packaging" tests
+	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2 > build.log 2>&1 || { cat build.log; exit 1; }
+	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
+	cd build/debug && $(CURDIR)/$(PY) -m pytest -q tests/inference tests/solvers tests/estimators tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own.
 test-floors: $(VENV)/built
 	@echo "== the tests with the oldest supported versions"
 	$(PYTHON) -m venv build/floors
 	build/floors/bin/python -m pip install -q -r floors.txt
-	build/floors/bin/python -m pip install -q -c floors.txt pytest hypothesis matplotlib
+	build/floors/bin/python -m pip install -q -c floors.txt pytest hypothesis matplotlib rich
 	build/floors/bin/python -m pytest -q -p no:cacheprovider -m "not packaging" \
 	  --ignore=tests/test_docstrings.py --ignore=tests/test_metadata.py
 

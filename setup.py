@@ -17,7 +17,6 @@ directives = {
     "boundscheck": debug,
     "wraparound": False,
     "initializedcheck": debug,
-    "nonecheck": debug,
     "cdivision": True,
     "embedsignature": True,
     "freethreading_compatible": True,

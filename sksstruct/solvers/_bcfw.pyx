@@ -357,7 +357,7 @@ cdef class BCFWKernel:
         cdef Block* b = &self.blocks[i]
         cdef double p = self.model._example_weights[i]
         cdef double best, mean, loss, norm, slope, curvature, g
-        cdef Py_ssize_t n, q, k
+        cdef Py_ssize_t n, q
         self.model.add_mean(self.workspace, i, b.n_keys, b.keys, b.values, 1.0, &mean)
         self.model.decode(self.workspace, i, &self.decoded[0], &best)
         self.oracle_calls += 1
@@ -379,20 +379,7 @@ cdef class BCFWKernel:
             return 0
         for q in range(b.n_keys):
             b.values[q] *= 1.0 - g
-            self.place[b.keys[q]] = <int32_t> q
-        self._reserve_keys(b, b.n_keys + n)
-        for q in range(n):
-            k = self.place[self.keys[q]]
-            if k < 0:
-                k = b.n_keys
-                b.n_keys += 1
-                b.keys[k] = self.keys[q]
-                b.values[k] = 0.0
-                self.place[self.keys[q]] = <int32_t> k
-            b.values[k] += g
-        for q in range(b.n_keys):
-            self.place[b.keys[q]] = -1
-        return 0
+        return self._add_keys(b, n, g)
 
     cdef int _visit_labelings(self, Py_ssize_t i, bint oracle) except -1 nogil:
         cdef Block* b = &self.blocks[i]
@@ -705,9 +692,15 @@ cdef class BCFWKernel:
 
     cdef int _restart_means(self, Block* b, Py_ssize_t n) except -1 nogil:
         """The mixture becomes the labeling whose n keys are in self.keys."""
-        cdef Py_ssize_t q, k
-        self._reserve_keys(b, n)
         b.n_keys = 0
+        return self._add_keys(b, n, 1.0)
+
+    cdef int _add_keys(self, Block* b, Py_ssize_t n, double g) except -1 nogil:
+        """Add g to the mean parameters whose n keys are in self.keys."""
+        cdef Py_ssize_t q, k
+        self._reserve_keys(b, b.n_keys + n)
+        for q in range(b.n_keys):
+            self.place[b.keys[q]] = <int32_t> q
         for q in range(n):
             k = self.place[self.keys[q]]
             if k < 0:
@@ -716,7 +709,7 @@ cdef class BCFWKernel:
                 b.keys[k] = self.keys[q]
                 b.values[k] = 0.0
                 self.place[self.keys[q]] = <int32_t> k
-            b.values[k] += 1.0
+            b.values[k] += g
         for q in range(b.n_keys):
             self.place[b.keys[q]] = -1
         return 0

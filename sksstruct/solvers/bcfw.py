@@ -275,6 +275,7 @@ class _Run:
     """One call of `BCFW.solve`: the passes, checks and the stopping rule."""
 
     def __init__(self, solver, model, alpha, random_state, n_jobs, verbose, dual_state):
+        self.started = time.perf_counter()
         self.solver = solver
         self.model = model
         self.alpha = alpha
@@ -298,7 +299,6 @@ class _Run:
         self.needs_gaps = False
         self.calls_of_checks = model.n_examples
         self.trace = Trace()
-        self.started = time.perf_counter()
 
     # ---- certificates ----
 
@@ -306,12 +306,16 @@ class _Run:
         """Objective at flat weights w, by one sweep of max oracles."""
         model = self.model
         model.read_from(w)
-        run_in_chunks(
-            lambda a, b: model.hinge(model.workspace(training=False), a, b, self.hinge),
-            model.n_examples,
-            self.n_jobs,
-        )
-        model.read_from(model.w)
+        try:
+            run_in_chunks(
+                lambda a, b: model.hinge(
+                    model.workspace(training=False), a, b, self.hinge
+                ),
+                model.n_examples,
+                self.n_jobs,
+            )
+        finally:  # an interrupt must not leave the model with these weights
+            model.read_from(model.w)
         return self._objective(w)
 
     def _objective(self, w):

@@ -45,7 +45,7 @@ class TestCheckSequences:
     @pytest.mark.parametrize(
         ("X", "error", "message"),
         [
-            (sparse.eye_array(3), TypeError, "single"),
+            (sparse.csr_array(np.eye(3)), TypeError, "single"),
             ({"a": 1}, TypeError, "single dict"),
             (3, TypeError, "X is a int"),
             (np.eye(3), ValueError, "2-D array"),
@@ -66,12 +66,15 @@ class TestCheckSequences:
                 r"X\[1\] contains NaN or infinity, at position 1",
             ),
             (
-                [np.ones((2, 2)), sparse.csr_array([[0, 0], [0, np.inf]])],
+                [np.ones((2, 2)), sparse.csr_array(np.array([[0, 0], [0, np.inf]]))],
                 TypeError,
                 r"X\[1\] is sparse while X\[0\]",
             ),
             (
-                [sparse.eye_array(2).tocsr(), sparse.csr_array([[0, 0], [0, np.inf]])],
+                [
+                    sparse.csr_array(np.eye(2)),
+                    sparse.csr_array(np.array([[0, 0], [0, np.inf]])),
+                ],
                 ValueError,
                 r"X\[1\] contains NaN or infinity, at position 1",
             ),
