@@ -12,7 +12,7 @@ def _auto(**common):
         step="pairwise",
         cache=True,
         averaging="suffix",
-        gap_every=2,
+        gap_every="auto",
         cache_factor=float("inf"),
         inner_steps=10,
         cached_passes="auto",

@@ -17,6 +17,10 @@ class Trace:
         """Append one row, in the order of `columns`."""
         self._rows.append(row)
 
+    def last(self, n):
+        """The last n rows, or as many as there are."""
+        return self._rows[-n:]
+
     def as_dict(self):
         """Dict of arrays: integers for the two counters, floats for the rest."""
         out = {}

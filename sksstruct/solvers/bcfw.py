@@ -45,9 +45,11 @@ class BCFW(BaseEstimator):
         Return the weighted average of the iterates, weights 1, 2, 3, ...; "suffix"
         starts the average again whenever the number of passes has grown by the
         square root of two, so that it forgets the first steps.
-    gap_every : int, default=10
-        Passes between two computations of the duality gap. Gap sampling computes it
-        earlier when its estimates are used up, a hundredth of the last gap or less.
+    gap_every : int or "auto", default=10
+        Passes between two computations of the duality gap. "auto" computes it when the
+        gap is expected to reach the tolerance, going by its last two values, and after
+        ten passes at the latest. Gap sampling computes it earlier when its estimates
+        are used up, a hundredth of the last gap or less.
     max_iter : int, default=1000
         Largest number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
@@ -98,7 +100,7 @@ class BCFW(BaseEstimator):
         "step": [StrOptions({"fw", "pairwise", "away"})],
         "cache": ["boolean"],
         "averaging": ["boolean", StrOptions({"suffix"})],
-        "gap_every": [Interval(Integral, 1, None, closed="left")],
+        "gap_every": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "cache_factor": [
@@ -297,6 +299,7 @@ class _Run:
         self.n_pass = 0
         self.restart_at = 2
         self.needs_gaps = False
+        self.check_at = 2 if solver.gap_every == "auto" else solver.gap_every
         self.calls_of_checks = model.n_examples
         self.trace = Trace()
 
@@ -395,6 +398,20 @@ class _Run:
         self.certified_at = (self.n_pass, kernel.iterate)
         return gap
 
+    def _next_check(self):
+        """The pass after which the gap is computed again."""
+        every = self.solver.gap_every
+        if every != "auto":
+            return (self.n_pass // every + 1) * every
+        rows = self.trace.last(2)
+        wait = min(self.n_pass, 10)
+        if len(rows) == 2 and self.target > 0:
+            (first, old), (last, new) = ((row[0], row[-1]) for row in rows)
+            if 0 < new < old:  # a constant rate of decrease, as it mostly is
+                rate = np.log(old / new) / (last - first)
+                wait = min(wait, int(np.ceil(np.log(new / self.target) / rate)))
+        return self.n_pass + max(wait, 1)
+
     # ---- passes ----
 
     def _in_order(self, order):
@@ -452,10 +469,11 @@ class _Run:
             while self.n_pass < self.solver.max_iter:
                 self.one_pass()
                 stop = callback is not None and callback(self.n_pass, self.weights)
-                due = self.needs_gaps or self.n_pass % self.solver.gap_every == 0
-                if (due or stop) and self.certify() <= self.target:
-                    status = "converged"
-                    break
+                if self.needs_gaps or stop or self.n_pass == self.check_at:
+                    if self.certify() <= self.target:
+                        status = "converged"
+                        break
+                    self.check_at = self._next_check()
                 if stop:
                     status = "callback"
                     break

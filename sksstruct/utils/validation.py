@@ -284,10 +284,9 @@ def check_labels(y, lengths, *, name="y"):
                 "positions"
             )
         rows.append(row)
-    flat = [
-        label.item() if isinstance(label, np.generic) else label
-        for label in chain.from_iterable(rows)
-    ]
+    flat = list(chain.from_iterable(rows))
+    if any(issubclass(kind, np.generic) for kind in set(map(type, flat))):
+        flat = [x.item() if isinstance(x, np.generic) else x for x in flat]
     # One look at the distinct labels; the sequence is sought only if one is bad.
     try:
         distinct = set(flat)

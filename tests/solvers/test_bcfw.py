@@ -404,13 +404,26 @@ def test_trace_columns():
     np.testing.assert_allclose(history["primal"] - history["dual"], history["gap"])
 
 
+def test_auto_checks_when_the_gap_should_reach_the_tolerance():
+    model, _ = problem(seed=1, n=10, n_labels=3)
+    solver = BCFW(
+        "permutation", "pairwise", averaging=False, gap_every="auto", tol=1e-4
+    )
+    history = solver.solve(model, 0.1, random_state=0).history
+    assert history["gap"][-1] <= 1e-4 < history["gap"][-2]
+    assert history["pass"][0] == 2 and np.diff(history["pass"]).max() <= 10
+    # few checks, and little more work than with a check after every pass
+    assert len(history["pass"]) < 0.6 * history["pass"][-1]
+
+
 def test_gap_every_does_not_change_the_iterates():
     results = []
-    for every in (1, 7):
+    for every in (1, 7, "auto"):
         model, _ = problem(seed=1, n=10)
         solver = BCFW("permutation", gap_every=every, max_iter=14, tol=0)
         results.append(solver.solve(model, 0.01, random_state=3))
-    np.testing.assert_array_equal(results[0].weights, results[1].weights)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0].weights, other.weights)
 
 
 def test_callback_stops():
