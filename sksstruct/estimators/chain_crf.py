@@ -59,7 +59,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
     class_weight : dict or "balanced", default=None
-        Loss of missing each label; 1 where a dict does not name it.
+        Loss of missing each label; 1 where a dict does not name it. Labels that are
+        not in y, as in some folds of a cross-validation, are ignored.
     warm_start : bool, default=False
         Whether `fit` starts from the dual variables of the last call. They fit any
         training set with the same sequence lengths and labels, other features and
@@ -284,8 +285,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         self.history_ = result.history
         self.solver_ = solver
         self.n_seen_ = total
-        for name in ("_warm", "_iterate"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_warm", None)
+        # What partial_fit needs to go on: the attributes are the iterate.
+        self._stream = {"visits": len(packed), "alpha": self.alpha}
         if self.warm_start:
             self._warm = {"classes": encoder.classes_, "state": result.dual_state}
         callbacks.close()
@@ -342,6 +344,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         if fresh:
             if classes is None:
                 raise ValueError("classes must be given on the first partial_fit")
+            if not hasattr(classes, "__len__"):
+                raise TypeError(f"classes must be a list of labels, got {classes!r}")
             encoder = LabelEncoder.from_labels(
                 check_labels([list(classes)], [len(classes)], name="classes")
             )
@@ -362,6 +366,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         if weight is not None:
             packed, labels, share, total = _without_zeros(packed, labels, weight)
             share = share * total
+        if not fresh:
+            self._check_feature_names(packed)
         seen = 0.0 if fresh else self.n_seen_
         model = ChainModel(
             packed.compact(),
@@ -378,12 +384,26 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             for name, value in self._blocks().items():
                 blocks[name][...] = value
         # The iterate goes on from where it was, the attributes hold the average.
-        iterate = getattr(self, "_iterate", averaged)
-        # The mean over more sequences gives each of the earlier ones less weight.
-        iterate = iterate * (seen / (seen + total))
-        self._iterate, weights = solver.solve_stream(
-            model, self.alpha, iterate, averaged, seen, random_state=self.random_state
+        stream = {"iterate": averaged, "visits": seen, "alpha": self.alpha}
+        stream.update(getattr(self, "_stream", {}))
+        # The mean over more sequences gives each of the earlier ones less weight, and
+        # the weights of given dual variables go by 1 / alpha.
+        rescale = stream["alpha"] / self.alpha
+        iterate = stream["iterate"] * (rescale * seen / (seen + total))
+        averaged *= rescale
+        iterate, weights = solver.solve_stream(
+            model,
+            self.alpha,
+            iterate,
+            averaged,
+            stream["visits"],
+            random_state=self.random_state,
         )
+        self._stream = {
+            "iterate": iterate,
+            "visits": stream["visits"] + len(packed),
+            "alpha": self.alpha,
+        }
         if fresh:
             self._set_feature_names(names)
             self.classes_ = encoder.classes_
@@ -417,10 +437,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             return None
         if isinstance(self.class_weight, dict):
             names = classes.tolist()
-            unknown = [key for key in self.class_weight if key not in names]
-            if unknown:
-                raise ValueError(f"class_weight names {unknown[0]!r}, not a label in y")
-            costs = np.array([self.class_weight.get(name, 1.0) for name in names])
+            values = [self.class_weight.get(name, 1.0) for name in names]
+            if not all(isinstance(value, Real) for value in values):
+                raise ValueError("class_weight must map labels to numbers")
+            costs = np.array(values)
         else:
             if weight is None:
                 weight = np.ones(len(lengths))
@@ -460,6 +480,11 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
+
+    def _check_feature_names(self, packed):
+        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
+            if not np.array_equal(packed.feature_names, self.feature_names_in_):
+                raise ValueError("X has other feature names than those seen in fit")
 
     # ---- prediction ----
 
@@ -526,9 +551,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         """Flat codes of the labels, scores, and offsets of the sequences."""
         check_is_fitted(self, "coef_")
         packed = check_sequences(X, n_features=self.n_features_in_)
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            if not np.array_equal(packed.feature_names, self.feature_names_in_):
-                raise ValueError("X has other feature names than those seen in fit")
+        self._check_feature_names(packed)
         n_classes = len(self.classes_)
         model = ChainModel(packed, n_classes)
         ld = padded_length(n_classes)

@@ -88,7 +88,8 @@ def collect(X, dict vocabulary, bint grow, str separator):
     cdef Py_ssize_t i, t, column, n_rows = 0
     cdef double value
     for i, sequence in enumerate(X):
-        if isinstance(sequence, (str, bytes, Mapping)):
+        if isinstance(sequence, (str, bytes, Mapping)) or not hasattr(
+                sequence, "__iter__"):
             raise TypeError(
                 f"X[{i}] is a single {type(sequence).__name__}: a sequence is a list "
                 "of dicts or of lists of strings")
@@ -96,7 +97,7 @@ def collect(X, dict vocabulary, bint grow, str separator):
         for position in sequence:
             if isinstance(position, dict) or isinstance(position, Mapping):
                 for name, item in position.items():
-                    if type(item) is str:
+                    if type(item) is str or isinstance(item, str):
                         found = PyDict_GetItemWithError(known, name)
                         if found == NULL:
                             of_name = known[name] = {}
@@ -116,10 +117,11 @@ def collect(X, dict vocabulary, bint grow, str separator):
                         column = _column(vocabulary, name, grow)
                     if column >= 0:
                         rows.add(column, value)
-            elif isinstance(position, (str, bytes)):
+            elif isinstance(position, (str, bytes)) or not hasattr(
+                    position, "__iter__"):
                 raise TypeError(
-                    f"X[{i}] has a single string at position {t}: the features of a "
-                    "position are a dict or a list of strings")
+                    f"X[{i}] has a single {type(position).__name__} at position {t}: "
+                    "the features of a position are a dict or a list of strings")
             else:
                 for key in position:
                     if not isinstance(key, str):
@@ -150,6 +152,8 @@ def _check_value(name, item, i, t):
         raise TypeError(
             f"X[{i}] has a value that is neither a number nor a string at position "
             f"{t}: {name!r:.80}: {item!r:.80}") from None
+    except OverflowError:
+        value = float("inf")
     if value - value != 0.0:
         raise ValueError(
             f"X[{i}] contains NaN or infinity at position {t}: {name!r:.80}")

@@ -13,7 +13,7 @@ from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
 
 
-class SequenceVectorizer(TransformerMixin, BaseEstimator):
+class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Turn sequences of feature dicts or strings into sparse feature rows.
 
     The features of a position are a mapping from names to values, or an iterable of
@@ -124,7 +124,9 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             vocabulary = {name: j for j, name in enumerate(names)}
         self.vocabulary_ = vocabulary
         self.feature_names_ = names
-        return PackedSequences(values, offsets, self._names())
+        # One array for all results of this fit, as it may be long.
+        self._names_out = np.array(names, dtype=object)
+        return PackedSequences(values, offsets, self._names_out)
 
     def transform(self, X):
         """Transform sequences; features not seen in fit are left out.
@@ -143,7 +145,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         self._check_parameters()
         data, indices, indptr, offsets = self._collect(X, self.vocabulary_, grow=False)
         values = self._matrix(data, indices, indptr, len(self.feature_names_))
-        return PackedSequences(values, offsets, self._names())
+        return PackedSequences(values, offsets, self._names_out)
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns.
@@ -161,19 +163,13 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "vocabulary_")
         return np.array(self.feature_names_, dtype=object)
 
-    def _names(self):
-        # One array for all results of this fit, as it may be long.
-        if len(getattr(self, "_names_out", ())) != len(self.feature_names_):
-            self._names_out = self.get_feature_names_out()
-        return self._names_out
-
     def _check_parameters(self):
         validate_params(self)
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
+        if self.dtype not in (np.float32, np.float64, "float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
     def _collect(self, X, vocabulary, grow):
-        if isinstance(X, str | bytes | Mapping):
+        if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
             raise TypeError(
                 f"X is a single {type(X).__name__}: pass a list of sequences, each a "
                 "list of dicts or of lists of strings"

@@ -10,10 +10,19 @@ from sklearn.metrics import classification_report, f1_score
 from sksstruct.utils.validation import check_labels, check_sequence_weight
 
 
+def _sized(y):
+    return hasattr(y, "__len__")
+
+
 def _pairs(y_true, y_pred):
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        if not all(hasattr(row, "__len__") for row in [y, *(y if _sized(y) else [])]):
+            raise TypeError(f"{name} must be a list of label sequences")
     if len(y_true) == 0:
         raise ValueError("y_true is empty: at least one sequence is required")
     lengths = np.array([len(row) for row in y_true])
+    if not lengths.sum():
+        raise ValueError("y_true has no labels at all")
     if len(y_pred) != len(lengths):
         raise ValueError(
             f"y_pred has {len(y_pred)} sequences, but y_true has {len(lengths)}"

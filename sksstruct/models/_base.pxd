@@ -13,6 +13,7 @@ cdef class BoundModel:
     cdef readonly Py_ssize_t max_size
     cdef readonly Py_ssize_t max_keys
     cdef readonly Py_ssize_t key_space
+    cdef readonly double visit_work      # table entries of a mean oracle call
     cdef readonly object sizes
     cdef readonly object example_weights
     cdef const Py_ssize_t[::1] _sizes

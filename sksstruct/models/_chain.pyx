@@ -127,6 +127,7 @@ cdef class ChainModel(BoundModel):
             raise ValueError(
                 f"{n_labels} labels and sequences of up to {self.max_size} positions "
                 "are more than 32-bit indices can tell apart")
+        self.visit_work = sizes.mean() * self.ld * n_labels
         self._labeled = labels is not None
         if self._labeled:
             costs = np.ones(n_labels) if label_costs is None else label_costs
@@ -233,8 +234,12 @@ cdef class ChainModel(BoundModel):
 
     def use_weights(self, const double[:, ::1] emission, const double[:, ::1] tail):
         """Predict with weights kept elsewhere: (n_features, ld) and (3 + K, ld)."""
-        if emission.shape[1] != self.ld or tail.shape[1] != self.ld:
-            raise ValueError("rows of weights must be padded to ld")
+        if (emission.shape[0] != self.n_features or emission.shape[1] != self.ld
+                or tail.shape[0] != 3 + self.n_labels or tail.shape[1] != self.ld):
+            raise ValueError(
+                f"expected weights of {self.n_labels} labels and {self.n_features} "
+                f"features, got {emission.shape[0]} x {emission.shape[1]} and "
+                f"{tail.shape[0]} x {tail.shape[1]} numbers")
         self._reading = (emission, tail)
         self._emission = &emission[0, 0] if emission.shape[0] else NULL
         self._tail = &tail[0, 0]

@@ -41,6 +41,15 @@ cdef enum Step:
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
 
+def fits(state, BoundModel model, bint means):
+    """Whether exported duals are of sequences and labels like these, in this form."""
+    return (
+        state["means"] == means
+        and state["key_space"] == model.key_space
+        and np.array_equal(state["sizes"], model.sizes)
+    )
+
+
 cdef struct Block:
     # plain Frank-Wolfe: mean parameters
     Py_ssize_t n_keys, key_capacity
@@ -249,7 +258,7 @@ cdef class BCFWKernel:
             n_keys += n
             n_values += count[i]
         return {
-            "form": "means" if self.use_means else "labelings",
+            "means": bool(self.use_means),
             "key_space": self.model.key_space,
             "sizes": np.array(self.model.sizes),
             "counts": counts,
@@ -257,20 +266,12 @@ cdef class BCFWKernel:
             "values": np.asarray(values),
         }
 
-    def accepts(self, state):
-        """Whether a state is of sequences and labels like these, and of this form."""
-        return (
-            state["form"] == ("means" if self.use_means else "labelings")
-            and state["key_space"] == self.model.key_space
-            and np.array_equal(state["sizes"], self.model.sizes)
-        )
-
     def restore(self, state):
         """Start from exported dual variables; weights and losses are formed anew.
 
         Raises ValueError if the state is not accepted.
         """
-        if not self.accepts(state):
+        if not fits(state, self.model, self.use_means):
             raise ValueError("dual variables of another problem")
         cdef int32_t[::1] keys = np.array(state["keys"])
         cdef double[::1] values = np.array(state["values"])
@@ -415,6 +416,8 @@ cdef class BCFWKernel:
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
         """Cache hit criterion (section 3.3): enough progress, locally and globally."""
+        if self.factor == INFINITY:
+            return INFINITY
         cdef double local = self.factor * self.gaps[i]
         cdef double overall = self.nu / self.n_blocks * self.gap_total
         return local if local > overall else overall
@@ -512,6 +515,7 @@ cdef class BCFWKernel:
         cdef Py_ssize_t size = self.model._sizes[i], a, j, k, m, r, width
         cdef double p = self.model._example_weights[i], rate = p / self.alpha
         cdef double limit, slope, curvature, g, change, mean, loss = 0.0, first = 0.0
+        cdef double top = 0.0
         cdef const double* row_s
         cdef const double* row_a
         self._extend_gram(i)
@@ -563,13 +567,19 @@ cdef class BCFWKernel:
             self._move(b, s, a, g)
             if g == limit:
                 self._settle(b, s, a)
+        # The change of means in units of its largest part, as a model may take entries
+        # far below 1 for rounding error; the unit goes into the scale.
+        for j in range(b.n):
+            change = self.old_weight[j] - b.weight[j]
+            if change > top or -change > top:
+                top = change if change > 0.0 else -change
         for j in range(b.n):
             loss += b.weight[j] * b.loss[j]
             change = self.old_weight[j] - b.weight[j]
             if change != 0.0:
                 self.model.add_labeling(self.workspace, i, b.labelings + j * size,
-                                        change)
-        self.model.apply_change(self.workspace, i, rate, self._average())
+                                        change / top)
+        self.model.apply_change(self.workspace, i, rate * top, self._average())
         self._change_loss(i, loss)
         return 0
 

@@ -54,7 +54,8 @@ def resolve_solver(solver, *, max_iter, tol):
                 "an object of sksstruct.solvers"
             )
         return _BY_NAME[solver](max_iter=max_iter, tol=tol)
-    if isinstance(solver, type) or not hasattr(solver, "solve"):
+    needed = ("solve", "check", "accepts")
+    if isinstance(solver, type) or not all(hasattr(solver, name) for name in needed):
         raise TypeError(
             f"solver must be a name or an object of sksstruct.solvers, got {solver!r}"
         )

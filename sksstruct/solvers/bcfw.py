@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sksstruct.solvers._bcfw import BCFWKernel
+from sksstruct.solvers._bcfw import BCFWKernel, fits
 from sksstruct.solvers._result import SolverResult, Trace
 from sksstruct.utils._param_validation import (
     Interval,
@@ -17,8 +17,11 @@ from sksstruct.utils._param_validation import (
 )
 from sksstruct.utils.parallel import run_in_chunks
 
-# Visits between two looks at signals: an interrupt waits for so many oracle calls.
-_SEGMENT = 2000
+# Table entries decoded between two looks at signals, some tenths of a second: an
+# interrupt waits for so much work.
+_SEGMENT = 2e8
+# Passes over known labelings without a look at what the oracle says.
+_MOST_KNOWN = 100
 
 
 class BCFW(BaseEstimator):
@@ -28,8 +31,8 @@ class BCFW(BaseEstimator):
 
         ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
 
-    one training example at a time, with exact line search and the duality gap as
-    certificate [1]_. Any combination of the options works.
+    one training example at a time, with exact line search (a safe step with bounds)
+    and the duality gap as certificate [1]_. Any combination of the options works.
 
     Parameters
     ----------
@@ -60,11 +63,13 @@ class BCFW(BaseEstimator):
     cache_nu : float, default=0.01
         nu in the cache hit criterion: part of the mean block gap.
     max_cached : int, default=20
-        Labelings kept per example. Those with a weight are always kept.
+        Labelings kept per example. Those with a weight are always kept; plain steps
+        give every labeling met a weight for good, pairwise and away steps do not.
     inner_steps : int, default=1
         Steps on each visit among the labelings known. They use the example's Gram
         matrix and do not read its features again. Sequences too long for a Gram
-        matrix, and problems with bounds, take one.
+        matrix, and problems with bounds, take one; so do plain steps without a cache,
+        which keep no labelings.
     cached_passes : int or "auto", default=0
         Passes over known labelings only after each pass. Needs ``cache``. "auto" goes
         on while such a pass gains more per unit of work than what was done since the
@@ -72,7 +77,9 @@ class BCFW(BaseEstimator):
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
-        an array of the block's shape or None. The model documents its blocks.
+        an array of the block's shape or None. The blocks of `sksstruct.ChainCRF` are
+        "coef", "intercept", "start", "end" and "transitions", in the shapes of its
+        attributes.
 
     Notes
     -----
@@ -108,8 +115,8 @@ class BCFW(BaseEstimator):
             Options(Real, {np.inf}),
         ],
         "cache_nu": [Interval(Real, 0, None, closed="left")],
-        "max_cached": [Interval(Integral, 1, None, closed="left")],
-        "inner_steps": [Interval(Integral, 1, None, closed="left")],
+        "max_cached": [Interval(Integral, 1, 2**31, closed="left")],
+        "inner_steps": [Interval(Integral, 1, 2**31, closed="left")],
         "cached_passes": [
             Interval(Integral, 0, None, closed="left"),
             StrOptions({"auto"}),
@@ -228,8 +235,7 @@ class BCFW(BaseEstimator):
         kernel = self._kernel(model, alpha)
         kernel.iterate = seen
         order = check_random_state(random_state).permutation(model.n_examples)
-        for k in range(0, len(order), _SEGMENT):
-            kernel.visit_in_order(order[k : k + _SEGMENT])
+        kernel.visit_in_order(order.astype(np.intp))
         if not self.averaging:
             return model.w, model.w
         # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:
@@ -257,7 +263,7 @@ class BCFW(BaseEstimator):
         fits : bool
             Whether `solve` would take them.
         """
-        return self._kernel(model, 1.0).accepts(dual_state)
+        return fits(dual_state, model, self.step == "fw" and not self.cache)
 
     def _kernel(self, model, alpha):
         return BCFWKernel(
@@ -290,10 +296,13 @@ class _Run:
         model.start(average=bool(solver.averaging), bounds=bounds)
         self.hinge = np.empty(model.n_examples)
         self.gaps = np.empty(model.n_examples)
-        self.target = solver.tol * self._primal(model.w)
+        self.scale = self._primal(model.w)
+        self.target = solver.tol * self.scale
         self.kernel = solver._kernel(model, alpha)
         if dual_state is not None:
             self.kernel.restore(dual_state)
+        self.first_dual = self._dual(self.kernel.loss, model.v, model.w)
+        self.segment = int(np.clip(_SEGMENT / model.visit_work, 1, 2000))
         # memory for the averaged weights, which are formed when asked for
         self.average = np.empty_like(model.w) if solver.averaging else None
         self.n_pass = 0
@@ -382,6 +391,16 @@ class _Run:
             primal = self._primal(w)
             self.calls_of_checks += model.n_examples
         dual = self._dual(loss, v, w)
+        # No step lowers the dual. Where it falls, or nothing is finite, rounding errors
+        # have got the better of the features, and no certificate would be true.
+        slack = 1e-6 * max(abs(self.first_dual), self.scale)
+        if not (np.isfinite(primal) and dual >= self.first_dual - slack):
+            raise ValueError(
+                f"training broke down: the objective is {primal:.3g}, the dual "
+                f"{dual:.3g} after starting from {self.first_dual:.3g}. The features, "
+                "or 1 / alpha, are too large for floating-point arithmetic: scale the "
+                "features, for instance to unit variance."
+            )
         # Rounding may put the dual a hair above the primal at the optimum.
         gap = max(primal - dual, 0.0)
         calls = kernel.oracle_calls + self.calls_of_checks
@@ -407,16 +426,16 @@ class _Run:
         wait = min(self.n_pass, 10)
         if len(rows) == 2 and self.target > 0:
             (first, old), (last, new) = ((row[0], row[-1]) for row in rows)
-            if 0 < new < old:  # a constant rate of decrease, as it mostly is
-                rate = np.log(old / new) / (last - first)
-                wait = min(wait, int(np.ceil(np.log(new / self.target) / rate)))
-        return self.n_pass + max(wait, 1)
+            rate = np.log(old / new) / (last - first) if new > 0 else 0.0
+            if rate > 0:  # a constant rate of decrease, as it mostly is
+                wait = min(wait, np.ceil(np.log(new / self.target) / rate))
+        return self.n_pass + max(int(wait), 1)
 
     # ---- passes ----
 
     def _in_order(self, order):
-        for k in range(0, len(order), _SEGMENT):
-            self.kernel.visit_in_order(order[k : k + _SEGMENT])
+        for k in range(0, len(order), self.segment):
+            self.kernel.visit_in_order(order[k : k + self.segment])
 
     def _known(self):
         """A pass over known labelings; the number of visits."""
@@ -424,8 +443,8 @@ class _Run:
         # Blocks that promised little at their last visit are left out.
         least = 0.1 * self.kernel.promises_.mean()
         return sum(
-            self.kernel.visit_known(order[k : k + _SEGMENT], least)
-            for k in range(0, len(order), _SEGMENT)
+            self.kernel.visit_known(order[k : k + self.segment], least)
+            for k in range(0, len(order), self.segment)
         )
 
     def one_pass(self):
@@ -438,8 +457,8 @@ class _Run:
         if solver.sampling == "gap" and self.n_pass:
             uniforms = self.rng.uniform(size=n)
             visits = sum(
-                kernel.visit_by_gap(uniforms[k : k + _SEGMENT])
-                for k in range(0, n, _SEGMENT)
+                kernel.visit_by_gap(uniforms[k : k + self.segment])
+                for k in range(0, n, self.segment)
             )
             # Estimates used up: without new ones nothing more would be visited.
             self.needs_gaps = visits < n
@@ -452,11 +471,11 @@ class _Run:
             # The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted
             # instead of timed so that runs can be repeated.
             gain, work = kernel.gain, self.model.oracle_cost * n
-            while True:
+            for _ in range(_MOST_KNOWN):
                 kernel.gain = 0.0
                 visits = self._known()
                 gain, work = gain + kernel.gain, work + visits
-                if kernel.gain <= gain * visits / work:
+                if not kernel.gain > gain * visits / work:
                     break
         else:
             for _ in range(solver.cached_passes):

@@ -261,10 +261,10 @@ def check_bad_input(estimator):
     nan, infinite = X[2].copy(), X[2].copy()
     nan[0, 0], infinite[0, 0] = np.nan, np.inf
     cases = {
-        "no sequences": ([], [], "X"),
+        "no sequences": ([], [], r"\bX is empty"),
         "empty sequence": (replaced(X, 2, np.zeros((0, 3))), y, r"X\[2\]"),
         "fewer labels": (X, replaced(y, 2, y[2][:-1]), r"y\[2\]"),
-        "fewer label sequences": (X, y[:-1], "y"),
+        "fewer label sequences": (X, y[:-1], r"\by has"),
         "other width": (replaced(X, 2, np.zeros((len(y[2]), 4))), y, r"X\[2\]"),
         "NaN": (replaced(X, 2, nan), y, r"X\[2\]"),
         "infinity": (replaced(X, 2, infinite), y, r"X\[2\]"),
@@ -273,8 +273,8 @@ def check_bad_input(estimator):
         "object dtype": (replaced(X, 2, X[2].astype(object)), y, r"X\[2\]"),
         "strings": (replaced(X, 2, X[2].astype(str)), y, r"X\[2\]"),
         "complex": (replaced(X, 2, X[2] * 1j), y, r"X\[2\]"),
-        "single class": (X, [np.zeros(len(row)) for row in y], "y"),
-        "2-D X": (np.vstack(X), np.concatenate(y), "X"),
+        "single class": (X, [np.zeros(len(row)) for row in y], r"\by has"),
+        "2-D X": (np.vstack(X), np.concatenate(y), r"\bX is"),
         "one sparse item": (replaced(X, 2, sparse.csr_array(X[2])), y, r"X\[2\]"),
         "missing label": (X, replaced(y, 2, [None] * len(y[2])), r"y\[2\]"),
         "NaN label": (X, replaced(y, 2, [np.nan] * len(y[2])), r"y\[2\]"),

@@ -43,6 +43,8 @@ class PackedSequences(Sequence):
             values = _canonical_csr(values)
         else:
             values = np.asarray(values)
+            if values.dtype.kind not in "biuf":
+                raise TypeError(f"values must be real numbers, got {values.dtype}")
             if values.dtype not in (np.float32, np.float64):
                 values = values.astype(np.float64)
             values = np.ascontiguousarray(values)
@@ -129,9 +131,16 @@ class PackedSequences(Sequence):
 def _canonical_csr(values):
     """CSR array with sorted, unique, 32-bit indices and float values; shares memory
     with the input where it already is one."""
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, got {values.dtype}")
+    if values.ndim != 2:
+        raise ValueError(f"values must be 2-D, got {values.ndim}-D")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     out = sparse.csr_array(values)
+    # scipy does not look, and the kernels go where the indices point.
+    if out.nnz and not 0 <= out.indices.min() <= out.indices.max() < out.shape[1]:
+        raise ValueError(f"column indices must be between 0 and {out.shape[1] - 1}")
     if not out.has_canonical_format:
         if values.format == "csr" and np.may_share_memory(out.data, values.data):
             out = out.copy()

@@ -11,12 +11,14 @@ def run_in_chunks(function, n, n_jobs=None):
     GIL; sums are left to the caller, who forms them in one order.
     """
     workers = min(effective_n_jobs(n_jobs), n)
-    if workers <= 1:
-        function(0, n)
-        return
-    # A few chunks per thread even out sequences of different length.
-    pieces = min(n, 4 * workers)
+    # A few chunks per thread even out sequences of different length, and let an
+    # interrupt through between them.
+    pieces = min(n, max(4 * workers, 16))
     bounds = [n * k // pieces for k in range(pieces + 1)]
+    if workers <= 1:
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+            function(a, b)
+        return
     Parallel(n_jobs=workers, require="sharedmem")(
         delayed(function)(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     )

@@ -3,8 +3,9 @@
 Every error names the argument and the sequence at fault.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from itertools import chain
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
@@ -89,6 +90,8 @@ def _check_finite(packed, name):
 def _pack(X, name):
     if sparse.issparse(X) or isinstance(X, str | bytes | Mapping):
         raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: fill or drop masked entries")
     if isinstance(X, np.ndarray) and X.dtype != object:
         if X.ndim != 3:
             raise ValueError(f"{name} is a {X.ndim}-D array: {_HINT}")
@@ -110,6 +113,11 @@ def _pack(X, name):
             "is not: pass all sequences in one form"
         )
     if is_sparse[0]:
+        for i, item in enumerate(items):
+            if item.ndim != 2:
+                raise ValueError(
+                    f"{name}[{i}] is {item.ndim}-D: a sequence must be 2-D"
+                )
         items = [item if item.format == "csr" else item.tocsr() for item in items]
     else:
         items = [_as_dense(item, i, name) for i, item in enumerate(items)]
@@ -135,7 +143,7 @@ def _pack(X, name):
     if is_sparse[0]:
         for i, item in enumerate(items):
             _check_numeric(item, f"{name}[{i}]")
-        values = _stack_csr(items, lengths, width, dtype)
+        values = _stack_csr(items, lengths, width, dtype, name)
     else:
         values = np.empty((lengths.sum(), width), dtype=dtype)
         np.concatenate(items, out=values, casting="unsafe")
@@ -143,6 +151,8 @@ def _pack(X, name):
 
 
 def _as_dense(item, i, name):
+    if isinstance(item, np.ma.MaskedArray):
+        raise TypeError(f"{name}[{i}] is a masked array: fill or drop masked entries")
     if isinstance(item, np.ndarray):
         array = item
     else:
@@ -167,7 +177,7 @@ def _check_numeric(array, name):
         raise TypeError(f"{name} has dtype {array.dtype}, not a real number: {_HINT}")
 
 
-def _stack_csr(items, lengths, width, dtype):
+def _stack_csr(items, lengths, width, dtype, name):
     nnz = np.fromiter((len(item.data) for item in items), np.int64, len(items))
     # Stored entries beyond indptr[-1] are legal and not part of the matrix.
     ends = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
@@ -184,6 +194,13 @@ def _stack_csr(items, lengths, width, dtype):
     np.concatenate([item.data for item in items], out=data, casting="unsafe")
     indices = np.empty(nnz.sum(), dtype=np.int32)
     np.concatenate([item.indices for item in items], out=indices, casting="same_kind")
+    # scipy does not look, and the kernels go where the indices point.
+    if len(indices) and not 0 <= indices.min() <= indices.max() < width:
+        bad = np.flatnonzero((indices < 0) | (indices >= width))[0]
+        i = np.searchsorted(np.cumsum(nnz), bad, "right")
+        raise ValueError(
+            f"{name}[{i}] has the column index {indices[bad]}, but {width} columns"
+        )
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
     out = sparse.csr_array((data, indices, indptr), shape=(lengths.sum(), width))
@@ -222,9 +239,9 @@ class LabelEncoder:
     def from_labels(cls, labels):
         """Encoder of the distinct values of an iterable of labels."""
         distinct = set(labels)
-        try:
+        if _all_of(distinct, str) or _all_of(distinct, Real):
             ordered = sorted(distinct)
-        except TypeError:
+        else:  # some kinds, sets for one, have an order that does not order them all
             ordered = sorted(distinct, key=lambda x: (type(x).__name__, repr(x)))
         return cls(_class_array(ordered))
 
@@ -241,10 +258,16 @@ class LabelEncoder:
         return np.fromiter(map(get, flat), dtype=np.int32, count=len(flat))
 
 
+def _all_of(labels, kind):
+    return all(isinstance(label, kind) for label in labels)
+
+
 def _class_array(ordered):
-    kinds = {type(label) for label in ordered}
-    if kinds == {str} or (kinds <= {int, float} or kinds == {bool}):
-        return np.array(ordered)
+    if _all_of(ordered, str) or _all_of(ordered, Real):
+        out = np.array(ordered)
+        # Not all survive: trailing zero characters, or integers beside floats.
+        if out.ndim == 1 and out.tolist() == ordered:
+            return out
     out = np.empty(len(ordered), dtype=object)
     out[:] = ordered
     return out
@@ -259,7 +282,7 @@ def check_labels(y, lengths, *, name="y"):
         If y does not have one label for each position, or a label is missing (None
         or NaN) or not hashable.
     """
-    if isinstance(y, str | bytes | Mapping) or not hasattr(y, "__len__"):
+    if not _is_list(y) or hasattr(y, "columns"):
         raise TypeError(f"{name} must be a list of label sequences, got {y!r:.80}")
     if len(y) != len(lengths):
         raise ValueError(
@@ -273,7 +296,7 @@ def check_labels(y, lengths, *, name="y"):
                     f"{name}[{i}] is {row.ndim}-D: the labels of a sequence must be 1-D"
                 )
             row = row.tolist()
-        elif isinstance(row, str | bytes | Mapping) or not hasattr(row, "__len__"):
+        elif not _is_list(row) or hasattr(row, "columns"):
             raise TypeError(
                 f"{name}[{i}] is {row!r:.80}: the labels of a sequence must be a list "
                 "or a 1-D array"
@@ -297,12 +320,20 @@ def check_labels(y, lengths, *, name="y"):
             f"{flat[bad]!r:.80}"
         ) from None
     for label in distinct:
-        if label is None or label != label:
+        # pandas' NA is neither equal nor unequal to anything
+        if label is None or type(label).__name__ == "NAType" or label != label:
             bad = next(k for k, v in enumerate(flat) if v is label)
             raise ValueError(
                 f"{name}[{_sequence_of(bad, lengths)}] has a missing label: {label!r}"
             )
     return flat
+
+
+def _is_list(y):
+    """Whether y has entries in an order, one after the other."""
+    if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
+        return False
+    return getattr(y, "ndim", 1) > 0
 
 
 def _sequence_of(position, lengths):
@@ -336,4 +367,6 @@ def check_sequence_weight(sample_weight, n_sequences):
         )
     if not weight.any():
         raise ValueError("sample_weight is zero for every sequence")
+    if not np.isfinite(weight.sum()):
+        raise ValueError("sample_weight is too large: its sum is infinite")
     return weight

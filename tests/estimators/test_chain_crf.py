@@ -120,6 +120,31 @@ def test_grid_search_over_alpha_and_solver(data):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+def test_class_weight_of_a_label_that_a_fold_lacks():
+    X = [np.eye(3)] * 9
+    y = [["a", "b", "a"]] * 8 + [["a", "b", "z"]]
+    model = ChainCRF(class_weight={"a": 1.0, "b": 1.0, "z": 2.0})
+    scores = cross_val_score(model, X, y, cv=3, scoring=token_accuracy_scorer)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_features_of_any_scale(data, scale):
+    """Neither a hang nor a false certificate."""
+    model = ChainCRF(0.01, max_iter=50, random_state=0)
+    X = [scale * x for x in data.X]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            model.fit(X, data.y)
+        except ValueError as error:
+            assert "broke down" in str(error)
+            return
+    reference = Chain(X, data.y, 3)
+    w = reference.flatten(model)
+    assert model.objective_ == pytest.approx(reference.primal(w, 0.01), rel=1e-6)
+
+
 def test_pipeline_from_dicts():
     X = [[{"w": "he"}, {"w": "ran", "n": 2.0}], [{"w": "she"}, {"w": "sat"}]] * 3
     y = [["P", "V"], ["P", "V"]] * 3
@@ -265,14 +290,58 @@ class TestPartialFit:
                 data.X, data.y, classes=range(3)
             )
 
+    def test_scale_of_the_weights_and_alpha(self, data):
+        def weights(scale, alphas):
+            model = ChainCRF(random_state=0)
+            for k, alpha in enumerate(alphas):
+                part = slice(10 * k, 10 * k + 10)
+                model.set_params(alpha=alpha).partial_fit(
+                    data.X[part],
+                    data.y[part],
+                    classes=[0, 1, 2],
+                    sample_weight=np.full(10, scale),
+                )
+            return model.coef_
+
+        np.testing.assert_allclose(weights(1.0, [0.1] * 3), weights(1e3, [0.1] * 3))
+        # what was learnt before shrinks with a stronger regularisation
+        strong = np.abs(weights(1.0, [0.1, 100.0])).max()
+        assert strong < 0.2 * np.abs(weights(1.0, [0.1, 0.1])).max()
+
+    def test_averages_over_batches(self, data):
+        """Batches of one: every iterate can be seen, and is averaged by the paper."""
+        solver = BCFW("permutation", averaging=True, max_iter=1)
+        model = ChainCRF(0.1, solver=solver, random_state=0)
+        plain = ChainCRF(0.1, solver=BCFW("permutation", averaging=False))
+        mean = 0.0
+        for k in range(4):
+            part = slice(k, k + 1)
+            for tagger in (model, plain):
+                tagger.partial_fit(data.X[part], data.y[part], classes=[0, 1, 2])
+            mean = k / (k + 2) * mean + 2 / (k + 2) * plain.coef_
+        np.testing.assert_allclose(model.coef_, mean, atol=1e-12)
+
+    def test_feature_names(self, data):
+        pd = pytest.importorskip("pandas")
+        frames = [pd.DataFrame(x, columns=list("abcdefghij")) for x in data.X]
+        model = ChainCRF().partial_fit(frames, data.y, classes=[0, 1, 2])
+        with pytest.raises(ValueError, match="other feature names"):
+            model.partial_fit([f[list("jihgfedcba")] for f in frames], data.y)
+
 
 class TestWarmStart:
     @pytest.mark.parametrize("solver", ["auto", "bcfw"])
     def test_goes_on_from_the_dual_variables(self, data, solver):
         model = ChainCRF(0.05, solver=solver, warm_start=True, random_state=0, tol=1e-2)
-        first = model.fit(data.X, data.y).n_iter_
-        again = model.fit(data.X, data.y)
-        assert again.n_iter_ <= first
+        model.set_params(tol=0, max_iter=20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            last = model.fit(data.X, data.y).history_["dual"][-1]
+            cold = clone(model).set_params(max_iter=1).fit(data.X, data.y)
+            model.set_params(max_iter=1).fit(data.X, data.y)
+        assert cold.history_["dual"][0] < 0.9 * last  # a fresh start is far from there
+        assert model.history_["dual"][0] > 0.97 * last
+        model.set_params(tol=1e-2, max_iter=1000)
         # another alpha, weights formed anew from the same dual variables
         model.set_params(alpha=0.04).fit(data.X, data.y)
         cold = clone(model).set_params(warm_start=False).fit(data.X, data.y)
@@ -394,7 +463,7 @@ class TestInterruptions:
         ({"max_iter": 0}, ValueError, "max_iter"),
         ({"tol": -1}, ValueError, "tol"),
         ({"fit_intercept": "no"}, ValueError, "fit_intercept"),
-        ({"class_weight": {7: 1.0}}, ValueError, "class_weight names 7"),
+        ({"class_weight": {0: "x"}}, ValueError, "class_weight must map"),
         ({"class_weight": {0: -1.0}}, ValueError, "class_weight"),
         ({"random_state": "a"}, ValueError, "random_state"),
     ],
@@ -448,12 +517,16 @@ def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)
     solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, gap_every=50)
-    with pytest.warns(ConvergenceWarning):
-        model = ChainCRF(1 / 626, solver=solver, random_state=0).fit(small.X, small.y)
+    primal = []
+    for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
+        model = ChainCRF(1 / 626, solver=solver, random_state=seed)
+        with pytest.warns(ConvergenceWarning):
+            model.fit(small.X, small.y)
+        dual = model.objective_ - model.dual_gap_
+        assert dual == pytest.approx(0.0179, abs=0.0003)
+        primal.append(model.objective_)
     assert model.coef_.size + 3 * 26 + model.transitions_.size == 4082
-    dual = model.objective_ - model.dual_gap_
-    assert dual == pytest.approx(0.0179, abs=0.0003)
-    assert model.objective_ == pytest.approx(0.16, abs=0.03)
+    assert np.mean(primal) == pytest.approx(0.16, abs=0.01)
     codes = [np.array([ord(c) - ord("a") for c in word]) for word in small.y]
     reference = Chain(small.X, codes, 26)
     w = reference.flatten(model)
@@ -463,7 +536,11 @@ def test_ocr_small_figures(data_home):
 
 @pytest.mark.parametrize(
     ("alpha", "low", "high"),
-    [(0.01, 0.165030, 0.165032), (1 / 626, 0.049081, 0.049108)],
+    [
+        (0.01, 0.165030, 0.165032),
+        (1 / 626, 0.049081, 0.049108),
+        (0.001, 0.033102, 0.033125),
+    ],
 )
 def test_ocr_small_optimum(data_home, alpha, low, high):
     small = fetch_ocr_letters("fold0", data_home=data_home)

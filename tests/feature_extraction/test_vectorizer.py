@@ -83,7 +83,7 @@ def test_transformer_contract():
         ("abc", TypeError, "X is a single str"),
         ([{"a": 1}], TypeError, r"X\[0\] is a single dict"),
         (["ab"], TypeError, r"X\[0\] is a single str"),
-        ([[{"a": 1}, "ab"]], TypeError, r"X\[0\] has a single string at position 1"),
+        ([[{"a": 1}, "ab"]], TypeError, r"X\[0\] has a single str at position 1"),
         (
             [[{"a": np.nan}]],
             ValueError,
@@ -96,12 +96,30 @@ def test_transformer_contract():
         ([[{1: "v"}]], TypeError, r"X\[0\] has a feature name that is not a string"),
         ([[[1]]], TypeError, r"X\[0\] has a feature that is not a string"),
         ([[[]]], ValueError, "no features at all"),
+        (None, TypeError, "X is a single NoneType"),
+        ([None], TypeError, r"X\[0\] is a single NoneType"),
+        ([[3]], TypeError, r"X\[0\] has a single int at position 0"),
+        ([[{"a": 10**400}]], ValueError, r"X\[0\] contains NaN or infinity"),
     ],
     ids=str,
 )
 def test_errors(bad, error, message):
     with pytest.raises(error, match=message):
         SequenceVectorizer().fit(bad)
+
+
+def test_names_follow_a_second_fit():
+    vectorizer = SequenceVectorizer().fit([[["a"]]])
+    assert vectorizer.fit_transform([[["b"]]]).feature_names.tolist() == ["b"]
+    assert vectorizer.transform([[["b"]]]).feature_names.tolist() == ["b"]
+
+
+def test_numpy_strings_and_pandas_output():
+    from sklearn import config_context
+
+    with config_context(transform_output="pandas"):
+        packed = SequenceVectorizer().fit_transform([[{"w": np.str_("he")}]])
+    assert packed.feature_names.tolist() == ["w=he"]
 
 
 def test_many_features_grow_the_buffers():

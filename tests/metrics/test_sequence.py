@@ -53,6 +53,13 @@ def test_flat_scores():
     assert report["O"]["recall"] == 1.0
 
 
+def test_flat_lists_are_refused():
+    with pytest.raises(TypeError, match="y_true must be a list of label sequences"):
+        metrics.token_accuracy_score([1, 2], [1, 2])
+    with pytest.raises(ValueError, match="no labels"):
+        metrics.token_accuracy_score([[]], [[]])
+
+
 def test_arrays_and_lists_mix():
     a, b = [np.array(["x", "y"])], [["x", "z"]]
     assert metrics.token_accuracy_score(a, b) == 0.5

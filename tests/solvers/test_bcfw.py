@@ -74,7 +74,7 @@ def mixture(model, state):
     keys, values = state["keys"], state["values"]
     at_key = at_value = 0
     for i, count in enumerate(state["counts"]):
-        width = 1 if state["form"] == "means" else model.sizes[i]
+        width = 1 if state["means"] else model.sizes[i]
         k = keys[at_key : at_key + count * width].reshape(count, width)
         yield k, values[at_value : at_value + count]
         at_key, at_value = at_key + count * width, at_value + count
@@ -86,7 +86,7 @@ def dual_point(model, reference, state, alpha):
     for i, (keys, weights) in enumerate(mixture(model, state)):
         size, k, ld = int(model.sizes[i]), reference.n_labels, model.ld
         truth = reference.feature_map(i, reference.y[i])
-        if state["form"] == "labelings":
+        if not state["means"]:
             mean = sum(
                 a * reference.feature_map(i, row)
                 for row, a in zip(keys, weights, strict=True)
@@ -437,6 +437,49 @@ def test_callback_stops():
     result = BCFW(max_iter=50, tol=0).solve(model, 0.01, callback=callback)
     assert result.status == "callback" and result.n_iter == 3
     np.testing.assert_array_equal(seen[-1][1], result.weights)
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1e-8, 1e-6), (1e3, 1e-6), (1e6, 0.3)])
+@pytest.mark.parametrize("inner_steps", [1, 10])
+def test_weights_follow_the_duals_at_any_scale(scale, error, inner_steps):
+    """Small changes of the duals are changes, however large the features.
+
+    At the largest scale all weight but 1e-14 is on one labeling: little is exact.
+    """
+    data = make_chain(6, n_classes=3, random_state=0)
+    X = [scale * x for x in data.X]
+    packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
+    model = ChainModel(packed, 3, np.concatenate(data.y).astype(np.int32))
+    reference = Chain(X, data.y, 3)
+    solver = BCFW(
+        "permutation", "pairwise", averaging=False, max_iter=30, tol=0,
+        inner_steps=inner_steps,
+    )  # fmt: skip
+    result = solver.solve(model, 0.01, random_state=0)
+    v, _ = dual_point(model, reference, result.dual_state, 0.01)
+    np.testing.assert_allclose(flatten(model, model.w), v, atol=error * np.abs(v).max())
+
+
+def test_breakdown_is_an_error():
+    """No certificate is returned that rounding errors have made up."""
+    data = make_chain(50, random_state=0)
+    X = [np.column_stack([x, np.full(len(x), 1.6e9)]) for x in data.X]
+    packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
+    for scale in (1.0, 1e150):
+        scaled = PackedSequences(scale * packed.values, packed.offsets)
+        model = ChainModel(scaled, 3, np.concatenate(data.y).astype(np.int32))
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="broke down"):
+            BCFW(max_iter=100, tol=0).solve(model, 0.01, random_state=0)
+
+
+def test_cache_factor_inf_calls_the_oracle_on_every_visit():
+    model, _ = problem(seed=1, n=10)
+    solver = BCFW(
+        "permutation", "pairwise", cache=True, averaging=False, cache_factor=np.inf,
+        max_iter=100, tol=0, gap_every=100,
+    )  # fmt: skip
+    history = solver.solve(model, 0.1, random_state=0).history
+    assert history["oracle_calls"][-1] == 10 * (100 + 2)  # and two checks
 
 
 def test_dual_state_restarts_where_it_was():

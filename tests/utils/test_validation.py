@@ -54,6 +54,8 @@ class TestCheckSequences:
             ([[[1, 2], [3]]], ValueError, r"X\[0\] is not a matrix"),
             ([np.ones((1, 2)), []], ValueError, r"X\[1\] is empty"),
             ([np.ones((2, 0))], ValueError, "0 features"),
+            ([np.ma.ones((2, 2))], TypeError, r"X\[0\] is a masked array"),
+            (np.ma.ones((2, 2, 2)), TypeError, "X is a masked array"),
             ([np.ones((1, 2)), np.ones((1, 3))], ValueError, r"X\[1\] has 3 features"),
             (
                 PackedSequences(np.ones((1, 2)), [0, 0, 1]),
@@ -85,6 +87,17 @@ class TestCheckSequences:
         with pytest.raises(error, match=message):
             check_sequences(X)
 
+    @pytest.mark.parametrize("index", [-1, 2, 10**8])
+    def test_column_indices_out_of_range(self, index):
+        """scipy takes them, and a kernel would follow them out of the weights."""
+        bad = sparse.csr_array((1, 2))
+        bad.data, bad.indices = np.ones(1), np.array([index], dtype=np.int32)
+        bad.indptr = np.array([0, 1], dtype=np.int32)
+        with pytest.raises(ValueError, match=rf"X\[1\] has the column index {index}"):
+            check_sequences([sparse.csr_array(np.eye(2)), bad])
+        with pytest.raises(ValueError, match="column indices must be between 0 and 1"):
+            PackedSequences(bad, [0, 1])
+
     def test_number_of_features(self):
         with pytest.raises(ValueError, match="2 features in each row, but 3"):
             check_sequences([np.ones((1, 2))], n_features=3)
@@ -100,6 +113,9 @@ class TestLabels:
             ([True, False], "b"),
             ([("b",), ("a",)], "O"),
             ([1, "a", None.__class__], "O"),
+            (["a\0", "a"], "O"),
+            ([2**53 + 1, 0.5], "O"),
+            ([frozenset("a"), frozenset("b"), frozenset("ab")], "O"),
         ],
         ids=str,
     )
@@ -113,6 +129,21 @@ class TestLabels:
     def test_unknown_labels(self):
         encoder = LabelEncoder.from_labels("ab")
         assert encoder.encode(["b", "z"], default=-1).tolist() == [1, -1]
+
+    @pytest.mark.parametrize("y", [np.array(3), {1, 2}, "ab", None, 3], ids=repr)
+    def test_not_a_list(self, y):
+        with pytest.raises(TypeError, match="y must be a list of label sequences"):
+            check_labels(y, [1, 1])
+        with pytest.raises((TypeError, ValueError), match=r"y\[0\] is"):
+            check_labels([y], [2])
+
+    def test_data_frames_and_missing_values_of_pandas(self):
+        pd = pytest.importorskip("pandas")
+        with pytest.raises(TypeError, match=r"y\[0\] is"):
+            check_labels([pd.DataFrame({"a": [1], "b": [2]})], [2])
+        with pytest.raises(ValueError, match=r"y\[0\] has a missing label"):
+            check_labels([[1, pd.NA]], [2])
+        assert check_labels([pd.Series(["a", "b"], index=[5, 6])], [2]) == ["a", "b"]
 
     def test_numpy_scalars_become_python_values(self):
         assert check_labels([[np.int64(3)]], [1]) == [3]
