@@ -65,6 +65,14 @@ cdef class BoundModel:
             lower, upper = self.lower, self.upper
             self._lower, self._upper = &lower[0], &upper[0]
 
+    def collect_average(self, bint collect):
+        """Whether changes of the weights go into u, the average of the iterates."""
+        cdef double[::1] u
+        self._u = NULL
+        if collect:
+            u = self.u
+            self._u = &u[0]
+
     def set_weights(self, v):
         """Use other weights: v, truncated to the box where there is one."""
         self.v[:] = v

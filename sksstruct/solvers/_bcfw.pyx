@@ -226,11 +226,13 @@ cdef class BCFWKernel:
         if self.sample_by_gap:
             self.tree.fill(self.gaps_)
 
-    def restart_average(self):
-        """Let the average of the iterates begin here."""
-        self.iterate = 0.0
-        self.loss_average = 0.0
-        self.model.u[:] = 0.0
+    def average(self, bint begin):
+        """Let the average of the iterates begin here, or stop collecting it."""
+        if begin:
+            self.iterate = 0.0
+            self.loss_average = 0.0
+            self.model.u[:] = 0.0
+        self.model.collect_average(begin)
 
     # ---- the dual variables, in and out ----
 

@@ -306,9 +306,12 @@ class _Run:
         # memory for the averaged weights, which are formed when asked for
         self.average = np.empty_like(model.w) if solver.averaging else None
         self.n_pass = 0
+        # With a suffix average: when it begins anew, and whether the average that is
+        # being formed will still be the one when the gap is computed next.
         self.restart_at = 2
+        self.is_averaging = solver.averaging is True
         self.needs_gaps = False
-        self.check_at = 2 if solver.gap_every == "auto" else solver.gap_every
+        self.check_at = 4 if solver.gap_every == "auto" else solver.gap_every
         self.calls_of_checks = model.n_examples
         self.trace = Trace()
 
@@ -351,7 +354,7 @@ class _Run:
         """Averaged weights before truncation, and the linear term of their dual."""
         kernel, model = self.kernel, self.model
         total = kernel.iterate * (kernel.iterate + 1.0) / 2.0
-        if self.average is None or total == 0.0:
+        if not self.is_averaging or total == 0.0:
             return model.v, kernel.loss
         np.divide(model.u, -total, out=self.average)
         self.average += model.v
@@ -447,12 +450,23 @@ class _Run:
             for k in range(0, len(order), self.segment)
         )
 
+    def _plan_average(self):
+        """Begin the suffix average anew, or leave out what would be thrown away."""
+        restart = self.n_pass + 1 == self.restart_at
+        if restart:
+            self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))
+        if self.restart_at <= self.check_at:
+            self.is_averaging = False
+            self.kernel.average(False)
+        elif restart:
+            self.is_averaging = True
+            self.kernel.average(True)
+
     def one_pass(self):
         """As many visits as there are examples, then passes over known labelings."""
         solver, kernel, n = self.solver, self.kernel, self.model.n_examples
-        if solver.averaging == "suffix" and self.n_pass + 1 == self.restart_at:
-            kernel.restart_average()
-            self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))
+        if solver.averaging == "suffix":
+            self._plan_average()
         kernel.gain = 0.0
         if solver.sampling == "gap" and self.n_pass:
             uniforms = self.rng.uniform(size=n)

@@ -411,7 +411,7 @@ def test_auto_checks_when_the_gap_should_reach_the_tolerance():
     )
     history = solver.solve(model, 0.1, random_state=0).history
     assert history["gap"][-1] <= 1e-4 < history["gap"][-2]
-    assert history["pass"][0] == 2 and np.diff(history["pass"]).max() <= 10
+    assert history["pass"][0] == 4 and np.diff(history["pass"]).max() <= 10
     # few checks, and little more work than with a check after every pass
     assert len(history["pass"]) < 0.6 * history["pass"][-1]
 
@@ -439,12 +439,12 @@ def test_callback_stops():
     np.testing.assert_array_equal(seen[-1][1], result.weights)
 
 
-@pytest.mark.parametrize(("scale", "error"), [(1e-8, 1e-6), (1e3, 1e-6), (1e6, 0.3)])
+@pytest.mark.parametrize(("scale", "error"), [(1e-8, 1e-6), (1e3, 1e-6), (1e5, 0.05)])
 @pytest.mark.parametrize("inner_steps", [1, 10])
 def test_weights_follow_the_duals_at_any_scale(scale, error, inner_steps):
     """Small changes of the duals are changes, however large the features.
 
-    At the largest scale all weight but 1e-14 is on one labeling: little is exact.
+    At the largest scale all weight but 1e-12 is on one labeling: little is exact.
     """
     data = make_chain(6, n_classes=3, random_state=0)
     X = [scale * x for x in data.X]
