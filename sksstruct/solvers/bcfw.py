@@ -236,6 +236,12 @@ class BCFW(BaseEstimator):
         kernel.iterate = seen
         order = check_random_state(random_state).permutation(model.n_examples)
         kernel.visit_in_order(order.astype(np.intp))
+        if not np.isfinite(model.w @ model.w):
+            raise ValueError(
+                "training broke down: the weights are not finite. The features, or "
+                "1 / alpha, are too large for floating-point arithmetic: scale the "
+                "features, for instance to unit variance."
+            )
         if not self.averaging:
             return model.w, model.w
         # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:

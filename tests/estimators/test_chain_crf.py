@@ -285,6 +285,8 @@ class TestPartialFit:
             ChainCRF(solver=BCFW(bounds={})).partial_fit(
                 data.X, data.y, classes=range(3)
             )
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="broke down"):
+            ChainCRF(1e-320).partial_fit(data.X, data.y, classes=[0, 1, 2])
         with pytest.raises(ValueError, match="balanced"):
             ChainCRF(class_weight="balanced").partial_fit(
                 data.X, data.y, classes=range(3)
