@@ -310,6 +310,15 @@ class TestPartialFit:
         strong = np.abs(weights(1.0, [0.1, 100.0])).max()
         assert strong < 0.2 * np.abs(weights(1.0, [0.1, 0.1])).max()
 
+    def test_earlier_sequences_lose_weight(self, data):
+        """A batch without features halves what an equal batch has learnt."""
+        solver = BCFW("permutation", averaging=False)
+        model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
+        model.partial_fit(data.X, data.y, classes=[0, 1, 2])
+        before = model.coef_.copy()
+        model.partial_fit([np.zeros_like(x) for x in data.X], data.y)
+        np.testing.assert_allclose(model.coef_, before / 2, rtol=1e-12)
+
     def test_averages_over_batches(self, data):
         """Batches of one: every iterate can be seen, and is averaged by the paper."""
         solver = BCFW("permutation", averaging=True, max_iter=1)

@@ -207,9 +207,15 @@ def test_average_is_the_weighted_mean_of_the_iterates():
 
 @pytest.mark.parametrize("step", ["fw", "pairwise", "away"])
 @pytest.mark.parametrize("inner_steps", [1, 3])
-def test_every_visit_gains_what_it_says(step, inner_steps):
+@pytest.mark.parametrize(
+    "size",
+    [{"length": 5}, {"length": 120, "n_features": 1}],
+    ids=["with Gram matrices", "without"],
+)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_every_visit_gains_what_it_says(step, inner_steps, size, form):
     """The dual rises by the recorded gain, and never falls."""
-    model, _ = problem(seed=4, n=5, n_labels=4, length=5)
+    model, _ = problem(seed=4, n=5, n_labels=4, form=form, **size)
     alpha = 0.02
     model.start()
     solver = BCFW(step=step, inner_steps=inner_steps)
@@ -366,6 +372,32 @@ class TestBounds:
         model, _ = problem()
         with pytest.raises(ValueError, match=message):
             BCFW(bounds=bounds).solve(model, 0.1)
+
+
+def test_inner_steps_go_further_on_the_same_oracle_calls():
+    duals = []
+    for inner_steps in (1, 10):
+        model, _ = problem(seed=1, n=20, n_labels=4, length=6)
+        solver = BCFW(
+            "permutation", "pairwise", averaging=False, max_iter=15, tol=0,
+            inner_steps=inner_steps,
+        )  # fmt: skip
+        duals.append(solver.solve(model, 0.01, random_state=0).history["dual"][-1])
+    assert duals[1] > 1.05 * duals[0]
+
+
+def test_known_passes_raise_the_dual_without_oracle_calls():
+    duals = []
+    for cached_passes in (0, 3):
+        model, _ = problem(seed=1, n=20, n_labels=4, length=6)
+        solver = BCFW(
+            "permutation", "pairwise", cache=True, averaging=False, max_iter=5, tol=0,
+            cache_factor=np.inf, cached_passes=cached_passes,
+        )  # fmt: skip
+        history = solver.solve(model, 0.01, random_state=0).history
+        assert history["oracle_calls"][-1] == 20 * (5 + 2)
+        duals.append(history["dual"][-1])
+    assert duals[1] > 1.2 * duals[0]
 
 
 def test_cache_saves_oracle_calls():
