@@ -455,11 +455,15 @@ cdef class BCFWKernel:
         a[0] = -1
         if self.step == PAIRWISE:
             a[0] = self._worst_active(b)
+            if a[0] < 0:  # no weight is a number any more: the next check says so
+                return 0.0
             limit[0] = b.weight[a[0]]
             return self.value[s[0]] - self.value[a[0]]
         slope = self.value[s[0]] - mean
         if self.step == AWAY:
             a[0] = self._worst_active(b)
+            if a[0] < 0:
+                return 0.0
             if slope > mean - self.value[a[0]] or b.weight[a[0]] >= 1.0:
                 a[0] = -1
             else:
@@ -653,10 +657,10 @@ cdef class BCFWKernel:
         if not self.cache:
             j = 0
             while j < b.n:
-                if b.weight[j] > 0.0:
-                    j += 1
-                else:
+                if b.weight[j] <= 0.0:
                     self._remove(b, size, j)
+                else:
+                    j += 1
             return 0
         while b.n > self.max_cached:
             lowest = -1

@@ -504,6 +504,15 @@ def test_breakdown_is_an_error():
             BCFW(max_iter=100, tol=0).solve(model, 0.01, random_state=0)
 
 
+@pytest.mark.parametrize("options", OPTIONS[::5], ids=str)
+def test_breakdown_of_every_kind_of_step(options):
+    """Weights that are no numbers are met with an error, not followed out of bounds."""
+    model, _ = problem(seed=1, n=5)
+    solver = BCFW(**options, max_iter=20, tol=0)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="broke down"):
+        solver.solve(model, 1e-320, random_state=0)
+
+
 def test_cache_factor_inf_calls_the_oracle_on_every_visit():
     model, _ = problem(seed=1, n=10)
     solver = BCFW(
