@@ -20,6 +20,10 @@ from sksstruct.utils.parallel import run_in_chunks
 # Table entries decoded between two looks at signals, some tenths of a second: an
 # interrupt waits for so much work.
 _SEGMENT = 2e8
+_SCALE = (
+    "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
+    "the features, for instance to unit variance."
+)
 # Passes over known labelings without a look at what the oracle says.
 _MOST_KNOWN = 100
 
@@ -238,9 +242,7 @@ class BCFW(BaseEstimator):
         kernel.visit_in_order(order.astype(np.intp))
         if not np.isfinite(model.w @ model.w):
             raise ValueError(
-                "training broke down: the weights are not finite. The features, or "
-                "1 / alpha, are too large for floating-point arithmetic: scale the "
-                "features, for instance to unit variance."
+                f"training broke down: the weights are not finite. {_SCALE}"
             )
         if not self.averaging:
             return model.w, model.w
@@ -406,9 +408,7 @@ class _Run:
         if not (np.isfinite(primal) and dual >= self.first_dual - slack):
             raise ValueError(
                 f"training broke down: the objective is {primal:.3g}, the dual "
-                f"{dual:.3g} after starting from {self.first_dual:.3g}. The features, "
-                "or 1 / alpha, are too large for floating-point arithmetic: scale the "
-                "features, for instance to unit variance."
+                f"{dual:.3g} after starting from {self.first_dual:.3g}. {_SCALE}"
             )
         # Rounding may put the dual a hair above the primal at the optimum.
         gap = max(primal - dual, 0.0)
