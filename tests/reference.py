@@ -3,7 +3,24 @@
 from itertools import product
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
+
+# Small integers, so that ties abound; -inf forbids.
+SCORES = st.sampled_from([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0])
+
+
+@st.composite
+def chains(draw, scores=SCORES):
+    """Potentials of a chain, with one table or one for each pair of positions."""
+    size = draw(st.integers(1, 5))
+    n_states = draw(st.integers(1, 4))
+    unary = draw(hnp.arrays(np.float64, (size, n_states), elements=scores))
+    shape = (n_states, n_states)
+    if draw(st.booleans()):
+        shape = (size - 1, *shape)
+    return unary, draw(hnp.arrays(np.float64, shape, elements=scores))
 
 
 def enumerate_chain(unary, pairwise):
@@ -17,6 +34,13 @@ def enumerate_chain(unary, pairwise):
         table = pairwise[t] if pairwise.ndim == 3 else pairwise
         scores = scores + table[labelings[:, t], labelings[:, t + 1]]
     return labelings, scores
+
+
+def in_order(labelings, scores):
+    """Allowed labelings by score, then by last label, last but one, and so on."""
+    order = np.lexsort((*labelings.T, -scores))
+    order = order[np.isfinite(scores[order])]
+    return labelings[order], scores[order]
 
 
 def best_by_tie_rule(labelings, scores):

@@ -11,11 +11,20 @@ import sksstruct
 
 ROOT = Path(sksstruct.__file__).parent
 MAY_IMPORT = {
-    "estimators": {"estimators", "solvers", "models", "utils"},
+    "estimators": {
+        "estimators",
+        "inference",
+        "losses",
+        "models",
+        "solvers",
+        "utils",
+    },
+    "losses": {"losses", "utils"},
     # The abstract bound model is all that a solver knows of models.
     "solvers": {"solvers", "models._base", "utils"},
-    "models": {"models", "inference", "utils"},
-    "inference": {"inference", "utils"},
+    "models": {"models", "inference", "projections", "utils"},
+    "inference": {"inference", "projections", "utils"},
+    "projections": {"projections", "utils"},
     "utils": {"utils"},
     "metrics": {"metrics", "utils"},
     "datasets": {"datasets", "utils"},

@@ -4,20 +4,34 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._chain_prediction import ChainPrediction
+from sksstruct.estimators._chain_training import (
+    MAX_ROUNDS,
+    TrainingData,
+    bind_loss,
+    check_training_data,
+    complete,
+    known_segments,
+    label_costs,
+    observed_weights,
+    without_zeros,
+)
+from sksstruct.estimators._constraints import (
+    check_forbidden,
+    check_permitted,
+    transition_mask,
+)
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models._chain import ChainModel
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
-from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
@@ -26,7 +40,7 @@ from sksstruct.utils.validation import (
 )
 
 
-class ChainCRF(CallbackSupportMixin, BaseEstimator):
+class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -34,33 +48,49 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
         + sum_t transitions_[y_t, y_{t+1}]``
 
-    and training minimises ``alpha/2 |w|^2`` plus the mean structured hinge loss over
-    the sequences (a structured SVM, or maximum-margin Markov network) with the Hamming
-    loss divided by the length of the sequence. All weights are regularised.
+    and training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
+    the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
+    the Hamming loss divided by the length of the sequence, or the negative logarithm
+    of the conditional likelihood (a conditional random field [3]_). All weights are
+    regularised.
 
     Parameters
     ----------
     alpha : float, default=0.01
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
-        1 / (n C).
-    loss : {"hinge"}, default="hinge"
-        Training loss. ``"log"``, the conditional likelihood of a CRF, is not part of
-        this version.
-    solver : {"auto", "bcfw"} or solver object, default="auto"
-        Optimiser. "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches
-        a given duality gap soonest; "bcfw" is `BCFW` as published.
+        1 / (n C). CRFsuite's c2 is ``alpha * n / 2``.
+    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+        Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
+        defaults.
+    solver : {"auto", "bcfw", "lbfgs"} or solver object, default="auto"
+        Optimiser. For the hinge, "auto" is the configuration of
+        `sksstruct.solvers.BCFW` that reaches a given duality gap soonest, and "bcfw"
+        is `BCFW` as published; for the other losses it is `sksstruct.solvers.LBFGS`.
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=3e-3
-        Training stops at a duality gap of ``tol`` times the objective at w = 0, which
-        is 1 without class weights; where `solver` is a name.
+        Training stops at a duality gap of ``tol`` times the objective, where `solver`
+        is a name: the objective at w = 0 for the hinge, which is 1 without class
+        weights, the objective reached for the other losses.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
+    forbidden_transitions : list of tuple or "bio", default=None
+        Pairs (from, to) of labels that must not follow each other, None standing for
+        the start or the end of a sequence; "bio" for those of
+        `sksstruct.inference.bio_transitions`. They hold in training, where only the
+        other labelings compete, and in prediction. Labels that are not in y are
+        ignored.
+    all_possible_states : bool, default=True
+        Whether every pair of a feature and a label has a weight, or only those that
+        were seen together, which is CRFsuite's default. Not for the hinge.
+    all_possible_transitions : bool, default=True
+        The same for pairs of labels. Not for the hinge.
     class_weight : dict or "balanced", default=None
         Loss of missing each label; 1 where a dict does not name it. Labels that are
-        not in y, as in some folds of a cross-validation, are ignored.
+        not in y, as in some folds of a cross-validation, are ignored. Not for
+        ``loss="log"``, which has no cost of an error.
     warm_start : bool, default=False
         Whether `fit` starts from the dual variables of the last call. They fit any
         training set with the same sequence lengths and labels, other features and
@@ -94,12 +124,16 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     objective_ : float
         Primal objective at the fitted weights.
     dual_gap_ : float
-        The objective is at most this much above the optimum.
+        The objective is at most this much above the optimum; ``inf`` where that is not
+        known, because labels were not observed or `topk_exact_` is less than 1.
     dual_loss_ : float
         Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``.
     history_ : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
         a row for each computation of the gap.
+    topk_exact_ : float
+        With an l2-smoothed hinge, share of the sequences whose best labelings were
+        enough (see `sksstruct.losses.SmoothedHinge`).
     solver_ : solver object
         The solver used.
     n_seen_ : float
@@ -117,6 +151,12 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     `sksstruct.utils.packed.PackedSequences`; y is a list with the labels of each
     sequence.
 
+    A label that was not observed is given as None, in sequences with at least one that
+    was. With ``loss="log"`` the likelihood is that of the observed labels. The hinge
+    losses are trained on labels completed by decoding, in turns until nothing changes,
+    ten times at most [4]_; the first weights come from the runs of observed labels.
+    Unobserved positions have no loss.
+
     Among labelings of equal score `predict` returns the one whose last label comes
     first in `classes_`, then the last but one, and so on.
 
@@ -127,6 +167,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     .. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania and S. Lacoste-Julien,
        "Minding the gaps for block Frank-Wolfe optimization of structured SVMs",
        ICML 2016.
+    .. [3] J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields:
+       probabilistic models for segmenting and labeling sequence data", ICML 2001.
+    .. [4] C.-N. Yu and T. Joachims, "Learning structural SVMs with latent variables",
+       ICML 2009.
 
     Examples
     --------
@@ -140,12 +184,15 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints = {
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "loss": [StrOptions({"hinge", "log"})],
+        "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "solver": [str, object],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "boundary": ["boolean"],
+        "forbidden_transitions": [object],
+        "all_possible_states": ["boolean"],
+        "all_possible_transitions": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
@@ -163,6 +210,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         tol=3e-3,
         fit_intercept=True,
         boundary=True,
+        forbidden_transitions=None,
+        all_possible_states=True,
+        all_possible_transitions=True,
         class_weight=None,
         warm_start=False,
         n_jobs=None,
@@ -176,6 +226,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.boundary = boundary
+        self.forbidden_transitions = forbidden_transitions
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -189,14 +242,6 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        # Arrays travel without the padding that prediction reads: put it back once.
-        if "coef_" in state:
-            n_classes = len(self.coef_)
-            rows = _padded_rows(self.coef_, padded_length(n_classes))
-            self.coef_ = rows[:, :n_classes].T
-
     # ---- training ----
 
     @with_callbacks
@@ -208,7 +253,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
             Features; see the Notes of the class.
         y : list of array-like of shape (n_positions,)
-            Labels: integers, strings or any hashable values.
+            Labels: integers, strings or any hashable values; None where not observed.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence in the mean loss.
 
@@ -229,82 +274,154 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         ConvergenceWarning
             If the tolerance was not reached in `max_iter` passes.
         """
-        solver = self._check_parameters()
-        packed = check_sequences(X)
-        flat = check_labels(y, packed.lengths)
-        weight = check_sequence_weight(sample_weight, len(packed))
-        encoder = LabelEncoder.from_labels(flat)
-        n_classes = len(encoder.classes_)
-        if n_classes < 2:
-            raise ValueError(
-                f"y has a single class, {encoder.classes_.tolist()[0]!r}: "
-                "training needs at least 2"
-            )
-        labels = encoder.encode(flat)
-        costs = self._label_costs(encoder.classes_, labels, packed.lengths, weight)
-        names, total = packed.feature_names, float(len(packed))
-        if weight is not None:
-            packed, labels, weight, total = _without_zeros(packed, labels, weight)
-        model = ChainModel(
-            packed.compact(),
-            n_classes,
-            labels,
-            weight,
-            costs,
-            fit_intercept=self.fit_intercept,
-            boundary=self.boundary,
-        )
-        state = self._warm_state(model, encoder.classes_, solver)
+        solver, loss = self._check_parameters()
+        data = check_training_data(X, y, sample_weight)
+        classes, names = data.classes, data.names
+        costs = np.zeros(len(classes))
+        if self.loss != "log":
+            costs = label_costs(self.class_weight, classes, data)
+        mask = self._mask(data)
+        n_features = data.packed.n_features
+        data = without_zeros(data)
+        problem = self._problem(data, loss, costs, mask)
+        state = self._warm_state(problem, classes, solver)
 
         def attributes(weights):
             return {
-                "classes_": encoder.classes_,
-                "n_features_in_": packed.n_features,
-                **_weight_attributes(model, weights),
+                "classes_": classes,
+                "n_features_in_": n_features,
+                **_weight_attributes(problem, weights),
             }
 
+        incomplete = data.known is not None and self.loss != "log"
         callbacks = PassCallbacks(
-            self, getattr(solver, "max_iter", None), attributes, X, y
+            self,
+            None if incomplete else getattr(solver, "max_iter", None),
+            attributes,
+            X,
+            y,
         )
-        result = solver.solve(
-            model,
-            self.alpha,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            callback=callbacks,
-            dual_state=state,
-        )
+
+        def solve(problem, state=None):
+            return solver.solve(
+                problem,
+                self.alpha,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+                callback=callbacks,
+                dual_state=state,
+            )
+
+        if incomplete:
+            result, problem = self._solve_incomplete(solve, data, loss, costs, mask)
+        else:
+            result = solve(problem, state)
         self._set_feature_names(names)
         for name, value in attributes(result.weights).items():
             setattr(self, name, value)
+        exact = loss is None or np.all(problem.exact)
+        self.__dict__.pop("topk_exact_", None)
+        if loss is not None and loss[0] == "l2":
+            self.topk_exact_ = float(np.mean(problem.exact))
+        certified = exact and data.known is None
         self.n_iter_ = result.n_iter
         self.objective_ = result.objective
-        self.dual_gap_ = result.dual_gap
+        self.dual_gap_ = result.dual_gap if certified else np.inf
         self.dual_loss_ = result.dual_loss
         self.history_ = result.history
         self.solver_ = solver
-        self.n_seen_ = total
+        self.n_seen_ = data.total
         self.__dict__.pop("_warm", None)
         # What partial_fit needs to go on: the attributes are the iterate.
-        self._stream = {"visits": len(packed), "alpha": self.alpha}
+        self._stream = {"visits": len(data.packed), "alpha": self.alpha}
         if self.warm_start:
-            self._warm = {"classes": encoder.classes_, "state": result.dual_state}
+            self._warm = {"classes": classes, "state": result.dual_state}
         callbacks.close()
+        self._report(result)
+        return self
+
+    def _report(self, result):
+        """Interrupts and warnings that a run ended with."""
         if result.status == "interrupted":
             raise KeyboardInterrupt(
                 f"training was interrupted after {result.n_iter} passes; the tagger "
                 "can be used"
             )
-        if result.status == "max_iter":
+        remedy = {
+            "max_iter": "Increase max_iter, tol or alpha.",
+            "stalled": "The line search found no further progress: increase tol or "
+            "alpha, or scale the features.",
+        }.get(result.status)
+        if remedy is not None:
             warnings.warn(
                 f"training did not converge in {result.n_iter} passes: the duality gap "
                 f"is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
-                "Increase max_iter, tol or alpha.",
+                f"{remedy}",
                 ConvergenceWarning,
-                stacklevel=3,  # past the decorator
+                stacklevel=4,  # past fit and its decorator
             )
-        return self
+
+    def _mask(self, data):
+        """Forbidden transitions as scores, which no observed labels may meet."""
+        index = {label: k for k, label in enumerate(data.classes.tolist())}
+        mask = transition_mask(
+            [check_forbidden(self.forbidden_transitions)],
+            index,
+            padded_length(len(index)),
+            (False,),
+        )
+        if mask is not None:
+            known = data.known
+            if known is None:
+                known = np.ones(len(data.labels), dtype=bool)
+            offsets = data.packed.offsets
+            check_permitted(mask, data.labels, known, offsets, data.classes)
+        return mask
+
+    def _problem(self, data, loss, costs, mask, labels=None, boundary=None):
+        """What the solver sees: the model bound to data, with its loss."""
+        packed = data.packed.compact()
+        model = ChainModel(
+            packed,
+            len(data.classes),
+            data.labels if labels is None else labels,
+            data.weight,
+            costs,
+            fit_intercept=self.fit_intercept,
+            boundary=self.boundary if boundary is None else boundary,
+            known=data.known,
+            mask=mask,
+        )
+        known = data.known if self.loss == "log" else None
+        problem = bind_loss(model, packed, known, loss)
+        if loss is not None:
+            problem.support = observed_weights(
+                model, data, self.all_possible_states, self.all_possible_transitions
+            )
+        return problem
+
+    def _solve_incomplete(self, solve, data, loss, costs, mask):
+        """Complete labels that were not observed, and train, in turns."""
+        segments = known_segments(data)
+        free = mask
+        if mask is not None:  # segments start and end anywhere
+            free = mask.copy()
+            free[:2] = 0.0
+        result = solve(self._problem(segments, loss, costs, free, boundary=False))
+        passes, labels = result.n_iter, None
+        for _ in range(MAX_ROUNDS):
+            if labels is not None and result.status in ("interrupted", "callback"):
+                break
+            completed = complete(data, result.weights, mask, self.n_jobs)
+            if labels is not None and np.array_equal(completed, labels):
+                break
+            labels = completed
+            problem = self._problem(data, loss, costs, mask, labels)
+            result = solve(problem)
+            passes += result.n_iter
+        result.n_iter = passes
+        return result, problem
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on a mini-batch of a stream of sequences.
@@ -330,7 +447,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         self : ChainCRF
             The tagger.
         """
-        solver = self._check_parameters()
+        solver, _ = self._check_parameters()
         if not hasattr(solver, "solve_stream"):
             raise ValueError(f"solver {solver!r} cannot train on mini-batches")
         if self.class_weight == "balanced":
@@ -360,14 +477,17 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             k = int(np.flatnonzero(labels < 0)[0])
             i = int(np.searchsorted(packed.offsets, k, "right")) - 1
             raise ValueError(f"y[{i}] has the label {flat[k]!r}, which classes lacks")
-        costs = self._label_costs(encoder.classes_)
+        costs = label_costs(self.class_weight, encoder.classes_)
         names, total = packed.feature_names, float(len(packed))
-        share = np.ones(len(packed))
-        if weight is not None:
-            packed, labels, share, total = _without_zeros(packed, labels, weight)
-            share = share * total
         if not fresh:
             self._check_feature_names(packed)
+        data = TrainingData(
+            packed, labels, None, weight, encoder.classes_, names, total
+        )
+        mask = self._mask(data)
+        data = without_zeros(data)
+        packed, labels, total = data.packed, data.labels, data.total
+        share = np.ones(len(packed)) if weight is None else data.weight * total
         seen = 0.0 if fresh else self.n_seen_
         model = ChainModel(
             packed.compact(),
@@ -377,6 +497,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             costs,
             fit_intercept=self.fit_intercept,
             boundary=self.boundary,
+            mask=mask,
         )
         averaged = aligned_zeros(model.n_weights)
         if not fresh:
@@ -419,53 +540,45 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _check_parameters(self):
+        """Solver, and smoothing, strength and k of a smooth loss."""
         validate_params(self)
         if not np.isfinite(self.alpha):
             raise ValueError(f"alpha must be finite, got {self.alpha!r}")
+        check_forbidden(self.forbidden_transitions)
+        loss = None
         if self.loss == "log":
+            if self.class_weight is not None:
+                raise ValueError(
+                    "class_weight is the cost of an error, which loss='log' does not "
+                    "have; use sample_weight, or a hinge loss"
+                )
+            # The likelihood is smoothed by the entropy, with strength 1.
+            loss = ("entropy", 1.0, 1)
+        elif self.loss != "hinge":
+            chosen = self.loss
+            if isinstance(chosen, str):
+                chosen = SmoothedHinge()
+            chosen.check()
+            loss = (chosen.smoothing, float(chosen.strength), chosen.k)
+        elif not (self.all_possible_states and self.all_possible_transitions):
             raise ValueError(
-                "loss='log' (a conditional random field) is not available in this "
-                "version of sksstruct; use loss='hinge'"
+                "all_possible_states=False and all_possible_transitions=False need "
+                "loss='log' or 'smoothed_hinge'"
             )
-        solver = resolve_solver(self.solver, max_iter=self.max_iter, tol=self.tol)
+        solver = resolve_solver(
+            self.solver, max_iter=self.max_iter, tol=self.tol, smooth=loss is not None
+        )
         solver.check()
         check_random_state(self.random_state)
-        return solver
+        return solver, loss
 
-    def _label_costs(self, classes, labels=None, lengths=None, weight=None):
-        if self.class_weight is None:
-            return None
-        if isinstance(self.class_weight, dict):
-            names = classes.tolist()
-            values = [self.class_weight.get(name, 1.0) for name in names]
-            if not all(isinstance(value, Real) for value in values):
-                raise ValueError("class_weight must map labels to numbers")
-            costs = np.array(values)
-        else:
-            if weight is None:
-                weight = np.ones(len(lengths))
-            counts = np.bincount(
-                labels, weights=np.repeat(weight, lengths), minlength=len(classes)
-            )
-            # As in scikit-learn; labels of weight zero cost nothing.
-            costs = np.divide(
-                counts.sum() / len(classes),
-                counts,
-                out=np.zeros(len(classes)),
-                where=counts > 0,
-            )
-        costs = costs.astype(np.float64)
-        if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
-            raise ValueError("class_weight must be finite, not negative and not all 0")
-        return costs
-
-    def _warm_state(self, model, classes, solver):
+    def _warm_state(self, problem, classes, solver):
         """Dual variables of the last fit, where asked for and where they fit."""
         warm = getattr(self, "_warm", None)
         if not self.warm_start or warm is None:
             return None
         if not np.array_equal(warm["classes"], classes) or not solver.accepts(
-            warm["state"], model
+            warm["state"], problem
         ):
             warnings.warn(
                 "warm_start: the last fit was on sequences of other lengths or labels, "
@@ -481,98 +594,6 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         if names is not None:
             self.feature_names_in_ = names
 
-    def _check_feature_names(self, packed):
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            if not np.array_equal(packed.feature_names, self.feature_names_in_):
-                raise ValueError("X has other feature names than those seen in fit")
-
-    # ---- prediction ----
-
-    def predict(self, X):
-        """Best labeling of each sequence.
-
-        Parameters
-        ----------
-        X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
-            Features.
-
-        Returns
-        -------
-        y : list of ndarray of shape (n_positions,)
-            Labels.
-        """
-        codes, _, offsets = self._decode(X)
-        flat = self.classes_[codes]
-        bounds = offsets.tolist()
-        return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-
-    def decision_function(self, X):
-        """Score of the best labeling of each sequence.
-
-        Parameters
-        ----------
-        X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
-            Features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_sequences,)
-            Scores.
-        """
-        return self._decode(X)[1]
-
-    def score(self, X, y, sample_weight=None):
-        """Token accuracy: share of the positions labeled correctly.
-
-        Parameters
-        ----------
-        X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
-            Features.
-        y : list of array-like of shape (n_positions,)
-            True labels. Labels never seen in training count as errors.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence's positions.
-
-        Returns
-        -------
-        score : float
-            Accuracy.
-        """
-        codes, _, offsets = self._decode(X)
-        lengths = np.diff(offsets)
-        flat = check_labels(y, lengths)
-        weight = check_sequence_weight(sample_weight, len(lengths))
-        truth = LabelEncoder(self.classes_).encode(flat, default=-1)
-        if weight is not None:
-            weight = np.repeat(weight, lengths)
-        return float(np.average(codes == truth, weights=weight))
-
-    def _decode(self, X):
-        """Flat codes of the labels, scores, and offsets of the sequences."""
-        check_is_fitted(self, "coef_")
-        packed = check_sequences(X, n_features=self.n_features_in_)
-        self._check_feature_names(packed)
-        n_classes = len(self.classes_)
-        model = ChainModel(packed, n_classes)
-        ld = padded_length(n_classes)
-        tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
-        tail[:, :n_classes] = np.vstack(
-            [self.intercept_, self.start_, self.end_, self.transitions_]
-        )
-        model.use_weights(_padded_rows(self.coef_, ld), tail)
-        codes = np.empty(packed.offsets[-1], dtype=np.int32)
-        scores = np.empty(len(packed))
-        run_in_chunks(
-            lambda a, b: model.predict(
-                model.workspace(training=False), a, b, codes, scores
-            ),
-            len(packed),
-            self.n_jobs,
-        )
-        return codes, scores, packed.offsets
-
-    # ---- inspection ----
-
     def _blocks(self):
         return {
             "coef": self.coef_,
@@ -582,53 +603,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             "transitions": self.transitions_,
         }
 
-    @property
-    def transition_features_(self):
-        """dict: weight of each pair of labels (from, to)."""
-        check_is_fitted(self, "transitions_")
-        names = self.classes_.tolist()
-        return {
-            (a, b): float(self.transitions_[i, j])
-            for i, a in enumerate(names)
-            for j, b in enumerate(names)
-        }
 
-    @property
-    def state_features_(self):
-        """dict: weight of each (feature, label) with a weight that is not zero.
-
-        Features go by ``feature_names_in_``, or by ``x0``, ``x1``, ...
-        """
-        check_is_fitted(self, "coef_")
-        features = getattr(self, "feature_names_in_", None)
-        if features is None:
-            features = [f"x{j}" for j in range(self.n_features_in_)]
-        names = self.classes_.tolist()
-        rows, columns = np.nonzero(self.coef_)
-        values = self.coef_[rows, columns]
-        return {
-            (features[j], names[k]): float(value)
-            for k, j, value in zip(rows, columns, values, strict=True)
-        }
-
-
-def _without_zeros(packed, labels, weight):
-    """Drop sequences of weight zero; normalise the rest. Also the total weight."""
-    keep = np.flatnonzero(weight)
-    if len(keep) < len(weight):
-        lengths = packed.lengths
-        rows = np.repeat(weight > 0, lengths)
-        values = packed.values[rows]
-        if sparse.issparse(values):
-            values = sparse.csr_array(values)
-        labels = labels[rows]
-        packed = PackedSequences.from_lengths(values, lengths[keep])
-    total = float(weight.sum())
-    return packed, labels, weight[keep] / total, total
-
-
-def _weight_attributes(model, weights):
-    blocks = model.blocks(weights)
+def _weight_attributes(problem, weights):
+    blocks = getattr(problem, "model", problem).blocks(weights)
     # coef_ stays a view of the padded rows, which prediction reads as they are.
     return {
         "coef_": blocks["coef"],
@@ -637,22 +614,3 @@ def _weight_attributes(model, weights):
         "start_": blocks["start"].copy(),
         "end_": blocks["end"].copy(),
     }
-
-
-def _padded_rows(coef, ld):
-    """coef_ as rows of ld, one for each feature; a view where it was made as one."""
-    n_classes, n_features = coef.shape
-    rows, base = coef.T, coef.base
-    if (
-        isinstance(base, np.ndarray)
-        and base.dtype == np.float64
-        and base.ndim == 1
-        and base.flags.c_contiguous
-        and rows.strides == (8 * ld, 8)
-    ):
-        first = (rows.ctypes.data - base.ctypes.data) // 8
-        if first + n_features * ld <= base.size:
-            return base[first : first + n_features * ld].reshape(n_features, ld)
-    out = aligned_zeros(n_features * ld).reshape(n_features, ld)
-    out[:, :n_classes] = rows
-    return out

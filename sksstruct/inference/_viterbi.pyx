@@ -14,7 +14,19 @@ from libc.stdint cimport int32_t
 
 from sksstruct.utils._simd cimport sks_maxplus
 
+from sksstruct.inference._checks import check_chain
 from sksstruct.utils._layout import pad_rows, padded_length
+
+
+cdef void max_product_padded(
+    Py_ssize_t size, Py_ssize_t n_states, Py_ssize_t ld, double* delta,
+    const double* table, Py_ssize_t table_step
+) noexcept nogil:
+    """The forward pass of `viterbi_padded`."""
+    cdef Py_ssize_t t
+    for t in range(1, size):
+        sks_maxplus(n_states, ld, delta + (t - 1) * ld,
+                    table + (t - 1) * table_step, delta + t * ld)
 
 
 cdef double viterbi_padded(
@@ -31,9 +43,7 @@ cdef double viterbi_padded(
     cdef double best, candidate
     cdef const double* row
     cdef const double* column
-    for t in range(1, size):
-        sks_maxplus(n_states, ld, delta + (t - 1) * ld,
-                    table + (t - 1) * table_step, delta + t * ld)
+    max_product_padded(size, n_states, ld, delta, table, table_step)
     row = delta + (size - 1) * ld
     best = row[0]
     best_label = 0
@@ -94,27 +104,14 @@ def viterbi(unary, pairwise):
     >>> labeling.tolist(), score
     ([0, 0], 2.0)
     """
-    unary = np.asarray(unary, dtype=np.float64)
-    pairwise = np.asarray(pairwise, dtype=np.float64)
-    if unary.ndim != 2 or unary.shape[0] < 1 or unary.shape[1] < 1:
-        raise ValueError(
-            f"unary must have shape (T, K) with T >= 1 and K >= 1, got {unary.shape}"
-        )
+    unary, pairwise = check_chain(unary, pairwise)
     cdef Py_ssize_t size = unary.shape[0], n_states = unary.shape[1]
-    square = (n_states, n_states)
-    if pairwise.shape != square and pairwise.shape != (size - 1, *square):
-        raise ValueError(
-            f"pairwise must have shape {square} or {(size - 1, *square)} for unary of "
-            f"shape {unary.shape}, got {pairwise.shape}"
-        )
-    for name, table in (("unary", unary), ("pairwise", pairwise)):
-        if np.isnan(table).any() or np.isposinf(table).any():
-            raise ValueError(f"{name} has an entry that is NaN or +inf")
     cdef Py_ssize_t ld = padded_length(n_states)
     cdef double[:, ::1] delta = pad_rows(unary)
     # one row of spare tables, so that a single position has something to point at
     cdef double[:, ::1] tables = pad_rows(
-        pairwise.reshape(-1, n_states) if pairwise.size else np.zeros(square)
+        pairwise.reshape(-1, n_states) if pairwise.size
+        else np.zeros((n_states, n_states))
     )
     cdef Py_ssize_t step = n_states * ld if pairwise.ndim == 3 else 0
     labeling = np.empty(size, dtype=np.int32)

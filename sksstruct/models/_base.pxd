@@ -50,3 +50,10 @@ cdef class BoundModel:
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
                       const int32_t* labelings, double* out) except -1 nogil
+
+
+cdef class SmoothLoss:
+    # A bound model with a loss that has a gradient.
+    cdef public BoundModel model
+    cdef public object exact
+    cdef public object support

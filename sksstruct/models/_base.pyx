@@ -185,3 +185,22 @@ cdef class BoundModel:
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
                       const int32_t* labelings, double* out) except -1 nogil:
         raise NotImplementedError
+
+
+cdef class SmoothLoss:
+    """A bound model with a smooth loss f_i: what solvers with gradients take.
+
+    Attributes
+    ----------
+    model : BoundModel
+        The model; its w are the weights.
+    exact : ndarray of shape (n_examples,), bool
+        Where the last value and gradient are those of the smooth loss, and not only
+        of its K best labelings.
+    support : ndarray of int or None
+        Flat weights that exist, where they are not all of them; the others are zero.
+    """
+
+    def value_and_gradient(self, gradient, n_jobs=None):
+        """Mean loss at the weights; its gradient is written out."""
+        raise NotImplementedError

@@ -7,6 +7,7 @@ from sksstruct.utils._arena cimport Arena
 cdef struct ChainScratch:
     double* theta       # (max_size, ld) loss-augmented unary scores
     double* delta       # (max_size, ld) Viterbi's prefix scores
+    double* table       # (n_labels, ld) transitions with the forbidden ones at -inf
     double* d           # (max_size, ld) change of node means
     double* d_edge      # (n_labels, ld) change of edge means, summed over places
     double* row         # (ld,)
@@ -28,6 +29,7 @@ cdef class ChainWorkspace(Workspace):
 cdef class ChainModel(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     cdef readonly bint fit_intercept, boundary
+    cdef readonly object mask
     cdef object _owned, _reading
     cdef const Py_ssize_t[::1] _offsets
     cdef const int32_t[::1] _labels
@@ -39,9 +41,12 @@ cdef class ChainModel(BoundModel):
     cdef const int64_t* _indptr
     cdef const double* _emission
     cdef const double* _tail
+    cdef const double* _mask
+    cdef const unsigned char* _barred
     cdef double** _grams
     cdef Arena _arena
 
+    cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil
     cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
                          const int32_t** index) noexcept nogil
     cdef void _scores(self, Py_ssize_t pos, const double* init,

@@ -20,10 +20,12 @@ features; longer sequences form F' d instead, at the same result.
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from sksstruct.inference._topk cimport TopK
 from sksstruct.inference._viterbi cimport viterbi_padded
 from sksstruct.models._base cimport BoundModel, Workspace
 from sksstruct.utils._arena cimport Arena
@@ -56,7 +58,7 @@ cdef inline double end_product(int32_t y, int32_t z, int32_t truth) noexcept nog
 cdef class ChainWorkspace(Workspace):
     def __cinit__(self, ChainModel model, bint training=True):
         cdef Py_ssize_t table = max(model.max_size, 1) * model.ld
-        sizes = [table, table]
+        sizes = [table, table, model.n_labels * model.ld if model._mask else 1]
         if training:
             sizes += [
                 table,
@@ -68,15 +70,16 @@ cdef class ChainWorkspace(Workspace):
         self._arrays = [aligned_zeros(size) for size in sizes]
         cdef double[::1] view
         cdef Py_ssize_t k
-        cdef double* pointers[7]
+        cdef double* pointers[8]
         for k, array in enumerate(self._arrays):
             view = array
             pointers[k] = &view[0]
         self._scratch.theta, self._scratch.delta = pointers[0], pointers[1]
+        self._scratch.table = pointers[2]
         if training:
-            self._scratch.d, self._scratch.d_edge = pointers[2], pointers[3]
-            self._scratch.row, self._scratch.feature = pointers[4], pointers[5]
-            self._scratch.spread = pointers[6]
+            self._scratch.d, self._scratch.d_edge = pointers[3], pointers[4]
+            self._scratch.row, self._scratch.feature = pointers[5], pointers[6]
+            self._scratch.spread = pointers[7]
         table = model.n_labels * model.ld if training else 0
         cdef int32_t[::1] rows = np.zeros(model.max_size + table + 1, dtype=np.int32)
         cdef char[::1] marked = np.zeros(table + 1, dtype=np.int8)
@@ -105,10 +108,18 @@ cdef class ChainModel(BoundModel):
         positions.
     fit_intercept, boundary : bool
         Whether bias, and start and end weights, exist; they stay zero otherwise.
+    known : ndarray of shape (n_positions,), bool, or None
+        Positions whose label was observed; the others cost nothing, and the loss is
+        the mean over the known ones.
+    mask : ndarray of shape (2 + n_labels, ld) or None
+        Constraints as scores, 0 or -inf: first labels, last labels, transitions.
+    barred : ndarray of shape (n_positions, n_labels), uint8, or None
+        Labels that are not allowed at a position.
     """
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
-                  label_costs=None, bint fit_intercept=True, bint boundary=True):
+                  label_costs=None, bint fit_intercept=True, bint boundary=True,
+                  known=None, mask=None, barred=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.fit_intercept = fit_intercept
         self.boundary = boundary
@@ -133,8 +144,14 @@ cdef class ChainModel(BoundModel):
             costs = np.ones(n_labels) if label_costs is None else label_costs
             cost = np.asarray(costs, dtype=np.float64)[labels]
             self._labels = labels
-            self._cost = cost / np.repeat(sizes, sizes)
+            counts = sizes
+            if known is not None:
+                cost = np.where(known, cost, 0.0)
+                counts = np.add.reduceat(known, offsets[:len(sizes)], dtype=int)
+                counts = np.maximum(counts, 1)
+            self._cost = cost / np.repeat(counts, sizes)
         self._bind_features(X)
+        self._bind_constraints(mask, barred)
         self._arena = Arena()
         self._grams = <double**> calloc(self.n_examples, sizeof(double*))
         if self._grams == NULL:
@@ -174,6 +191,23 @@ cdef class ChainModel(BoundModel):
             indices, indptr = index, pointer
             self._indices, self._indptr = &indices[0], &indptr[0]
             self._owned += [index, pointer]
+
+    def _bind_constraints(self, mask, barred):
+        cdef const double[:, ::1] scores
+        cdef const unsigned char[:, ::1] entries
+        self._mask, self._barred = NULL, NULL
+        if mask is not None:
+            if mask.shape != (2 + self.n_labels, self.ld):
+                raise ValueError(f"mask has shape {mask.shape}")
+            scores = mask
+            self._mask = &scores[0, 0]
+        if barred is not None:
+            if barred.shape != (self._offsets[self.n_examples], self.n_labels):
+                raise ValueError(f"barred has shape {barred.shape}")
+            entries = barred
+            self._barred = &entries[0, 0]
+        self.mask = mask
+        self._owned.append(barred)
 
     def set_pointers(self):
         BoundModel.set_pointers(self)
@@ -256,6 +290,26 @@ cdef class ChainModel(BoundModel):
                 self.potentials(workspace, i)
                 self.decode(workspace, i, &labels[self._offsets[i]], &scores[i])
 
+    def predict_topk(self, Workspace workspace, Py_ssize_t start, Py_ssize_t stop,
+                     Py_ssize_t k, int32_t[::1] labels, double[:, ::1] scores,
+                     Py_ssize_t[::1] counts):
+        """The k best labelings of sequences start <= i < stop.
+
+        Labelings of sequence i start at k times its offset, counts[i] of them.
+        """
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef TopK decoder = TopK()
+        cdef Py_ssize_t i, p
+        with nogil:
+            for i in range(start, stop):
+                self.potentials(workspace, i)
+                counts[i] = decoder.decode(
+                    self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
+                    self._transitions(ws), 0, k, &scores[i, 0],
+                    &labels[k * self._offsets[i]])
+                for p in range(counts[i]):
+                    scores[i, p] += ws.constant
+
     # ---- features ----
 
     cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
@@ -320,7 +374,7 @@ cdef class ChainModel(BoundModel):
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t first = self._offsets[i], size = self._sizes[i]
-        cdef Py_ssize_t ld = self.ld, t
+        cdef Py_ssize_t ld = self.ld, t, a
         cdef double constant = 0.0
         for t in range(size):
             self._scores(first + t, self._tail, ws.theta + t * ld)
@@ -334,7 +388,27 @@ cdef class ChainModel(BoundModel):
                 ws.theta[t * ld + self._labels[first + t]] -= self._cost[first + t]
                 constant += self._cost[first + t]
         ws.constant = constant
+        if self._mask != NULL:
+            sks_axpy(ld, 1.0, self._mask, ws.theta)
+            sks_axpy(ld, 1.0, self._mask + ld, ws.theta + (size - 1) * ld)
+        if self._barred != NULL:
+            for t in range(size):
+                for a in range(self.n_labels):
+                    if self._barred[(first + t) * self.n_labels + a]:
+                        ws.theta[t * ld + a] = -INFINITY
         return 0
+
+    cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
+        """Table of transition scores, where labels may follow each other."""
+        cdef Py_ssize_t a
+        cdef const double* table = self._tail + 3 * self.ld
+        if self._mask == NULL:
+            return table
+        memcpy(ws.table, table, self.n_labels * self.ld * sizeof(double))
+        for a in range(self.n_labels):
+            sks_axpy(self.ld, 1.0, self._mask + (2 + a) * self.ld,
+                     ws.table + a * self.ld)
+        return ws.table
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
@@ -342,7 +416,7 @@ cdef class ChainModel(BoundModel):
         cdef Py_ssize_t size = self._sizes[i]
         memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
         value[0] = ws.constant + viterbi_padded(
-            size, self.n_labels, self.ld, ws.delta, self._tail + 3 * self.ld, 0, y)
+            size, self.n_labels, self.ld, ws.delta, self._transitions(ws), 0, y)
         return 0
 
     cdef int truth(self, Py_ssize_t i, int32_t* y) except -1 nogil:

@@ -1,6 +1,7 @@
 """Solvers by name."""
 
 from sksstruct.solvers.bcfw import BCFW
+from sksstruct.solvers.lbfgs import LBFGS
 
 
 def _auto(**common):
@@ -20,20 +21,22 @@ def _auto(**common):
     )
 
 
-_BY_NAME = {"auto": _auto, "bcfw": BCFW}
+_BY_NAME = {"auto": _auto, "bcfw": BCFW, "lbfgs": LBFGS}
 
 
-def resolve_solver(solver, *, max_iter, tol):
+def resolve_solver(solver, *, max_iter, tol, smooth=False):
     """Solver object for a name or an object.
 
     Parameters
     ----------
-    solver : {"auto", "bcfw"} or solver object
+    solver : {"auto", "bcfw", "lbfgs"} or solver object
         A name takes `max_iter` and `tol`; an object brings its own.
     max_iter : int
         Largest number of passes.
     tol : float
-        Tolerance, relative to the objective at w = 0.
+        Tolerance, relative to the objective.
+    smooth : bool, default=False
+        Whether the loss has a gradient; else it is the structured hinge.
 
     Returns
     -------
@@ -43,7 +46,7 @@ def resolve_solver(solver, *, max_iter, tol):
     Raises
     ------
     ValueError
-        If there is no solver of that name.
+        If there is no solver of that name, or it is not for this kind of loss.
     TypeError
         If it is neither a name nor has a method ``solve``.
     """
@@ -53,10 +56,21 @@ def resolve_solver(solver, *, max_iter, tol):
                 f"unknown solver {solver!r}; the names are {sorted(_BY_NAME)}, or pass "
                 "an object of sksstruct.solvers"
             )
-        return _BY_NAME[solver](max_iter=max_iter, tol=tol)
+        name = "lbfgs" if solver == "auto" and smooth else solver
+        solver = _BY_NAME[name](max_iter=max_iter, tol=tol)
     needed = ("solve", "check", "accepts")
     if isinstance(solver, type) or not all(hasattr(solver, name) for name in needed):
         raise TypeError(
             f"solver must be a name or an object of sksstruct.solvers, got {solver!r}"
+        )
+    if smooth and not getattr(solver, "needs_gradient", False):
+        raise ValueError(
+            f"{type(solver).__name__} minimises the structured hinge, loss='hinge', "
+            "through its max oracle; a loss with a gradient needs solver='lbfgs'"
+        )
+    if not smooth and getattr(solver, "needs_gradient", False):
+        raise ValueError(
+            f"{type(solver).__name__} needs a gradient, which loss='hinge' does not "
+            "have; use loss='log' or 'smoothed_hinge', or another solver"
         )
     return solver

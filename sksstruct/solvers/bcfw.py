@@ -106,6 +106,7 @@ class BCFW(BaseEstimator):
     ['b', 'b']
     """
 
+    needs_gradient = False
     _parameter_constraints = {
         "sampling": [StrOptions({"gap", "uniform", "permutation"})],
         "step": [StrOptions({"fw", "pairwise", "away"})],

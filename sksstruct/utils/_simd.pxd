@@ -32,3 +32,12 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
                               const double* spread) noexcept
     double sks_spread_dot_f64(Py_ssize_t n, const int32_t* index, const double* value,
                               const double* spread) noexcept
+    double sks_exp_row(Py_ssize_t n, Py_ssize_t ld, const double* row, double* out,
+                       double* low) noexcept
+    double sks_weigh(Py_ssize_t ld, const double* x, const double* y,
+                     double* out) noexcept
+    double sks_rescale(Py_ssize_t ld, double scale, double* x) noexcept
+    void sks_add_outer(Py_ssize_t n, Py_ssize_t ld, double scale, const double* x,
+                       const double* y, double* table) noexcept
+    void sks_logplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
+                     const double* table, double* out) noexcept

@@ -273,8 +273,20 @@ def _class_array(ordered):
     return out
 
 
-def check_labels(y, lengths, *, name="y"):
+def check_labels(y, lengths, *, name="y", unknown=False):
     """Flatten the labels of many sequences into one list of Python objects.
+
+    Parameters
+    ----------
+    y : list of array-like of shape (n_positions,)
+        Labels.
+    lengths : array-like of shape (n_sequences,)
+        Number of positions of each sequence.
+    name : str, default="y"
+        How errors call the argument.
+    unknown : bool, default=False
+        Whether None may stand for a label that is not known, in sequences with at
+        least one that is.
 
     Raises
     ------
@@ -319,6 +331,14 @@ def check_labels(y, lengths, *, name="y"):
             f"{name}[{_sequence_of(bad, lengths)}] has a label that is not hashable: "
             f"{flat[bad]!r:.80}"
         ) from None
+    if unknown and None in distinct:
+        distinct.discard(None)
+        for i, row in enumerate(rows):
+            if all(label is None for label in row):
+                raise ValueError(
+                    f"{name}[{i}] has a missing label: None, at every position. At "
+                    "least one label must be known"
+                )
     for label in distinct:
         # pandas' NA is neither equal nor unequal to anything
         if label is None or type(label).__name__ == "NAType" or label != label:

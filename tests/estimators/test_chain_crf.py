@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sksstruct import ChainCRF
 from sksstruct.datasets import fetch_ocr_letters, make_chain
 from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.losses import SmoothedHinge
 from sksstruct.metrics import token_accuracy_scorer
 from sksstruct.solvers import BCFW
 from sksstruct.utils.estimator_checks import CHECKS
@@ -466,7 +467,15 @@ class TestInterruptions:
         ({"alpha": np.nan}, ValueError, "alpha"),
         ({"alpha": "small"}, ValueError, "alpha"),
         ({"loss": "squared"}, ValueError, "loss"),
-        ({"loss": "log"}, ValueError, "not available"),
+        ({"loss": "log", "solver": "bcfw"}, ValueError, "solver='lbfgs'"),
+        ({"solver": "lbfgs"}, ValueError, "LBFGS needs a gradient"),
+        ({"loss": "log", "class_weight": "balanced"}, ValueError, "class_weight"),
+        ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
+        ({"loss": SmoothedHinge(strength=0)}, ValueError, "strength"),
+        ({"all_possible_states": False}, ValueError, "all_possible_states"),
+        ({"forbidden_transitions": "iob"}, TypeError, "forbidden_transitions"),
+        ({"forbidden_transitions": [(0,)]}, TypeError, "pairs"),
+        ({"forbidden_transitions": [(None, None)]}, ValueError, "without a label"),
         ({"solver": "adam"}, ValueError, "unknown solver 'adam'; the names are"),
         ({"solver": 3}, TypeError, "solver must be a name or an object"),
         ({"solver": BCFW}, TypeError, "solver must be a name or an object"),
@@ -503,17 +512,17 @@ def test_skops_round_trip(tmp_path, data):
 @pytest.mark.parametrize("averaging", [False, True])
 def test_prediction_reads_coef_in_place(data, averaging):
     """No copy of the weights per call, also after a pickle, and edits take effect."""
-    from sksstruct.estimators.chain_crf import _padded_rows
+    from sksstruct.estimators._chain_prediction import padded_rows
 
     solver = BCFW(averaging=averaging, tol=0.1)
     model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
     for tagger in (model, pickle.loads(pickle.dumps(model))):
-        assert np.shares_memory(_padded_rows(tagger.coef_, 4), tagger.coef_)
+        assert np.shares_memory(padded_rows(tagger.coef_, 4), tagger.coef_)
         before = tagger.decision_function(data.X)
         tagger.coef_[0] += 1.0
         assert (tagger.decision_function(data.X) != before).any()
         tagger.coef_ = np.array(tagger.coef_)  # any other layout is copied
-        assert not np.shares_memory(_padded_rows(tagger.coef_, 4), tagger.coef_)
+        assert not np.shares_memory(padded_rows(tagger.coef_, 4), tagger.coef_)
         tagger.coef_[0] -= 1.0
         np.testing.assert_allclose(tagger.decision_function(data.X), before)
 

@@ -1,0 +1,193 @@
+"""Training data of chains: checked, encoded, and bound to a model and a loss."""
+
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.models._chain import ChainModel
+from sksstruct.models._chain_smooth import ChainSmoothLoss
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_sequence_weight,
+    check_sequences,
+)
+
+# Rounds of completing labels that were not observed, and training.
+MAX_ROUNDS = 10
+
+
+@dataclass
+class TrainingData:
+    """Sequences of positive weight with encoded labels.
+
+    labels are 0 where `known` (None: everywhere) says that they were not observed;
+    weight sums to one; total is the weight or number of sequences before that.
+    """
+
+    packed: PackedSequences
+    labels: np.ndarray
+    known: np.ndarray | None
+    weight: np.ndarray | None
+    classes: np.ndarray
+    names: np.ndarray | None
+    total: float
+
+
+def check_training_data(X, y, sample_weight):
+    """Check and encode what `fit` was given."""
+    packed = check_sequences(X)
+    flat = check_labels(y, packed.lengths, unknown=True)
+    weight = check_sequence_weight(sample_weight, len(packed))
+    known = None
+    if None in flat:
+        known = np.array([label is not None for label in flat])
+    encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
+    classes = encoder.classes_
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has a single class, {classes.tolist()[0]!r}: training needs at least 2"
+        )
+    labels = encoder.encode(flat, default=0)
+    return TrainingData(
+        packed, labels, known, weight, classes, packed.feature_names, float(len(packed))
+    )
+
+
+def without_zeros(data):
+    """Drop sequences of weight zero; normalise the other weights."""
+    if data.weight is None:
+        return data
+    packed, labels, known, weight = data.packed, data.labels, data.known, data.weight
+    keep = np.flatnonzero(weight)
+    if len(keep) < len(weight):
+        lengths = packed.lengths
+        rows = np.repeat(weight > 0, lengths)
+        values = packed.values[rows]
+        if sparse.issparse(values):
+            values = sparse.csr_array(values)
+        labels = labels[rows]
+        known = None if known is None else known[rows]
+        packed = PackedSequences.from_lengths(values, lengths[keep])
+    total = float(weight.sum())
+    weight = weight[keep] / total
+    return TrainingData(packed, labels, known, weight, data.classes, data.names, total)
+
+
+def label_costs(class_weight, classes, data=None):
+    """Loss of missing each label; None for 1 everywhere."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, dict):
+        names = classes.tolist()
+        values = [class_weight.get(name, 1.0) for name in names]
+        if not all(isinstance(value, Real) for value in values):
+            raise ValueError("class_weight must map labels to numbers")
+        costs = np.array(values)
+    else:
+        weight = data.weight
+        if weight is None:
+            weight = np.ones(len(data.packed))
+        weight = np.repeat(weight, data.packed.lengths)
+        if data.known is not None:
+            weight = weight * data.known
+        counts = np.bincount(data.labels, weights=weight, minlength=len(classes))
+        # As in scikit-learn; labels of weight zero cost nothing.
+        costs = np.divide(
+            counts.sum() / len(classes),
+            counts,
+            out=np.zeros(len(classes)),
+            where=counts > 0,
+        )
+    costs = costs.astype(np.float64)
+    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
+        raise ValueError("class_weight must be finite, not negative and not all 0")
+    return costs
+
+
+def bind_loss(model, packed, known, loss):
+    """The model with the smooth loss of the estimator; `loss` is None for the hinge."""
+    if loss is None:
+        return model
+    smoothing, strength, k = loss
+    partial = None if known is None else ~known
+    return ChainSmoothLoss(model, smoothing, strength, k, partial).bind(packed)
+
+
+def observed_weights(model, data, states, transitions):
+    """Flat weights that exist, or None for all.
+
+    Without all possible states or transitions, those of pairs of a feature and a label,
+    or of two labels, that were seen together.
+    """
+    if states and transitions:
+        return None
+    packed, labels = data.packed, data.labels.astype(np.int64)
+    known = np.ones(len(labels), dtype=bool) if data.known is None else data.known
+    ld, d, n = model.ld, packed.n_features, len(data.classes)
+    if not states:
+        values = sparse.csr_array(packed.values)
+        rows = np.repeat(np.arange(len(labels)), np.diff(values.indptr))
+        rows, columns = rows[known[rows]], values.indices[known[rows]].astype(np.int64)
+        kept = [np.unique(columns * ld + labels[rows])]
+    else:
+        kept = [(np.arange(d)[:, None] * ld + np.arange(n)).ravel()]
+    kept.append((np.arange(d, d + 3)[:, None] * ld + np.arange(n)).ravel())
+    if not transitions:
+        both = known[:-1] & known[1:]
+        both[packed.offsets[1:-1] - 1] = False
+        pairs = labels[:-1][both] * ld + labels[1:][both]
+        kept.append((d + 3) * ld + np.unique(pairs))
+    else:
+        kept.append(((d + 3 + np.arange(n))[:, None] * ld + np.arange(n)).ravel())
+    return np.concatenate(kept)
+
+
+def known_segments(data):
+    """Runs of observed labels as sequences of their own, with their weights."""
+    offsets, known = data.packed.offsets, data.known
+    starts = known.copy()
+    starts[1:] &= ~known[:-1]
+    starts[offsets[:-1]] = known[offsets[:-1]]
+    first = np.flatnonzero(starts)
+    rows = np.flatnonzero(known)
+    lengths = np.diff(np.append(np.searchsorted(rows, first), len(rows)))
+    values = data.packed.values[rows]
+    if sparse.issparse(values):
+        values = sparse.csr_array(values)
+    weight = None
+    if data.weight is not None:
+        weight = data.weight[np.searchsorted(offsets, first, "right") - 1]
+        weight = weight / weight.sum()
+    packed = PackedSequences.from_lengths(values, lengths)
+    return TrainingData(
+        packed, data.labels[rows], None, weight, data.classes, None, data.total
+    )
+
+
+def complete(data, weights, mask, n_jobs):
+    """Labels with the unobserved ones replaced by the best at the given weights."""
+    n_classes = len(data.classes)
+    barred = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
+    barred[data.known] = 1
+    barred[data.known, data.labels[data.known]] = 0
+    model = ChainModel(data.packed, n_classes, mask=mask, barred=barred)
+    model.read_from(weights)
+    labels = np.empty_like(data.labels)
+    scores = np.empty(len(data.packed))
+    run_in_chunks(
+        lambda a, b: model.predict(model.workspace(False), a, b, labels, scores),
+        len(data.packed),
+        n_jobs,
+    )
+    if not (scores > -np.inf).all():
+        i = int(np.flatnonzero(scores == -np.inf)[0])
+        raise ValueError(
+            f"sequence {i}: no labeling agrees with its known labels and the forbidden "
+            "transitions"
+        )
+    return labels

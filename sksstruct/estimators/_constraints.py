@@ -1,0 +1,147 @@
+"""Constraints given as labels, turned into masks of potentials."""
+
+import numpy as np
+
+from sksstruct.inference import bio_transitions
+from sksstruct.utils._layout import aligned_zeros
+
+
+def check_forbidden(forbidden, name="forbidden_transitions"):
+    """List of pairs, or "bio", or None, as given."""
+    if forbidden is None or (isinstance(forbidden, str) and forbidden == "bio"):
+        return forbidden
+    if isinstance(forbidden, str) or not hasattr(forbidden, "__iter__"):
+        raise TypeError(
+            f"{name} must be a list of pairs of labels or 'bio', got {forbidden!r}"
+        )
+    pairs = list(forbidden)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"{name} must hold pairs (from, to), got {pair!r}")
+        if pair[0] is None and pair[1] is None:
+            raise ValueError(f"{name} has a pair without a label: {pair!r}")
+    return pairs
+
+
+def transition_mask(parts, index, ld, strict):
+    """Scores 0 or -inf of first labels, last labels and transitions, or None.
+
+    Parameters
+    ----------
+    parts : list of (list of pairs, "bio" or None)
+        What is forbidden; None in a pair stands for the start or the end.
+    index : dict
+        Code of each label.
+    ld : int
+        Row length.
+    strict : list of bool
+        Whether a label of a part that is not in the index is an error.
+    """
+    mask = None
+    for pairs, must_exist in zip(parts, strict, strict=True):
+        if pairs is None:
+            continue
+        if isinstance(pairs, str):
+            pairs = bio_transitions(index)
+        if mask is None:
+            mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
+        for before, after in pairs:
+            unseen = [x for x in (before, after) if x is not None and x not in index]
+            if unseen and must_exist:
+                raise ValueError(
+                    f"forbidden_transitions has the label {unseen[0]!r}, which was not "
+                    "seen in fit"
+                )
+            if unseen:
+                continue
+            if before is None:
+                mask[0, index[after]] = -np.inf
+            elif after is None:
+                mask[1, index[before]] = -np.inf
+            else:
+                mask[2 + index[before], index[after]] = -np.inf
+    return mask
+
+
+def check_permitted(mask, labels, known, offsets, classes):
+    """Raise an error if observed labels do what is forbidden."""
+    first, last = offsets[:-1], offsets[1:] - 1
+    both = known[:-1] & known[1:]
+    both[offsets[1:-1] - 1] = False
+    for place, bad, text in (
+        (first, known[first] & (mask[0, labels[first]] < 0), "starts with"),
+        (last, known[last] & (mask[1, labels[last]] < 0), "ends with"),
+        (
+            np.arange(len(both)),
+            both & (mask[2 + labels[:-1], labels[1:]] < 0),
+            "has the forbidden transition from",
+        ),
+    ):
+        if bad.any():
+            t = place[np.flatnonzero(bad)[0]]
+            i = int(np.searchsorted(offsets, t, "right")) - 1
+            names = classes.tolist()
+            what = repr(names[labels[t]])
+            if "transition" in text:
+                what += f" to {names[labels[t + 1]]!r}"
+            raise ValueError(
+                f"y[{i}] {text} {what} at position {t - offsets[i]}, which "
+                "forbidden_transitions rules out"
+            )
+
+
+def barred_labels(known, excluded, index, offsets):
+    """Labels that are not allowed at each position, (n_positions, K) uint8, or None."""
+    if known is None and excluded is None:
+        return None
+    barred = np.zeros((offsets[-1], len(index)), dtype=np.uint8)
+    for name, rows in (("known", known), ("excluded", excluded)):
+        if rows is None:
+            continue
+        if isinstance(rows, str) or not hasattr(rows, "__len__"):
+            raise TypeError(f"{name} must be a list with an entry for each sequence")
+        if len(rows) != len(offsets) - 1:
+            raise ValueError(
+                f"{name} has {len(rows)} entries, but X has {len(offsets) - 1} "
+                "sequences"
+            )
+        for i, row in enumerate(rows):
+            if row is None:
+                continue
+            if isinstance(row, str) or not hasattr(row, "__len__"):
+                raise TypeError(
+                    f"{name}[{i}] must be None or a list with an entry for each "
+                    f"position, got {row!r:.80}"
+                )
+            if len(row) != offsets[i + 1] - offsets[i]:
+                raise ValueError(
+                    f"{name}[{i}] has {len(row)} entries, but X[{i}] has "
+                    f"{offsets[i + 1] - offsets[i]} positions"
+                )
+            for t, entry in enumerate(row):
+                if entry is None:
+                    continue
+                if name == "known":
+                    code = _code(entry, index, f"known[{i}]")
+                    barred[offsets[i] + t] |= np.arange(len(index)) != code
+                else:
+                    if isinstance(entry, str) or not hasattr(entry, "__iter__"):
+                        raise TypeError(
+                            f"excluded[{i}][{t}] must be None or a collection of "
+                            f"labels, got {entry!r:.80}"
+                        )
+                    for label in entry:
+                        code = _code(label, index, f"excluded[{i}]")
+                        barred[offsets[i] + t, code] = 1
+    return barred
+
+
+def _code(label, index, where):
+    if isinstance(label, np.generic):
+        label = label.item()
+    try:
+        return index[label]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{where} has the label {label!r}, which was not seen in fit"
+        ) from None

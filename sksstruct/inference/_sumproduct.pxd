@@ -1,0 +1,23 @@
+cdef struct EdgeTable:
+    # One table of pair scores (n, ld) from -> to, and what sum-product makes of it.
+    const double* scores
+    double* ahead       # (n, ld) exp(scores - shift)
+    double* back        # (n, ld) its transpose
+    double shift        # the largest score
+    double low          # the smallest finite score, minus shift
+
+cdef struct SumScratch:
+    double* u           # (size, ld)
+    double* alpha       # (size, ld)
+    double* rows        # (3, ld)
+    double* scales      # (size,)
+
+cdef void exponentiate_table(Py_ssize_t n, Py_ssize_t ld,
+                             EdgeTable* table) noexcept nogil
+
+cdef int sum_product_padded(
+    Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
+    const EdgeTable* tables, Py_ssize_t step, SumScratch* ws, double* node,
+    double weight, double* outer, Py_ssize_t outer_step, double* edges,
+    Py_ssize_t edges_step, double* log_partition
+) except -1 nogil

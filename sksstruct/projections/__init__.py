@@ -1,0 +1,5 @@
+"""Euclidean projections."""
+
+from sksstruct.projections._simplex import project_simplex
+
+__all__ = ["project_simplex"]

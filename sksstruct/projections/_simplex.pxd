@@ -1,0 +1,2 @@
+cdef void project_sorted(Py_ssize_t n, const double* z, double scale,
+                         double* u) noexcept nogil

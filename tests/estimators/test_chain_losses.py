@@ -1,0 +1,429 @@
+"""Likelihood and smoothed hinge: objective, gradient and optimum."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from reference import Chain
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sksstruct.models._chain import ChainModel
+
+from sksstruct import ChainCRF
+from sksstruct.estimators._chain_training import (
+    bind_loss,
+    check_training_data,
+    observed_weights,
+)
+from sksstruct.losses import SmoothedHinge
+from sksstruct.projections import project_simplex
+from sksstruct.solvers import LBFGS
+from sksstruct.utils.estimator_checks import CHECKS
+from sksstruct.utils.packed import PackedSequences
+
+LOSSES = {
+    "log": ("entropy", 1.0, 1),
+    "entropy": ("entropy", 0.3, 1),
+    "l2": ("l2", 0.7, 4),
+    "l2, all labelings": ("l2", 0.7, 1000),
+}
+
+
+def problem(seed=0, n=6, n_labels=3, dtype=np.float64):
+    rng = np.random.RandomState(seed)
+    X = [rng.normal(size=(rng.randint(1, 5), 4)).astype(dtype) for _ in range(n)]
+    y = [rng.randint(n_labels, size=len(x)) for x in X]
+    y[0][0], y[1][0], y[2][0] = 0, 1, 2
+    return X, y
+
+
+def maximum(values, kind, strength, k):
+    """The smoothed maximum of the values of all labelings, by its definition."""
+    if kind == "entropy":
+        return strength * logsumexp(values / strength)
+    best = np.sort(values)[::-1][:k]
+    u = project_simplex(best / strength)
+    return u @ best - strength / 2 * (u @ u - 1)
+
+
+def objective(chain, w, loss, *, augmented, known=None, allowed=None):
+    """Mean loss by enumeration."""
+    total = 0.0
+    for i, y in enumerate(chain.y):
+        unary, pairwise = chain.potentials(i, w)
+        values, agrees = [], []
+        for labels in product(range(chain.n_labels), repeat=len(y)):
+            labels = np.array(labels)
+            if allowed is not None and not allowed(labels):
+                continue
+            score = unary[np.arange(len(y)), labels].sum()
+            score += pairwise[labels[:-1], labels[1:]].sum()
+            values.append(score + augmented * chain.loss(i, labels))
+            where = slice(None) if known is None else known[i]
+            agrees.append((labels[where] == y[where]).all())
+        values, agrees = np.array(values), np.array(agrees)
+        truth = values[agrees][0] if known is None else logsumexp(values[agrees])
+        total += chain.p[i] * (maximum(values, *loss) - truth)
+    return total
+
+
+def bound(X, y, loss, augmented, known=None, **kwargs):
+    data = check_training_data(X, y, None)
+    if known is not None:
+        data.known = np.concatenate(known)
+    costs = np.full(len(data.classes), float(augmented))
+    packed = data.packed if kwargs.pop("dense", True) else data.packed.compact()
+    model = ChainModel(packed, len(data.classes), data.labels, None, costs, **kwargs)
+    return bind_loss(model, packed, data.known, loss), model, data
+
+
+def flat_weights(model, rng, w=None):
+    """Random weights in the model's layout and in that of the reference."""
+    model.start()
+    blocks = model.blocks(model.w)
+    for block in blocks.values():
+        block[...] = rng.normal(size=block.shape)
+    return np.concatenate([np.ravel(block) for block in blocks.values()])
+
+
+def flat_gradient(model, gradient):
+    return np.concatenate([np.ravel(b) for b in model.blocks(gradient).values()])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("form", ["float64", "float32", "csr", "csr32"])
+def test_value_and_gradient(name, form):
+    loss = LOSSES[name]
+    dtype = np.float32 if "32" in form else np.float64
+    X, y = problem(dtype=dtype)
+    if "csr" in form:
+        for x in X:
+            x[:, 1:] *= np.abs(x[:, 1:]) > 1.2
+    smooth, model, _ = bound(X, y, loss, name != "log", dense="csr" not in form)
+    assert model.blocks(np.zeros(model.n_weights))["coef"].shape == (3, 4)
+    w = flat_weights(model, np.random.RandomState(1))
+    gradient = np.full(model.n_weights, np.nan)
+    value = smooth.value_and_gradient(gradient)
+    chain = Chain(X, y, 3)
+    chain.loss_weight = 1.0
+
+    def reference(w):
+        return objective(chain, w, loss, augmented=name != "log")
+
+    assert value == pytest.approx(reference(w), rel=1e-6 if "32" in form else 1e-12)
+    np.testing.assert_allclose(
+        flat_gradient(model, gradient),
+        approx_fprime(w, reference, 1e-6),
+        atol=2e-5,
+    )
+    padding = gradient.reshape(-1, model.ld)[:, 3:]
+    assert not padding.any()
+
+
+def test_topk_says_where_it_is_exact():
+    """Exact, by its own word, where the value is that with all labelings."""
+    X, y = problem(n=30)
+    everything, model, _ = bound(X, y, ("l2", 0.8, 1000), True)
+    w = np.array(flat_weights(model, np.random.RandomState(3)))
+    everything.value_and_gradient(np.empty(model.n_weights))
+    chain = Chain(X, y, 3)
+    seen = set()
+    for k in (1, 2, 4):
+        smooth, other, _ = bound(X, y, ("l2", 0.8, k), True)
+        other.start()
+        other.w[:] = model.w
+        smooth.value_and_gradient(np.empty(model.n_weights))
+        for i in range(len(X)):
+            chain.p = np.eye(len(X))[i]
+            full = objective(chain, w, ("l2", 0.8, 10**6), augmented=True)
+            some = objective(chain, w, ("l2", 0.8, k), augmented=True)
+            assert bool(smooth.exact[i]) == (abs(full - some) < 1e-12)
+            seen.add(bool(smooth.exact[i]))
+    assert everything.exact.all()
+    assert seen == {True, False}
+
+
+def test_likelihood_of_observed_labels():
+    X, y = problem(n=8)
+    rng = np.random.RandomState(4)
+    known = [rng.rand(len(row)) < 0.5 for row in y]
+    for row in known:
+        row[rng.randint(len(row))] = True
+    assert not np.concatenate(known).all()
+    smooth, model, _ = bound(X, y, LOSSES["log"], False, known)
+    w = flat_weights(model, np.random.RandomState(1))
+    gradient = np.empty(model.n_weights)
+    value = smooth.value_and_gradient(gradient)
+    chain = Chain(X, y, 3)
+
+    def reference(w):
+        return objective(chain, w, LOSSES["log"], augmented=False, known=known)
+
+    assert value == pytest.approx(reference(w), rel=1e-12)
+    np.testing.assert_allclose(
+        flat_gradient(model, gradient), approx_fprime(w, reference, 1e-6), atol=2e-5
+    )
+
+
+def test_extreme_scores_do_not_lose_digits():
+    """Scores of thousands, where exponentials underflow, against enumeration."""
+    X, y = problem()
+    smooth, model, _ = bound(X, y, LOSSES["log"], False)
+    w = flat_weights(model, np.random.RandomState(1))
+    for scale in (100.0, 3000.0):
+        model.w[:] = model.w * scale
+        w = w * scale
+        value = smooth.value_and_gradient(np.empty(model.n_weights))
+        expected = objective(Chain(X, y, 3), w, LOSSES["log"], augmented=False)
+        assert value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["log", SmoothedHinge("entropy", 0.5)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_optimum(loss, intercept):
+    X, y = problem(n=5)
+    solver = LBFGS(tol=1e-8)
+    model = ChainCRF(
+        0.05, loss=loss, solver=solver, fit_intercept=intercept, boundary=intercept
+    ).fit(X, y)
+    chain = Chain(X, y, 3, intercept=intercept, boundary=intercept)
+    values = LOSSES["log"] if loss == "log" else ("entropy", 0.5, 1)
+
+    def reference(w):
+        # weights of what does not exist stay out of the scores
+        scores = w.copy()
+        if not intercept:
+            scores[3 * 4 : 3 * 4 + 9] = 0.0
+        value = objective(chain, scores, values, augmented=loss != "log")
+        return value + 0.025 * (w @ w)
+
+    fitted = chain.flatten(model)
+    assert model.objective_ == pytest.approx(reference(fitted), rel=1e-9)
+    best = minimize(reference, np.zeros(len(fitted)), options={"gtol": 1e-7})
+    assert model.objective_ == pytest.approx(best.fun, rel=1e-6)
+    assert 0 <= model.dual_gap_ <= 1e-8 * model.objective_
+    assert model.objective_ - best.fun <= model.dual_gap_ + 1e-9
+    assert model.n_iter_ == model.history_["pass"][-1]
+
+
+def test_gap_bounds_the_distance_to_the_optimum_all_the_way():
+    X, y = problem(n=20)
+    best = ChainCRF(0.05, loss="log", tol=1e-10).fit(X, y).objective_
+    history = ChainCRF(0.05, loss="log", tol=1e-6).fit(X, y).history_
+    assert (history["primal"] - best <= history["gap"] + 1e-12).all()
+    assert (history["dual"] <= best + 1e-12).all()
+    assert (np.diff(history["primal"]) <= 0).all()
+
+
+def test_smoothed_hinge_approaches_the_hinge():
+    X, y = problem(n=20)
+    hinge = ChainCRF(0.1, tol=1e-5, random_state=0).fit(X, y)
+    for strength in (0.5, 0.05):
+        loss = SmoothedHinge("l2", strength, k=30)
+        smooth = ChainCRF(0.1, loss=loss, tol=1e-5).fit(X, y)
+        assert smooth.topk_exact_ == 1.0
+        slack = hinge.dual_gap_ + smooth.dual_gap_
+        difference = smooth.objective_ - hinge.objective_
+        assert -slack <= difference <= strength / 2 + slack
+
+
+def test_too_few_labelings_leave_no_certificate():
+    X, y = problem(n=20)
+    loss = SmoothedHinge("l2", 50.0, k=2)
+    model = ChainCRF(1.0, loss=loss, max_iter=3, tol=0.5)
+    model.fit(X, y)
+    assert model.topk_exact_ < 1.0
+    assert model.dual_gap_ == np.inf
+
+
+@pytest.mark.parametrize("loss", ["log", "smoothed_hinge"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract(check, loss):
+    check(ChainCRF(loss=loss, alpha=0.1))
+
+
+class TestSolver:
+    def test_interrupt_leaves_a_usable_model(self):
+        X, y = problem(n=20)
+
+        class Breaks(LBFGS):
+            def solve(self, *args, callback=None, **kwargs):
+                def stop(n_iter, weights):
+                    raise KeyboardInterrupt
+
+                return super().solve(*args, callback=stop, **kwargs)
+
+        model = ChainCRF(0.01, loss="log", solver=Breaks(tol=1e-9))
+        with pytest.raises(KeyboardInterrupt, match="can be used"):
+            model.fit(X, y)
+        assert len(model.predict(X)) == 20
+        assert np.isfinite(model.objective_)
+
+    def test_max_iter_warns_with_gap_tolerance_and_remedy(self):
+        X, y = problem(n=20)
+        with pytest.warns(ConvergenceWarning, match=r"gap.*tolerance.*max_iter"):
+            model = ChainCRF(1e-3, loss="log", max_iter=2).fit(X, y)
+        assert model.n_iter_ == 2
+
+    def test_warm_start(self):
+        X, y = problem(n=20)
+        model = ChainCRF(0.01, loss="log", warm_start=True, tol=1e-6).fit(X, y)
+        first = model.n_iter_
+        model.set_params(alpha=0.011).fit(X, y)
+        cold = ChainCRF(0.011, loss="log", tol=1e-6).fit(X, y)
+        assert model.n_iter_ < min(first, cold.n_iter_)
+        assert model.objective_ == pytest.approx(cold.objective_, rel=1e-5)
+
+    def test_parameters_can_be_searched(self):
+        X, y = problem(n=20)
+        grid = {"solver__memory": [3, 10], "loss": ["log", SmoothedHinge()]}
+        search = GridSearchCV(ChainCRF(0.1, loss="log", solver=LBFGS()), grid, cv=2)
+        search.fit(X, y)
+        search = GridSearchCV(
+            ChainCRF(0.1, loss=SmoothedHinge()), {"loss__strength": [0.1, 1.0]}, cv=2
+        ).fit(X, y)
+        assert search.best_params_["loss__strength"] in (0.1, 1.0)
+
+    def test_too_large_features(self):
+        X, y = problem(n=5)
+        with pytest.raises(ValueError, match=r"finite|too large"):
+            ChainCRF(1e-300, loss="log").fit([1e200 * x for x in X], y)
+
+    @pytest.mark.parametrize("threads", [2, 3])
+    def test_threads_do_not_change_bits(self, threads):
+        X, y = problem(n=50)
+        for loss in ("log", "smoothed_hinge"):
+            for data in (X, [x * (np.abs(x) > 1.2) for x in X]):
+                one = ChainCRF(0.1, loss=loss).fit(data, y)
+                many = ChainCRF(0.1, loss=loss, n_jobs=threads).fit(data, y)
+                np.testing.assert_array_equal(one.coef_, many.coef_)
+                np.testing.assert_array_equal(one.transitions_, many.transitions_)
+
+
+class TestObservedWeights:
+    def test_only_what_was_seen_together_has_a_weight(self):
+        X, y = problem(n=4)
+        X = [x * (np.abs(x) > 0.8) for x in X]
+        model = ChainCRF(
+            0.1,
+            loss="log",
+            tol=1e-6,
+            all_possible_states=False,
+            all_possible_transitions=False,
+        ).fit(X, y)
+        states = np.zeros((3, 4), dtype=bool)
+        pairs = np.zeros((3, 3), dtype=bool)
+        for x, row in zip(X, y, strict=True):
+            for t, label in enumerate(row):
+                states[label] |= x[t] != 0
+            pairs[row[:-1], row[1:]] = True
+        assert not states.all() and not pairs.all()
+        assert not model.coef_[~states].any() and model.coef_[states].all()
+        assert not model.transitions_[~pairs].any() and model.transitions_[pairs].all()
+
+    def test_optimum_of_the_smaller_model(self):
+        X, y = problem(n=4)
+        X = [x * (np.abs(x) > 0.8) for x in X]
+        data = check_training_data(X, y, None)
+        _, model, _ = bound(X, y, LOSSES["log"], False)
+        support = observed_weights(model, data, False, False)
+        flags = np.zeros(model.n_weights)
+        flags[support] = 1.0
+        exists = flat_gradient(model, flags) > 0
+        chain = Chain(X, y, 3)
+
+        def reference(z):
+            w = np.zeros(len(exists))
+            w[exists] = z
+            value = objective(chain, w, LOSSES["log"], augmented=False)
+            return value + 0.05 * (w @ w)
+
+        best = minimize(reference, np.zeros(exists.sum()), options={"gtol": 1e-7}).fun
+        fitted = ChainCRF(
+            0.1,
+            loss="log",
+            tol=1e-8,
+            all_possible_states=False,
+            all_possible_transitions=False,
+        ).fit(X, y)
+        assert fitted.objective_ == pytest.approx(best, rel=1e-6)
+
+
+class TestUnobserved:
+    @pytest.fixture
+    def data(self):
+        rng = np.random.RandomState(0)
+        y = [rng.randint(3, size=rng.randint(3, 9)) for _ in range(60)]
+        X = [np.eye(3)[row] + 0.4 * rng.normal(size=(len(row), 3)) for row in y]
+        partial = []
+        for row in y:
+            hidden = rng.rand(len(row)) < 0.4
+            hidden[rng.randint(len(row))] = False
+            partial.append(
+                [None if h else int(c) for h, c in zip(hidden, row, strict=True)]
+            )
+        return X, y, partial
+
+    @pytest.mark.parametrize("loss", ["hinge", "log", "smoothed_hinge"])
+    def test_unknown_labels(self, data, loss):
+        X, y, partial = data
+        model = ChainCRF(0.01, loss=loss, random_state=0).fit(X, partial)
+        assert model.score(X, y) > 0.9
+        assert model.dual_gap_ == np.inf
+        assert model.classes_.tolist() == [0, 1, 2]
+
+    def test_hinge_is_trained_on_its_own_completion(self, data):
+        X, _, partial = data
+        model = ChainCRF(0.01, random_state=0, tol=1e-4).fit(X, partial)
+        completed = model.predict(X, known=partial)
+        for row, known in zip(completed, partial, strict=True):
+            assert all(k is None or k == c for c, k in zip(row, known, strict=True))
+        # the objective: positions that were not observed cost nothing
+        chain = Chain(X, completed, 3)
+        w = chain.flatten(model)
+        total = 0.005 * (w @ w)
+        for i, known in enumerate(partial):
+            mask = np.array([k is not None for k in known])
+            unary, pairwise = chain.potentials(i, w)
+            labels = completed[i]
+            true = unary[np.arange(len(labels)), labels].sum()
+            true += pairwise[labels[:-1], labels[1:]].sum()
+            unary = unary + mask[:, None] / mask.sum()
+            unary[np.arange(len(labels)), labels] -= mask / mask.sum()
+            best = unary[0]
+            for row in unary[1:]:
+                best = (best[:, None] + pairwise).max(axis=0) + row
+            total += (best.max() - true) / len(X)
+        assert model.objective_ == pytest.approx(total, rel=1e-9)
+
+    def test_class_weight_and_sample_weight(self, data):
+        X, y, partial = data
+        weight = np.ones(len(X))
+        weight[:5] = 0.0
+        model = ChainCRF(0.01, class_weight="balanced", random_state=0)
+        assert model.fit(X, partial, sample_weight=weight).score(X, y) > 0.9
+
+    def test_a_sequence_without_any_label_is_an_error(self, data):
+        X, _, partial = data
+        partial[3] = [None] * len(partial[3])
+        with pytest.raises(ValueError, match=r"y\[3\] has a missing label"):
+            ChainCRF(loss="log").fit(X, partial)
+
+    def test_partial_fit_wants_all_labels(self, data):
+        X, _, partial = data
+        with pytest.raises(ValueError, match="missing label"):
+            ChainCRF().partial_fit(X, partial, classes=[0, 1, 2])
+
+    def test_callbacks_and_packed_input(self, data):
+        from sklearn.callback import ScoringMonitor
+
+        X, _, partial = data
+        packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
+        model = ChainCRF(0.01, random_state=0)
+        model.set_callbacks(ScoringMonitor(scoring={"a": lambda e, X, y: 1.0}))
+        np.testing.assert_array_equal(
+            model.fit(packed, partial).coef_,
+            ChainCRF(0.01, random_state=0).fit(X, partial).coef_,
+        )

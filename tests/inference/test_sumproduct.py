@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import chains, enumerate_chain
+from scipy.special import logsumexp
+
+from sksstruct.inference import forward_backward
+
+# Differences that underflow, with and without a way round them.
+WILD = st.sampled_from([-np.inf, -2000.0, -400.0, -1.0, 0.0, 1.0, 300.0, 1e5])
+
+
+def check(unary, pairwise):
+    labelings, scores = enumerate_chain(unary, pairwise)
+    if scores.max() == -np.inf:
+        with pytest.raises(ValueError, match="every labeling is forbidden"):
+            forward_backward(unary, pairwise)
+        return
+    log_partition, nodes, edges = forward_backward(unary, pairwise)
+    assert log_partition == pytest.approx(logsumexp(scores), rel=1e-12, abs=1e-12)
+    size, n_states = unary.shape
+    expected = np.zeros((size, n_states))
+    pairs = np.zeros((size - 1, n_states, n_states))
+    for labels, score in zip(labelings, scores, strict=True):
+        weight = np.exp(score - logsumexp(scores))
+        expected[np.arange(size), labels] += weight
+        pairs[np.arange(size - 1), labels[:-1], labels[1:]] += weight
+    np.testing.assert_allclose(nodes, expected, atol=1e-10)
+    np.testing.assert_allclose(edges, pairs, atol=1e-10)
+
+
+@settings(max_examples=500, deadline=None)
+@given(chains())
+def test_equals_enumeration(chain):
+    check(*chain)
+
+
+@settings(max_examples=500, deadline=None)
+@given(chains(WILD))
+def test_scores_of_any_size(chain):
+    check(*chain)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4, 5, 8, 9, 22, 33, 130])
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_all_row_widths(n_states, scale):
+    """Against messages in log space."""
+    rng = np.random.RandomState(n_states)
+    unary = scale * rng.normal(size=(7, n_states))
+    pairwise = scale * rng.normal(size=(n_states, n_states))
+    ahead, back = [unary[0]], [np.zeros(n_states)]
+    for row in unary[1:]:
+        ahead.append(logsumexp(ahead[-1][:, None] + pairwise, axis=0) + row)
+    for row in unary[:0:-1]:
+        back.append(logsumexp(pairwise + row + back[-1], axis=1))
+    total = logsumexp(ahead[-1])
+    log_partition, nodes, edges = forward_backward(unary, pairwise)
+    assert log_partition == pytest.approx(total, rel=1e-13)
+    expected = np.exp(np.array(ahead) + np.array(back[::-1]) - total)
+    np.testing.assert_allclose(nodes, expected, atol=1e-11)
+    np.testing.assert_allclose(edges.sum(axis=2), expected[:-1], atol=1e-11)
+    np.testing.assert_allclose(edges.sum(axis=1), expected[1:], atol=1e-11)
+
+
+def test_long_chains_keep_their_digits():
+    """Thousands of positions: products of normalisers leave the range of doubles."""
+    rng = np.random.RandomState(0)
+    unary, pairwise = rng.normal(size=(5000, 3)), rng.normal(size=(3, 3))
+    ahead = unary[0]
+    for row in unary[1:]:
+        ahead = logsumexp(ahead[:, None] + pairwise, axis=0) + row
+    log_partition, nodes, _ = forward_backward(unary, pairwise)
+    assert log_partition == pytest.approx(logsumexp(ahead), rel=1e-13)
+    np.testing.assert_allclose(nodes.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_weak_path_that_wins_later():
+    """The only way on leads through a state that seemed hopeless."""
+    unary = np.array([[0.0, -900.0], [0.0, 0.0], [0.0, 0.0]])
+    pairwise = np.array([[[0.0, -np.inf], [-np.inf, 0.0]], [[-850.0, -850.0], [0, 0]]])
+    check(unary, pairwise)
+
+
+def test_bad_potentials():
+    with pytest.raises(ValueError, match="unary has an entry that is NaN"):
+        forward_backward([[np.nan, 0.0]], np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="unary must be an array of numbers"):
+        forward_backward([["a", 0.0]], np.zeros((2, 2)))
