@@ -207,10 +207,10 @@ cdef int sum_product_padded(
 
     theta (size, ld) has the unary scores; position t uses tables[t * step]. node
     (size, ld) becomes the node marginals; NULL asks for the log-partition only. Edge
-    marginals, times weight, are added in one of two places: those of pair t to outer + t *
-    outer_step where they still want the factor `ahead` of the table, or to edges + t *
-    edges_step as they are. If every labeling is forbidden the log-partition is -inf,
-    and nothing else has a meaning.
+    marginals, times weight, are added in one of two places: those of pair t to outer +
+    t * outer_step where they still want the factor `ahead` of the table, or to edges +
+    t * edges_step as they are. If every labeling is forbidden the log-partition is
+    -inf, and nothing else has a meaning.
     """
     if not scaled(size, n, ld, theta, tables, step, ws, node, weight, outer,
                   outer_step, log_partition):

@@ -2,8 +2,8 @@
 
 Max-product gives the best prefix for every position and label. A further prefix that
 ends in label b at position t is the next prefix of some label a at t - 1 with b put to
-it; only the predecessor that was used last has to be asked for its next one. So the k-th
-labeling is found by walking back along the one before it, and most labels at most
+it; only the predecessor that was used last has to be asked for its next one. So the
+k-th labeling is found by walking back along the one before it, and most labels at most
 positions are never asked for a second prefix (recursive enumeration, Jimenez and
 Marzal, 1999). The result is that of Algorithm 2 of Pillutla et al. (2018), which forms
 the K best prefixes everywhere.

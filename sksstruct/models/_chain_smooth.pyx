@@ -12,8 +12,8 @@ where h is the smoothed maximum over labelings and E mu its gradient (Pillutla e
 
 over the K best labelings y_k, u being the projection of their scores / m onto the
 simplex. The negative log-likelihood of a conditional random field is the loss smoothed
-by the entropy with m = 1 and L = 0. Where labels were not observed, the likelihood is that of
-those that were, and mu_i(y_i) the mean over the labelings that agree with them.
+by the entropy with m = 1 and L = 0. Where labels were not observed, the likelihood is
+that of those that were, and mu_i(y_i) the mean over the labelings that agree with them.
 
 A sweep writes the difference of node means of every position, examples being shared
 among threads, and then forms the gradient feature by feature, from a transposed copy
