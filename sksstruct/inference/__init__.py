@@ -1,8 +1,28 @@
 """From potentials to labelings: oracles that know no weights and no features."""
 
 from sksstruct.inference._constraints import bio_transitions
+from sksstruct.inference._exhaustive import Exhaustive
+from sksstruct.inference._smoothing import SmoothedMax, smoothed_max_product
 from sksstruct.inference._sumproduct import forward_backward
 from sksstruct.inference._topk import viterbi_topk
+from sksstruct.inference._trees import (
+    max_marginals,
+    max_product,
+    max_product_topk,
+    sum_product,
+)
 from sksstruct.inference._viterbi import viterbi
 
-__all__ = ["bio_transitions", "forward_backward", "viterbi", "viterbi_topk"]
+__all__ = [
+    "Exhaustive",
+    "SmoothedMax",
+    "bio_transitions",
+    "forward_backward",
+    "max_marginals",
+    "max_product",
+    "max_product_topk",
+    "smoothed_max_product",
+    "sum_product",
+    "viterbi",
+    "viterbi_topk",
+]

@@ -40,3 +40,85 @@ def check_k(k):
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be an integer of at least 1, got {k!r}")
     return int(k)
+
+
+def check_variables(unary):
+    """Scores of the states of each variable: a list of 1-D arrays, or a 2-D array."""
+    if isinstance(unary, np.ndarray) and unary.dtype != object:
+        unary = list(check_scores("unary", unary, ndim=2))
+    elif isinstance(unary, str) or not hasattr(unary, "__len__"):
+        raise ValueError(f"unary must be a list of 1-D arrays, got {unary!r:.80}")
+    else:
+        unary = [
+            check_scores(f"unary[{v}]", row, ndim=1) for v, row in enumerate(unary)
+        ]
+    if not unary:
+        raise ValueError("unary is empty: at least one variable is required")
+    for v, row in enumerate(unary):
+        if not len(row):
+            raise ValueError(
+                f"unary[{v}] is empty: a variable needs at least one state"
+            )
+    return unary
+
+
+def check_edges(edges, n_variables):
+    """Pairs of different variables, (n_edges, 2)."""
+    array = np.asarray(edges if len(edges) else np.zeros((0, 2), dtype=np.intp))
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            "edges must be pairs of integers, of shape (n_edges, 2), got "
+            f"{array.dtype} of shape {array.shape}"
+        )
+    bad = ((array < 0) | (array >= n_variables)).any(axis=1)
+    bad |= array[:, 0] == array[:, 1]
+    if bad.any():
+        e = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"edges[{e}] is {tuple(array[e].tolist())}: an edge joins two different "
+            f"variables between 0 and {n_variables - 1}"
+        )
+    return np.ascontiguousarray(array, dtype=np.intp)
+
+
+def check_tables(pairwise, edges, sizes):
+    """Distinct tables and, for each edge, which it is.
+
+    pairwise is one table for all edges, or a list with the table of each; a table that
+    is the same object for many edges stays one.
+    """
+    if not len(edges):
+        return [], np.zeros(0, dtype=np.intp)
+    is_list = isinstance(pairwise, list | tuple) and not _is_table(pairwise)
+    if not is_list:
+        pairwise = check_scores("pairwise", pairwise)
+        if pairwise.ndim == 2:
+            pairwise = [pairwise] * len(edges)
+    if len(pairwise) != len(edges):
+        raise ValueError(
+            f"pairwise has {len(pairwise)} tables, but there are {len(edges)} edges"
+        )
+    tables, which, seen = [], np.empty(len(edges), dtype=np.intp), {}
+    for e, table in enumerate(pairwise):
+        if id(table) not in seen:
+            seen[id(table)] = len(tables)
+            tables.append(check_scores(f"pairwise[{e}]", table, ndim=2))
+        which[e] = seen[id(table)]
+        u, v = edges[e]
+        if tables[which[e]].shape != (sizes[u], sizes[v]):
+            raise ValueError(
+                f"pairwise[{e}] has shape {tables[which[e]].shape}, but edges[{e}] "
+                f"joins variables {u} and {v} with {sizes[u]} and {sizes[v]} states"
+            )
+    return tables, which
+
+
+def _is_table(pairwise):
+    """Whether nested lists are one table of numbers."""
+    rows = pairwise[:1]
+    return (
+        bool(rows)
+        and isinstance(rows[0], list | tuple)
+        and np.ndim(rows[0]) == 1
+        and np.ndim(rows[0][0]) == 0
+    )

@@ -1,0 +1,155 @@
+"""All labelings, one by one: for small problems, and as a referee for the others."""
+
+from math import prod
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sksstruct.inference._checks import (
+    check_edges,
+    check_k,
+    check_tables,
+    check_variables,
+)
+
+
+class Exhaustive:
+    """Inference by enumeration, on any pairwise graph with few labelings.
+
+    Parameters
+    ----------
+    unary : list of array-like of shape (n_states,), or ndarray of shape (p, n_states)
+        Scores of the states of each of p variables; ``-inf`` forbids a state.
+    edges : array-like of shape (n_edges, 2), default=()
+        Pairs of variables; any graph.
+    pairwise : list of array-like of shape (n_states_u, n_states_v), or one of them
+        Table of scores of each edge (u, v), or one for all edges.
+    score : callable, default=None
+        ``score(labeling)`` is added to the score of each labeling; ``-inf`` forbids it.
+    max_labelings : int, default=10**6
+        Refuse larger problems.
+
+    Attributes
+    ----------
+    labelings : ndarray of shape (n_labelings, p), int32
+        All labelings, in lexicographic order.
+    scores : ndarray of shape (n_labelings,)
+        Their scores.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, an entry is NaN or ``+inf``, or there are more than
+        `max_labelings` labelings.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import Exhaustive
+    >>> triangle = [(0, 1), (1, 2), (2, 0)]
+    >>> table = [[0.0, 1.0], [1.0, 0.0]]
+    >>> everything = Exhaustive([[0.0, 0.5]] * 3, triangle, table)
+    >>> labeling, score = everything.max_product()
+    >>> labeling.tolist(), score
+    ([1, 1, 0], 3.0)
+    """
+
+    def __init__(
+        self, unary, edges=(), pairwise=None, *, score=None, max_labelings=10**6
+    ):
+        unary = check_variables(unary)
+        edges = check_edges(edges, len(unary))
+        sizes = [len(row) for row in unary]
+        tables, which = check_tables(pairwise, edges, sizes)
+        count = prod(sizes)
+        if count > max_labelings:
+            raise ValueError(
+                f"there are {count} labelings, more than max_labelings={max_labelings}"
+            )
+        self.labelings = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+        scores = np.zeros(count)
+        for v, row in enumerate(unary):
+            scores += row[self.labelings[:, v]]
+        for (u, v), table in zip(edges, which, strict=True):
+            scores += tables[table][self.labelings[:, u], self.labelings[:, v]]
+        if score is not None:
+            scores += np.array([score(labeling) for labeling in self.labelings])
+        self.scores = scores
+        self._sizes, self._edges = sizes, edges
+
+    def max_product(self):
+        """Best labeling, the first in order of the last variable's state, and score.
+
+        Returns
+        -------
+        labeling : ndarray of shape (p,), int32
+            Best labeling; among several the one whose last state is the lowest, then
+            the last but one, and so on.
+        score : float
+            Its score.
+        """
+        best = np.flatnonzero(self.scores == self.scores.max())
+        first = best[np.lexsort(self.labelings[best].T)[0]]
+        return self.labelings[first], float(self.scores[first])
+
+    def topk(self, k):
+        """The k best allowed labelings.
+
+        Parameters
+        ----------
+        k : int
+            Number of labelings.
+
+        Returns
+        -------
+        labelings : ndarray of shape (n, p), int32
+            Best first; equal ones in the order of their last state, and so on.
+        scores : ndarray of shape (n,)
+            Their scores.
+        """
+        order = np.lexsort((*self.labelings.T, -self.scores))[: check_k(k)]
+        order = order[self.scores[order] > -np.inf]
+        return self.labelings[order], self.scores[order]
+
+    def sum_product(self):
+        """Log-partition function and marginals.
+
+        Returns
+        -------
+        log_partition : float
+            Logarithm of the sum of the exponentials of all scores.
+        nodes : list of ndarray of shape (n_states,)
+            Probability of each state of each variable.
+        edges : list of ndarray of shape (n_states_u, n_states_v)
+            Probability of each pair of states of each edge.
+        """
+        if self.scores.max() == -np.inf:
+            raise ValueError("every labeling is forbidden: there is no distribution")
+        log_partition = float(logsumexp(self.scores))
+        weights = np.exp(self.scores - log_partition)
+        return log_partition, *self._means(self.labelings, weights)
+
+    def max_marginals(self):
+        """For each state of each variable the score of the best labeling with it.
+
+        Returns
+        -------
+        max_marginals : list of ndarray of shape (n_states,)
+            Scores.
+        """
+        out = [np.full(size, -np.inf) for size in self._sizes]
+        for v, row in enumerate(out):
+            np.maximum.at(row, self.labelings[:, v], self.scores)
+        return out
+
+    def _means(self, labelings, weights):
+        """Mean parameters of a mixture of labelings."""
+        nodes = [
+            np.bincount(labelings[:, v], weights=weights, minlength=size)
+            for v, size in enumerate(self._sizes)
+        ]
+        edges = []
+        for u, v in self._edges:
+            table = np.zeros((self._sizes[u], self._sizes[v]))
+            np.add.at(table, (labelings[:, u], labelings[:, v]), weights)
+            edges.append(table)
+        return nodes, edges
