@@ -30,3 +30,28 @@ def forests(draw, scores=SCORES, max_variables=5, max_states=3):
         for u, v in edges
     ]
     return unary, edges, tables
+
+
+@st.composite
+def attractive_graphs(draw, max_variables=5):
+    """Binary variables on any graph, tables that are supermodular; -inf among them."""
+    p = draw(st.integers(1, max_variables))
+    unary = draw(hnp.arrays(np.float64, (p, 2), elements=SCORES))
+    pairs = [(u, v) for u in range(p) for v in range(p) if u != v]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=8)) if pairs else []
+    tables = []
+    for _ in edges:
+        same = st.sampled_from([-1.0, 0.0, 1.0, 2.0])
+        table = draw(hnp.arrays(np.float64, (2, 2), elements=same))
+        lack = table[0, 1] + table[1, 0] - table[0, 0] - table[1, 1]
+        if lack > 0:
+            table[draw(st.sampled_from([(0, 0), (1, 1)]))] += lack
+        forbidden = draw(st.sampled_from([(), ((0, 1),), ((1, 0),), ((0, 1), (1, 0))]))
+        for pair in forbidden:
+            table[pair] = -np.inf
+        # a label that is forbidden through the edge
+        row = draw(st.sampled_from([None] * 8 + [0, 1]))
+        if row is not None:
+            (table if draw(st.booleans()) else table.T)[row] = -np.inf
+        tables.append(table)
+    return unary, edges, np.array(tables).reshape(-1, 2, 2)

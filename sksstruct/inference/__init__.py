@@ -2,6 +2,7 @@
 
 from sksstruct.inference._constraints import bio_transitions
 from sksstruct.inference._exhaustive import Exhaustive
+from sksstruct.inference._mincut import MinCut, min_cut, min_cut_max_marginals
 from sksstruct.inference._smoothing import SmoothedMax, smoothed_max_product
 from sksstruct.inference._sumproduct import forward_backward
 from sksstruct.inference._topk import viterbi_topk
@@ -15,12 +16,15 @@ from sksstruct.inference._viterbi import viterbi
 
 __all__ = [
     "Exhaustive",
+    "MinCut",
     "SmoothedMax",
     "bio_transitions",
     "forward_backward",
     "max_marginals",
     "max_product",
     "max_product_topk",
+    "min_cut",
+    "min_cut_max_marginals",
     "smoothed_max_product",
     "sum_product",
     "viterbi",

@@ -1,0 +1,627 @@
+"""Max-product on binary pairwise graphs by minimum cuts.
+
+A table of scores s is supermodular, and its energy -s submodular, if
+s00 + s11 >= s01 + s10. Up to a constant the energy -s is then
+
+    a y_u + b y_v + q y_u (1 - y_v) + p (1 - y_u) y_v,   p, q >= 0
+    p + q = s00 + s11 - s01 - s10,   a = s00 - s10 - q,   b = s00 - s01 - p
+
+so that labelings are cuts: label 1 on the side of the source, an arc u -> v of capacity
+q, v -> u of capacity p, and for each variable the score of label 1 over label 0 as an
+arc from the source, or to the sink where it is negative.
+
+The maximum flow is found by growing a search tree from each terminal and mending them
+after each augmentation (Boykov and Kolmogorov, 2004), in double precision. The flow
+between variables is kept: for other scores it is cut down to the new capacities, and
+what it does not balance any more is put on the variables, so that the search starts
+close to the end (Kohli and Torr, 2005). Max-marginals go on from the trees themselves.
+
+The cut nearest to the source is taken: label 1 only where every best labeling has it.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, fabs, isinf
+from libc.stdint cimport int8_t, int32_t
+from libc.string cimport memcpy
+
+from sksstruct.inference._checks import check_edges, check_scores
+
+cdef enum:
+    FREE = -1
+    TERMINAL = -2
+    ORPHAN = -3
+    SOURCE = 0
+    SINK = 1
+
+# Tables may miss supermodularity by this part of their size: rounding.
+cdef double SLACK = 1e-10
+
+
+cdef class MinCut:
+    """Best labelings of binary variables with pairs that like to agree, on any graph.
+
+    Keeps the last flow: problems on the same graph are solved faster one after the
+    other than each on its own.
+
+    Parameters
+    ----------
+    edges : array-like of shape (n_edges, 2)
+        Pairs of variables; any graph, also several edges between two variables.
+    n_variables : int, default=None
+        Number of variables; default: as many as edges name.
+
+    Notes
+    -----
+    Label 1 is given where every best labeling has it. Arithmetic is in double
+    precision; the flow of Boykov and Kolmogorov's algorithm [1]_ is reused as Kohli and
+    Torr [2]_ do.
+
+    References
+    ----------
+    .. [1] Y. Boykov and V. Kolmogorov, "An experimental comparison of min-cut/max-flow
+       algorithms for energy minimization in vision", PAMI 26(9), 2004.
+    .. [2] P. Kohli and P. H. S. Torr, "Efficiently solving dynamic Markov random fields
+       using graph cuts", ICCV 2005.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import MinCut
+    >>> solver = MinCut([(0, 1), (1, 2)])
+    >>> labeling, score = solver.solve([[0, 3], [1, 0], [2, 0]], [[1, 0], [0, 1]])
+    >>> labeling.tolist(), score
+    ([1, 0, 0], 7.0)
+    """
+
+    cdef readonly object edges
+    cdef readonly Py_ssize_t n_variables
+    cdef Py_ssize_t _n, _m
+    cdef const Py_ssize_t[:, ::1] _ends
+    # arcs of variable v: first[v] <= a < first[v + 1]
+    cdef int32_t[::1] _first, _head, _sister, _arc
+    cdef double[::1] _residual, _terminal, _flow
+    # trees: arc to the parent, side, and how far the terminal was at which time
+    cdef int32_t[::1] _parent, _time, _distance
+    cdef int8_t[::1] _side
+    # variables to grow from, and those that lost their parent; circular
+    cdef int32_t[::1] _active, _orphans
+    cdef int8_t[::1] _is_active
+    cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
+    cdef int32_t _now
+    cdef double _big
+    cdef object _saved, _unary, _pairwise
+
+    def __init__(self, edges, n_variables=None):
+        if n_variables is None:
+            array = np.asarray(edges if len(edges) else [[0, 0]])
+            n_variables = int(array.max()) + 1 if array.size else 1
+        if isinstance(n_variables, bool) or not isinstance(
+                n_variables, (int, np.integer)) or n_variables < 1:
+            raise ValueError(
+                f"n_variables must be an integer of at least 1, got {n_variables!r}")
+        self.edges = check_edges(edges, n_variables)
+        self.n_variables = self._n = n_variables
+        self._m = len(self.edges)
+        self._ends = self.edges
+        cdef Py_ssize_t n = self._n, m = self._m, e, u, v
+        if 2 * m >= 2**31 or n >= 2**31:
+            raise ValueError("the graph is too large for 32-bit indices")
+        degree = np.bincount(self.edges.ravel(), minlength=n)
+        self._first = np.concatenate([[0], np.cumsum(degree)]).astype(np.int32)
+        cdef int32_t[::1] place = np.array(self._first)
+        self._head = np.empty(2 * m + 1, dtype=np.int32)
+        self._sister = np.empty(2 * m + 1, dtype=np.int32)
+        self._arc = np.empty(m + 1, dtype=np.int32)
+        for e in range(m):
+            u, v = self._ends[e, 0], self._ends[e, 1]
+            self._head[place[u]], self._head[place[v]] = <int32_t> v, <int32_t> u
+            self._sister[place[u]], self._sister[place[v]] = place[v], place[u]
+            self._arc[e] = place[u]
+            place[u] += 1
+            place[v] += 1
+        self._residual = np.zeros(2 * m + 1)
+        self._terminal = np.zeros(n)
+        self._flow = np.zeros(m + 1)
+        self._parent = np.empty(n, dtype=np.int32)
+        self._time = np.empty(n, dtype=np.int32)
+        self._distance = np.empty(n, dtype=np.int32)
+        self._side = np.empty(n, dtype=np.int8)
+        self._active = np.empty(n, dtype=np.int32)
+        self._is_active = np.empty(n, dtype=np.int8)
+        self._orphans = np.empty(n, dtype=np.int32)
+        self._saved = None
+
+    def solve(self, unary, pairwise):
+        """Best labeling.
+
+        Parameters
+        ----------
+        unary : array-like of shape (n_variables, 2)
+            Scores of labels 0 and 1; ``-inf`` forbids a label.
+        pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
+            Table of scores of each edge, or one for all: the labels of the edge's
+            first variable are the rows. ``-inf`` forbids a pair.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            Labels. Among several best labelings the one with label 1 only where all of
+            them have it.
+        score : float
+            Its score; ``-inf`` if every labeling is forbidden.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an
+            edge prefers its variables to differ.
+        """
+        self._load(unary, pairwise)
+        with nogil:
+            self._start()
+            self._maximise()
+        self._keep()
+        return self._labeling()
+
+    def max_marginals(self):
+        """Max-marginals of the problem solved last, by a cut for every variable.
+
+        Returns
+        -------
+        max_marginals : ndarray of shape (n_variables, 2)
+            For each variable and label the score of the best labeling that has it;
+            ``-inf`` where all of them are forbidden.
+
+        Raises
+        ------
+        ValueError
+            If there is no problem solved yet.
+        """
+        if self._unary is None:
+            raise ValueError("max_marginals needs a problem: call solve first")
+        cdef Py_ssize_t v, n = self._n
+        labeling, score = self._labeling()
+        cdef int32_t[::1] labels = labeling
+        out = np.full((n, 2), -np.inf)
+        out[np.arange(n), labeling] = score
+        cdef double[:, ::1] table = out
+        cdef const double[:, ::1] unary = self._unary
+        cdef const double[:, :, ::1] pairwise = self._pairwise
+        cdef bint shared = len(self._pairwise) == 1
+        state = self._state()
+        copies = [np.array(array) for array in state]
+        cdef double[::1] residual = copies[0], terminal = copies[1]
+        cdef int32_t[::1] parent = copies[2], time = copies[3], distance = copies[4]
+        cdef int8_t[::1] side = copies[5]
+        with nogil:
+            for v in range(n):
+                # `_force` does nothing that copying these back does not undo
+                self._force(v, 1 - labels[v])
+                self._maximise()
+                if (self._parent[v] != FREE and self._side[v] == SOURCE) != labels[v]:
+                    table[v, 1 - labels[v]] = self._value(unary, pairwise, shared)
+                if self._m:
+                    memcpy(&self._residual[0], &residual[0], 2 * self._m * 8)
+                memcpy(&self._terminal[0], &terminal[0], n * 8)
+                memcpy(&self._parent[0], &parent[0], n * 4)
+                memcpy(&self._time[0], &time[0], n * 4)
+                memcpy(&self._distance[0], &distance[0], n * 4)
+                memcpy(&self._side[0], &side[0], n)
+        if score == -INFINITY:
+            out[:] = -np.inf
+        return out
+
+    def _state(self):
+        return [
+            np.asarray(self._residual), np.asarray(self._terminal),
+            np.asarray(self._parent), np.asarray(self._time),
+            np.asarray(self._distance), np.asarray(self._side),
+        ]
+
+    def _load(self, unary, pairwise):
+        """Check scores; capacities from them and from the flow kept."""
+        cdef Py_ssize_t n = self._n, m = self._m, e, u, v
+        self._unary = None
+        unary = np.ascontiguousarray(check_scores("unary", unary))
+        pairwise = np.ascontiguousarray(check_scores("pairwise", pairwise))
+        if unary.shape != (n, 2):
+            raise ValueError(f"unary must have shape {(n, 2)}, got {unary.shape}")
+        if pairwise.shape != (2, 2) and pairwise.shape != (m, 2, 2) and m:
+            raise ValueError(
+                f"pairwise must have shape (2, 2) or {(m, 2, 2)}, got {pairwise.shape}")
+        if not m:
+            pairwise = np.zeros((2, 2))
+        pairwise = pairwise.reshape(-1, 2, 2)
+        finite = [np.abs(x[np.isfinite(x)]).sum() for x in (unary, pairwise)]
+        # More than any two labelings can differ by, so that it is never worth paying.
+        if len(pairwise) == 1:
+            finite[1] *= max(m, 1)
+        self._big = 4.0 * (finite[0] + finite[1] + 1.0)
+        if not np.isfinite(self._big):
+            raise ValueError("the scores are too large for floating-point arithmetic")
+        cdef const double[:, ::1] scores = unary
+        cdef const double[:, :, ::1] tables = pairwise
+        cdef bint shared = len(pairwise) == 1
+        cdef double p, q, a, b, flow
+        cdef double table[4]
+        cdef int32_t arc
+        for v in range(n):
+            self._terminal[v] = self._difference(scores[v, 1], scores[v, 0])
+        for e in range(m):
+            u, v = self._ends[e, 0], self._ends[e, 1]
+            memcpy(table, &tables[0 if shared else e, 0, 0], 4 * sizeof(double))
+            self._soften(table, u, v)
+            q = table[0] + table[3] - table[1] - table[2]
+            if q < 0.0:
+                if q < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
+                                 + fabs(table[3])):
+                    shown = pairwise[0 if shared else e].tolist()
+                    raise ValueError(
+                        f"edges[{e}], between variables {u} and {v}, is not submodular: "
+                        f"its scores {shown} favour different labels; the sum of the "
+                        "diagonal must not be less than that of the other two")
+                q = 0.0
+            # q as close as can be to what leaves nothing for the variables
+            p = q
+            a = table[0] - table[2]
+            b = table[0] - table[1]
+            q = 0.0 if a < 0.0 else (p if a > p else a)
+            p -= q
+            # the flow kept, as far as it fits
+            flow = self._flow[e]
+            flow = -p if flow < -p else (q if flow > q else flow)
+            arc = self._arc[e]
+            self._residual[arc] = q - flow
+            self._residual[self._sister[arc]] = p + flow
+            self._flow[e] = q  # for _keep: residual of the forward arc without flow
+            self._terminal[u] -= (a - q) + flow
+            self._terminal[v] -= (b - p) - flow
+        self._unary, self._pairwise = unary, pairwise
+
+    cdef double _difference(self, double one, double zero):
+        """Score of label 1 over label 0."""
+        if isinf(one):
+            return 0.0 if isinf(zero) else -self._big
+        return self._big if isinf(zero) else one - zero
+
+    cdef void _soften(self, double* table, Py_ssize_t u, Py_ssize_t v):
+        """Replace -inf by what is never worth taking, keeping the table supermodular.
+
+        A label forbidden together with both labels of the other variable is forbidden
+        by its own; the entries are then free, and copied from the other label.
+        """
+        cdef Py_ssize_t k
+        for k in range(2):
+            if isinf(table[0]) and isinf(table[1]):
+                self._terminal[u] += self._big
+                table[0], table[1] = table[2], table[3]
+            if isinf(table[2]) and isinf(table[3]):
+                self._terminal[u] -= self._big
+                table[2], table[3] = table[0], table[1]
+            if isinf(table[0]) and isinf(table[2]):
+                self._terminal[v] += self._big
+                table[0], table[2] = table[1], table[3]
+            if isinf(table[1]) and isinf(table[3]):
+                self._terminal[v] -= self._big
+                table[1], table[3] = table[0], table[2]
+        for k in range(4):
+            if isinf(table[k]):
+                table[k] = -self._big
+        # all forbidden: the score of any labeling says so
+        if table[0] == table[3] == table[1] == table[2] == -self._big:
+            for k in range(4):
+                table[k] = 0.0
+
+    def _keep(self):
+        """The flow between variables, for the next problem."""
+        cdef Py_ssize_t e
+        for e in range(self._m):
+            self._flow[e] -= self._residual[self._arc[e]]
+
+    def _labeling(self):
+        cdef Py_ssize_t v
+        labeling = np.empty(self._n, dtype=np.int32)
+        cdef int32_t[::1] labels = labeling
+        for v in range(self._n):
+            labels[v] = self._parent[v] != FREE and self._side[v] == SOURCE
+        return labeling, self._value(
+            self._unary, self._pairwise, len(self._pairwise) == 1)
+
+    cdef double _value(self, const double[:, ::1] unary,
+                       const double[:, :, ::1] pairwise, bint shared) noexcept nogil:
+        """Score of the labeling that the trees say."""
+        cdef Py_ssize_t v, e, a, b
+        cdef double total = 0.0
+        for v in range(self._n):
+            total += unary[v, self._parent[v] != FREE and self._side[v] == SOURCE]
+        for e in range(self._m):
+            a, b = self._ends[e, 0], self._ends[e, 1]
+            a = self._parent[a] != FREE and self._side[a] == SOURCE
+            b = self._parent[b] != FREE and self._side[b] == SOURCE
+            total += pairwise[0 if shared else e, a, b]
+        return total
+
+    # ---- maximum flow ----
+
+    cdef void _activate(self, Py_ssize_t v) noexcept nogil:
+        cdef Py_ssize_t place
+        if not self._is_active[v]:
+            self._is_active[v] = 1
+            place = self._active_first + self._active_count
+            self._active[place - self._n if place >= self._n else place] = <int32_t> v
+            self._active_count += 1
+
+    cdef void _orphan(self, Py_ssize_t v) noexcept nogil:
+        cdef Py_ssize_t place = self._orphan_first + self._orphan_count
+        self._parent[v] = ORPHAN
+        self._orphans[place - self._n if place >= self._n else place] = <int32_t> v
+        self._orphan_count += 1
+
+    cdef void _root(self, Py_ssize_t v) noexcept nogil:
+        """Join a variable to the terminal that has capacity for it."""
+        self._side[v] = SOURCE if self._terminal[v] > 0.0 else SINK
+        self._parent[v] = TERMINAL
+        self._time[v] = self._now
+        self._distance[v] = 1
+        self._activate(v)
+
+    cdef void _start(self) noexcept nogil:
+        cdef Py_ssize_t v
+        self._now = 0
+        self._active_first = self._active_count = 0
+        self._orphan_first = self._orphan_count = 0
+        for v in range(self._n):
+            self._is_active[v] = 0
+            self._parent[v] = FREE
+            self._time[v] = 0
+            if self._terminal[v] != 0.0:
+                self._root(v)
+
+    cdef void _force(self, Py_ssize_t v, int32_t label) noexcept nogil:
+        """Give a variable the other label, and trees that fit this again."""
+        cdef Py_ssize_t a, w
+        self._now += 1
+        self._terminal[v] += self._big if label else -self._big
+        for a in range(self._first[v], self._first[v + 1]):
+            w = self._head[a]
+            if self._parent[w] == self._sister[a]:
+                self._orphan(w)
+        self._root(v)
+        self._adopt_all()
+
+    cdef void _maximise(self) noexcept nogil:
+        cdef Py_ssize_t v, a
+        while self._active_count:
+            v = self._active[self._active_first]
+            a = -1
+            if self._parent[v] != FREE:
+                a = self._grow(v)
+            if a < 0:
+                self._active_first += 1
+                if self._active_first == self._n:
+                    self._active_first = 0
+                self._active_count -= 1
+                self._is_active[v] = 0
+                continue
+            self._now += 1
+            self._augment(a)
+            self._adopt_all()
+
+    cdef Py_ssize_t _grow(self, Py_ssize_t v) noexcept nogil:
+        """Take in the free neighbours of v; an arc that joins the trees, or -1."""
+        cdef Py_ssize_t a, w
+        cdef bint from_source = self._side[v] == SOURCE
+        cdef int32_t sister
+        for a in range(self._first[v], self._first[v + 1]):
+            sister = self._sister[a]
+            if self._residual[a if from_source else sister] <= 0.0:
+                continue
+            w = self._head[a]
+            if self._parent[w] == FREE:
+                self._side[w] = self._side[v]
+                self._parent[w] = sister
+                self._time[w] = self._time[v]
+                self._distance[w] = self._distance[v] + 1
+                self._activate(w)
+            elif self._side[w] != self._side[v]:
+                return a if from_source else sister
+            elif (self._time[w] <= self._time[v]
+                  and self._distance[w] > self._distance[v]):
+                # a shorter way to the terminal
+                self._parent[w] = sister
+                self._time[w] = self._time[v]
+                self._distance[w] = self._distance[v] + 1
+        return -1
+
+    cdef void _augment(self, Py_ssize_t joint) noexcept nogil:
+        """Push as much as the path through an arc between the trees takes."""
+        cdef double most = self._residual[joint], c
+        cdef Py_ssize_t v, a
+        v = self._head[self._sister[joint]]
+        while self._parent[v] != TERMINAL:
+            c = self._residual[self._sister[self._parent[v]]]
+            most = c if c < most else most
+            v = self._head[self._parent[v]]
+        most = self._terminal[v] if self._terminal[v] < most else most
+        v = self._head[joint]
+        while self._parent[v] != TERMINAL:
+            c = self._residual[self._parent[v]]
+            most = c if c < most else most
+            v = self._head[self._parent[v]]
+        most = -self._terminal[v] if -self._terminal[v] < most else most
+
+        self._residual[joint] -= most
+        self._residual[self._sister[joint]] += most
+        v = self._head[self._sister[joint]]
+        while self._parent[v] != TERMINAL:
+            a = self._parent[v]
+            self._residual[a] += most
+            self._residual[self._sister[a]] -= most
+            if self._residual[self._sister[a]] <= 0.0:
+                self._orphan(v)
+            v = self._head[a]
+        self._terminal[v] -= most
+        if self._terminal[v] <= 0.0:
+            self._orphan(v)
+        v = self._head[joint]
+        while self._parent[v] != TERMINAL:
+            a = self._parent[v]
+            self._residual[a] -= most
+            self._residual[self._sister[a]] += most
+            if self._residual[a] <= 0.0:
+                self._orphan(v)
+            v = self._head[a]
+        self._terminal[v] += most
+        if self._terminal[v] >= 0.0:
+            self._orphan(v)
+
+    cdef void _adopt_all(self) noexcept nogil:
+        cdef Py_ssize_t v
+        while self._orphan_count:
+            v = self._orphans[self._orphan_first]
+            self._orphan_first += 1
+            if self._orphan_first == self._n:
+                self._orphan_first = 0
+            self._orphan_count -= 1
+            self._adopt(v)
+
+    cdef int32_t _origin(self, Py_ssize_t v) noexcept nogil:
+        """Steps from v to its terminal, or -1 where the way ends at an orphan."""
+        cdef int32_t steps = 0
+        while True:
+            if self._time[v] == self._now and self._parent[v] != ORPHAN:
+                return steps + self._distance[v]
+            steps += 1
+            if self._parent[v] == TERMINAL:
+                self._time[v] = self._now
+                self._distance[v] = 1
+                return steps
+            if self._parent[v] == ORPHAN:
+                return -1
+            v = self._head[self._parent[v]]
+
+    cdef void _adopt(self, Py_ssize_t v) noexcept nogil:
+        """A new parent for an orphan, the nearest to the terminal; or set it free."""
+        cdef bint from_source = self._side[v] == SOURCE
+        cdef Py_ssize_t a, w, best = -1
+        cdef int32_t steps, fewest = 0
+        for a in range(self._first[v], self._first[v + 1]):
+            if self._residual[self._sister[a] if from_source else a] <= 0.0:
+                continue
+            w = self._head[a]
+            if self._side[w] != self._side[v] or self._parent[w] == FREE:
+                continue
+            if self._parent[w] == ORPHAN:
+                continue
+            steps = self._origin(w)
+            if steps < 0:
+                continue
+            if best < 0 or steps < fewest:
+                best, fewest = a, steps
+            # what was learnt on the way
+            while self._time[w] != self._now:
+                self._time[w] = self._now
+                self._distance[w] = steps
+                steps -= 1
+                w = self._head[self._parent[w]]
+        if best >= 0:
+            self._parent[v] = <int32_t> best
+            self._time[v] = self._now
+            self._distance[v] = fewest + 1
+            return
+        for a in range(self._first[v], self._first[v + 1]):
+            w = self._head[a]
+            if self._side[w] != self._side[v] or self._parent[w] == FREE:
+                continue
+            if self._residual[self._sister[a] if from_source else a] > 0.0:
+                self._activate(w)
+            if self._parent[w] == self._sister[a]:
+                self._orphan(w)
+        self._parent[v] = FREE
+
+
+def min_cut(unary, edges, pairwise):
+    """Best labeling of binary variables with pairs that like to agree, on any graph.
+
+    Parameters
+    ----------
+    unary : array-like of shape (n_variables, 2)
+        Scores of labels 0 and 1; ``-inf`` forbids a label.
+    edges : array-like of shape (n_edges, 2)
+        Pairs of variables.
+    pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
+        Table of scores of each edge, or one for all; ``s00 + s11 >= s01 + s10``, so
+        that the energy, which is minus the score, is submodular.
+
+    Returns
+    -------
+    labeling : ndarray of shape (n_variables,), int32
+        Labels. Among several best labelings the one with label 1 only where all of
+        them have it.
+    score : float
+        Its score; ``-inf`` if every labeling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge,
+        which is named, is not as it must be.
+
+    See Also
+    --------
+    MinCut : Keeps the flow for the next problem on the same graph.
+
+    References
+    ----------
+    V. Kolmogorov and R. Zabih, "What energy functions can be minimized via graph
+    cuts?", PAMI 26(2), 2004.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import min_cut
+    >>> labeling, score = min_cut([[0, 3], [1, 0]], [(0, 1)], [[5, 0], [0, 5]])
+    >>> labeling.tolist(), score
+    ([1, 1], 8.0)
+    """
+    unary = check_scores("unary", unary)
+    return MinCut(edges, len(unary) if unary.ndim else None).solve(unary, pairwise)
+
+
+def min_cut_max_marginals(unary, edges, pairwise):
+    """Max-marginals of binary variables with pairs that like to agree.
+
+    Parameters
+    ----------
+    unary : array-like of shape (n_variables, 2)
+        Scores of labels 0 and 1; ``-inf`` forbids a label.
+    edges : array-like of shape (n_edges, 2)
+        Pairs of variables.
+    pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
+        Table of scores of each edge, or one for all; see `min_cut`.
+
+    Returns
+    -------
+    max_marginals : ndarray of shape (n_variables, 2)
+        For each variable and label the score of the best labeling that has it.
+
+    Raises
+    ------
+    ValueError
+        As `min_cut` does.
+
+    References
+    ----------
+    P. Kohli and P. H. S. Torr, "Measuring uncertainty in graph cut solutions",
+    Computer Vision and Image Understanding 112(1), 2008.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import min_cut_max_marginals
+    >>> unary, table = [[0, 3], [1, 0]], [[5, 0], [0, 5]]
+    >>> min_cut_max_marginals(unary, [(0, 1)], table).tolist()
+    [[6.0, 8.0], [6.0, 8.0]]
+    """
+    unary = check_scores("unary", unary)
+    solver = MinCut(edges, len(unary) if unary.ndim else None)
+    solver.solve(unary, pairwise)
+    return solver.max_marginals()
