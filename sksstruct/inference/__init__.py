@@ -2,6 +2,11 @@
 
 from sksstruct.inference._constraints import bio_transitions
 from sksstruct.inference._exhaustive import Exhaustive
+from sksstruct.inference._matching import (
+    Matching,
+    matching,
+    matching_max_marginals,
+)
 from sksstruct.inference._mincut import MinCut, min_cut, min_cut_max_marginals
 from sksstruct.inference._smoothing import SmoothedMax, smoothed_max_product
 from sksstruct.inference._sumproduct import forward_backward
@@ -16,10 +21,13 @@ from sksstruct.inference._viterbi import viterbi
 
 __all__ = [
     "Exhaustive",
+    "Matching",
     "MinCut",
     "SmoothedMax",
     "bio_transitions",
     "forward_backward",
+    "matching",
+    "matching_max_marginals",
     "max_marginals",
     "max_product",
     "max_product_topk",

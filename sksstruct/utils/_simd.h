@@ -294,6 +294,20 @@ SKS_SPREAD(f64, double)
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)
 
+/* out[b] = max(out[b], value + row[b]) */
+#define SKS_BODY(width, b)                                  \
+    for (int j = 0; j < (width); j++) {                     \
+        const double c = value + row[(b) + j];              \
+        out[(b) + j] = c > out[(b) + j] ? c : out[(b) + j]; \
+    }
+SKS_CLONES SKS_UNUSED void sks_raise(ptrdiff_t ld, double value,
+                                     const double *SKS_RESTRICT row,
+                                     double *SKS_RESTRICT out)
+{
+    SKS_BLOCKS(ld, SKS_BODY);
+}
+#undef SKS_BODY
+
 /* ---- sums of products of exponentials ---- */
 
 /* exp of eight numbers x <= 0: 2^n e^r with |r| <= log(2)/2 and the Taylor series of

@@ -4,6 +4,8 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_prefetch(const void* start, Py_ssize_t size) noexcept
     void sks_maxplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
                      const double* table, double* out) noexcept
+    void sks_raise(Py_ssize_t ld, double value, const double* row,
+                   double* out) noexcept
     void sks_axpy(Py_ssize_t ld, double scale, const double* row,
                   double* out) noexcept
     double sks_dot(Py_ssize_t ld, const double* x, const double* y) noexcept

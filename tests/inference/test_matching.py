@@ -1,0 +1,128 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from reference import SCORES
+
+from sksstruct.inference import matching, matching_max_marginals
+
+
+@st.composite
+def assignments(draw):
+    n, m = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    scores = draw(hnp.arrays(np.float64, (n, m), elements=SCORES))
+    kind = draw(st.sampled_from(["none", "number", "rows"]))
+    if kind == "none":
+        return scores, None
+    if kind == "number":
+        return scores, draw(SCORES)
+    return scores, draw(hnp.arrays(np.float64, (n,), elements=SCORES))
+
+
+def enumerate_matchings(scores, unassigned):
+    """All labelings, -1 for none, with scores."""
+    n, m = scores.shape
+    alone = np.broadcast_to(0.0 if unassigned is None else unassigned, (n,))
+    for labels in product(range(-1, m), repeat=n):
+        taken = [j for j in labels if j >= 0]
+        if len(taken) != len(set(taken)):
+            continue
+        if unassigned is None and labels.count(-1) != max(n - m, 0):
+            continue
+        yield (
+            labels,
+            sum(alone[i] if j < 0 else scores[i, j] for i, j in enumerate(labels)),
+        )
+
+
+@settings(max_examples=700, deadline=None)
+@given(assignments())
+def test_equals_enumeration(problem):
+    scores, unassigned = problem
+    best = max(score for _, score in enumerate_matchings(scores, unassigned))
+    result = matching(scores, unassigned)
+    assert result.score == best
+    if best == -np.inf:
+        assert result.row_prices is None and result.column_prices is None
+        return
+    assert (
+        dict(enumerate_matchings(scores, unassigned))[tuple(result.labeling.tolist())]
+        == best
+    )
+    # complementary slackness: a certificate of its own
+    u, v = result.row_prices, result.column_prices
+    assert (v >= 0).all()
+    assert (u[:, None] + v >= scores - 1e-9).all()
+    assert u.sum() + v.sum() == pytest.approx(best)
+    if unassigned is not None:
+        assert (u >= np.broadcast_to(unassigned, u.shape) - 1e-9).all()
+    for i, j in enumerate(result.labeling):
+        if j >= 0:
+            assert u[i] + v[j] == pytest.approx(scores[i, j])
+    free = set(range(len(v))) - set(result.labeling.tolist())
+    assert all(v[j] == 0 for j in free)
+
+
+@settings(max_examples=700, deadline=None)
+@given(assignments())
+def test_max_marginals(problem):
+    scores, unassigned = problem
+    n, m = scores.shape
+    expected = np.full((n, m + 1), -np.inf)
+    for labels, score in enumerate_matchings(scores, unassigned):
+        for i, j in enumerate(labels):
+            expected[i, j] = max(expected[i, j], score)
+    if unassigned is None and n <= m:
+        expected = expected[:, :m]
+    np.testing.assert_array_equal(matching_max_marginals(scores, unassigned), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (30, 30), (20, 35), (35, 20)])
+def test_real_numbers(shape):
+    """Each max-marginal is that of the problem with the pair forced."""
+    rng = np.random.RandomState(0)
+    scores = rng.normal(size=shape)
+    marginals = matching_max_marginals(scores)
+    for _ in range(20):
+        i, j = rng.randint(shape[0]), rng.randint(shape[1])
+        forced = scores.copy()
+        forced[i] = -np.inf
+        forced[:, j] = -np.inf
+        forced[i, j] = scores[i, j]
+        if shape[0] > shape[1]:  # the row may not stay without
+            forced[i, j] += 1e3
+            assert matching(forced).score - 1e3 == pytest.approx(marginals[i, j])
+        else:
+            assert matching(forced).score == pytest.approx(marginals[i, j])
+    best = matching(scores)
+    assert marginals.max() == pytest.approx(best.score)
+    total = best.row_prices.sum() + best.column_prices.sum()
+    assert total == pytest.approx(best.score)
+    assert (best.row_prices[:, None] + best.column_prices >= scores - 1e-9).all()
+
+
+def test_large_and_small_scores_together():
+    scores = np.array([[1e12, 1.0], [1e12, 0.5]])
+    assert matching(scores).labeling.tolist() == [1, 0]
+    np.testing.assert_allclose(
+        matching_max_marginals(scores), [[1e12 + 0.5, 1e12 + 1], [1e12 + 1, 1e12 + 0.5]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "unassigned", "message"),
+    [
+        ([1.0], None, "scores must be 2-D"),
+        (np.zeros((0, 2)), None, "at least one row and column"),
+        ([[np.nan]], None, "scores has an entry that is NaN"),
+        ([[1.0]], np.inf, "unassigned has an entry"),
+        ([[1.0]], [1.0, 2.0], "unassigned must be a number or have shape"),
+    ],
+)
+@pytest.mark.parametrize("oracle", [matching, matching_max_marginals])
+def test_bad_input(scores, unassigned, message, oracle):
+    with pytest.raises(ValueError, match=message):
+        oracle(scores, unassigned)
