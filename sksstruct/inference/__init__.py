@@ -1,5 +1,9 @@
 """From potentials to labelings: oracles that know no weights and no features."""
 
+from sksstruct.inference._batch import batch
+from sksstruct.inference._bmmf import bmmf
+from sksstruct.inference._boxes import best_boxes
+from sksstruct.inference._branch_and_bound import SearchResult, branch_and_bound
 from sksstruct.inference._constraints import bio_transitions
 from sksstruct.inference._exhaustive import Exhaustive
 from sksstruct.inference._matching import (
@@ -8,6 +12,11 @@ from sksstruct.inference._matching import (
     matching_max_marginals,
 )
 from sksstruct.inference._mincut import MinCut, min_cut, min_cut_max_marginals
+from sksstruct.inference._parts import (
+    Placement,
+    parts_max_marginals,
+    parts_max_product,
+)
 from sksstruct.inference._smoothing import SmoothedMax, smoothed_max_product
 from sksstruct.inference._sumproduct import forward_backward
 from sksstruct.inference._topk import viterbi_topk
@@ -23,8 +32,14 @@ __all__ = [
     "Exhaustive",
     "Matching",
     "MinCut",
+    "Placement",
+    "SearchResult",
     "SmoothedMax",
+    "batch",
+    "best_boxes",
     "bio_transitions",
+    "bmmf",
+    "branch_and_bound",
     "forward_backward",
     "matching",
     "matching_max_marginals",
@@ -33,6 +48,8 @@ __all__ = [
     "max_product_topk",
     "min_cut",
     "min_cut_max_marginals",
+    "parts_max_marginals",
+    "parts_max_product",
     "smoothed_max_product",
     "sum_product",
     "viterbi",

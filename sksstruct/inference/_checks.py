@@ -35,10 +35,10 @@ def check_chain(unary, pairwise):
     return unary, pairwise
 
 
-def check_k(k):
+def check_k(k, name="k"):
     """Number of labelings asked for."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        raise ValueError(f"{name} must be an integer of at least 1, got {k!r}")
     return int(k)
 
 

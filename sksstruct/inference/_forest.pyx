@@ -1,10 +1,9 @@
 """Max-product, K best, sum-product and max-marginals on trees and forests.
 
-Every tree hangs from its last variable, and these roots from a variable of one state
-that costs nothing, so that a forest is one tree. Messages go up once (max-product, K
-best) and down once (marginals); a variable's message to a child sums its other
-messages anew, from both ends of the list of children, so that nothing is subtracted:
-that would cost digits, and has no meaning for -inf.
+Messages go up once (max-product, K best) and down once (marginals); a variable's
+message to a child sums its other messages anew, from both ends of the list of
+children, so that nothing is subtracted: that would cost digits, and has no meaning
+for -inf.
 
 Ties in max-product: each root takes its lowest maximising state, then each variable,
 given its neighbour on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that is
@@ -17,13 +16,14 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
+from sksstruct.inference._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
-from sksstruct.inference._checks import check_edges, check_tables, check_variables
+from sksstruct.inference._checks import check_tables, check_variables
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
-cdef class Forest:
+cdef class Forest(Tree):
     """Potentials on a forest, packed for message passing.
 
     Parameters
@@ -34,20 +34,18 @@ cdef class Forest:
         Whether messages go down too.
     """
 
-    cdef readonly object unary, edges
-    cdef readonly Py_ssize_t n_variables, root, most_children, table_entries
-    cdef Py_ssize_t[::1] _parent, _order, _size, _ld, _first, _children, _child_of
-    cdef Py_ssize_t[::1] _edge
+    cdef readonly object unary
+    cdef readonly Py_ssize_t table_entries
+    cdef Py_ssize_t[::1] _size, _ld, _first
     cdef double[::1] _theta, _tables
     cdef Py_ssize_t[::1] _up, _down
 
     def __init__(self, unary, edges, pairwise, bint both=False):
         self.unary = check_variables(unary)
-        n = self.n_variables = len(self.unary)
+        Tree.__init__(self, len(self.unary), edges)
+        n = self.n_variables
         sizes = np.array([len(row) for row in self.unary] + [1], dtype=np.intp)
-        self.edges = check_edges(edges, n)
         tables, which = check_tables(pairwise, self.edges, sizes)
-        self.root = n
         self._size = sizes
         ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
         self._ld = ld
@@ -56,70 +54,7 @@ cdef class Forest:
         self._theta = theta = aligned_zeros(first[n + 1])
         for v, row in enumerate(self.unary):
             theta[first[v]:first[v] + len(row)] = row
-        self._hang()
         self._pack(tables, which, both)
-
-    def _hang(self):
-        """Parents, an order with parents first, and lists of children."""
-        cdef Py_ssize_t n = self.n_variables, e, u, v, a, b, head, tail, p
-        cdef const Py_ssize_t[:, ::1] edges = self.edges
-        cdef Py_ssize_t[::1] leader = np.arange(n, dtype=np.intp)
-        cdef Py_ssize_t[::1] degree = np.zeros(n + 1, dtype=np.intp)
-        for e in range(edges.shape[0]):
-            a, b = edges[e, 0], edges[e, 1]
-            degree[a] += 1
-            degree[b] += 1
-            while leader[a] != a:
-                leader[a] = leader[leader[a]]
-                a = leader[a]
-            while leader[b] != b:
-                leader[b] = leader[leader[b]]
-                b = leader[b]
-            if a == b:
-                raise ValueError(
-                    f"edges[{e}], {tuple(self.edges[e].tolist())}, closes a cycle: the "
-                    "graph must be a tree or a forest")
-            leader[a] = b
-        cdef Py_ssize_t[::1] start = np.concatenate(
-            [[0], np.cumsum(degree)]).astype(np.intp)
-        cdef Py_ssize_t[::1] place = np.array(start[:n + 1])
-        cdef Py_ssize_t[::1] near = np.empty(2 * edges.shape[0] + 1, dtype=np.intp)
-        cdef Py_ssize_t[::1] by = np.empty(2 * edges.shape[0] + 1, dtype=np.intp)
-        for e in range(edges.shape[0]):
-            u, v = edges[e, 0], edges[e, 1]
-            near[place[u]] = v
-            by[place[u]] = e
-            place[u] += 1
-            near[place[v]] = u
-            by[place[v]] = e
-            place[v] += 1
-        self._parent = np.full(n + 1, -1, dtype=np.intp)
-        self._edge = np.full(n + 1, -1, dtype=np.intp)
-        self._order = np.empty(n + 1, dtype=np.intp)
-        self._order[0] = self.root
-        tail = 1
-        # the last variable of each tree first
-        for u in range(n - 1, -1, -1):
-            if self._parent[u] >= 0:
-                continue
-            self._parent[u] = self.root
-            self._order[tail] = u
-            head, tail = tail, tail + 1
-            while head < tail:
-                a = self._order[head]
-                head += 1
-                for p in range(start[a], start[a + 1]):
-                    if near[p] != self._parent[a]:
-                        self._parent[near[p]] = a
-                        self._edge[near[p]] = by[p]
-                        self._order[tail] = near[p]
-                        tail += 1
-        # children in the order of their numbers
-        counts = np.bincount(np.asarray(self._parent)[:n], minlength=n + 1)
-        self.most_children = counts.max()
-        self._children = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        self._child_of = np.argsort(
-            np.asarray(self._parent)[:n], kind="stable").astype(np.intp)
 
     def _pack(self, tables, which, both):
         """Each table once in each direction that messages take through it."""
@@ -156,7 +91,7 @@ cdef class Forest:
         return values + self._first[v]
 
     cdef void _send_up(self, double* delta) noexcept nogil:
-        """Max-product towards the root: delta becomes the best score of each subtree."""
+        """Max-product towards the root: delta becomes best scores of subtrees."""
         cdef Py_ssize_t k, v, p
         for k in range(self.n_variables, 0, -1):
             v = self._order[k]
@@ -388,7 +323,7 @@ cdef inline void sks_add(Py_ssize_t ld, const double* row, double* out) noexcept
 
 
 cdef inline bint precedes(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t x,
-                        Py_ssize_t y) noexcept nogil:
+                          Py_ssize_t y) noexcept nogil:
     """Whether entry x comes out first: higher, then of lower ranks."""
     if heap[x] != heap[y]:
         return heap[x] > heap[y]
@@ -402,8 +337,8 @@ cdef inline void swap(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t x,
     at[x, 1], at[y, 1] = at[y, 1], at[x, 1]
 
 
-cdef Py_ssize_t push(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t n, double value,
-                     Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+cdef Py_ssize_t push(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t n,
+                     double value, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
     heap[n] = value
     at[n, 0], at[n, 1] = <int32_t> i, <int32_t> j
     cdef Py_ssize_t x = n

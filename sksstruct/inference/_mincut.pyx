@@ -38,40 +38,8 @@ cdef enum:
 cdef double SLACK = 1e-10
 
 
-cdef class MinCut:
-    """Best labelings of binary variables with pairs that like to agree, on any graph.
-
-    Keeps the last flow: problems on the same graph are solved faster one after the
-    other than each on its own.
-
-    Parameters
-    ----------
-    edges : array-like of shape (n_edges, 2)
-        Pairs of variables; any graph, also several edges between two variables.
-    n_variables : int, default=None
-        Number of variables; default: as many as edges name.
-
-    Notes
-    -----
-    Label 1 is given where every best labeling has it. Arithmetic is in double
-    precision; the flow of Boykov and Kolmogorov's algorithm [1]_ is reused as Kohli and
-    Torr [2]_ do.
-
-    References
-    ----------
-    .. [1] Y. Boykov and V. Kolmogorov, "An experimental comparison of min-cut/max-flow
-       algorithms for energy minimization in vision", PAMI 26(9), 2004.
-    .. [2] P. Kohli and P. H. S. Torr, "Efficiently solving dynamic Markov random fields
-       using graph cuts", ICCV 2005.
-
-    Examples
-    --------
-    >>> from sksstruct.inference import MinCut
-    >>> solver = MinCut([(0, 1), (1, 2)])
-    >>> labeling, score = solver.solve([[0, 3], [1, 0], [2, 0]], [[1, 0], [0, 1]])
-    >>> labeling.tolist(), score
-    ([1, 0, 0], 7.0)
-    """
+cdef class CutKernel:
+    """The graph, its flow and its search trees."""
 
     cdef readonly object edges
     cdef readonly Py_ssize_t n_variables
@@ -257,9 +225,10 @@ cdef class MinCut:
                                  + fabs(table[3])):
                     shown = pairwise[0 if shared else e].tolist()
                     raise ValueError(
-                        f"edges[{e}], between variables {u} and {v}, is not submodular: "
-                        f"its scores {shown} favour different labels; the sum of the "
-                        "diagonal must not be less than that of the other two")
+                        f"edges[{e}], between variables {u} and {v}, is not "
+                        f"submodular: its scores {shown} favour different labels; the "
+                        "sum of the diagonal must not be less than that of the other "
+                        "two")
                 q = 0.0
             # q as close as can be to what leaves nothing for the variables
             p = q
@@ -290,8 +259,8 @@ cdef class MinCut:
         A label forbidden together with both labels of the other variable is forbidden
         by its own; the entries are then free, and copied from the other label.
         """
-        cdef Py_ssize_t k
-        for k in range(2):
+        cdef Py_ssize_t k, _
+        for _ in range(2):
             if isinf(table[0]) and isinf(table[1]):
                 self._terminal[u] += self._big
                 table[0], table[1] = table[2], table[3]
@@ -538,6 +507,45 @@ cdef class MinCut:
             if self._parent[w] == self._sister[a]:
                 self._orphan(w)
         self._parent[v] = FREE
+
+
+class MinCut(CutKernel):
+    """Best labelings of binary variables with pairs that like to agree, on any graph.
+
+    Keeps the last flow: problems on the same graph are solved faster one after the
+    other than each on its own.
+
+    Parameters
+    ----------
+    edges : array-like of shape (n_edges, 2)
+        Pairs of variables; any graph, also several edges between two variables.
+    n_variables : int, default=None
+        Number of variables; default: as many as edges name.
+
+    Notes
+    -----
+    Label 1 is given where every best labeling has it. Arithmetic is in double
+    precision; the flow of Boykov and Kolmogorov's algorithm [1]_ is reused as Kohli and
+    Torr [2]_ do.
+
+    References
+    ----------
+    .. [1] Y. Boykov and V. Kolmogorov, "An experimental comparison of min-cut/max-flow
+       algorithms for energy minimization in vision", PAMI 26(9), 2004.
+    .. [2] P. Kohli and P. H. S. Torr, "Efficiently solving dynamic Markov random fields
+       using graph cuts", ICCV 2005.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import MinCut
+    >>> solver = MinCut([(0, 1), (1, 2)])
+    >>> labeling, score = solver.solve([[0, 3], [1, 0], [2, 0]], [[1, 0], [0, 1]])
+    >>> labeling.tolist(), score
+    ([1, 0, 0], 7.0)
+    """
+
+    def __init__(self, edges, n_variables=None):
+        super().__init__(edges, n_variables)
 
 
 def min_cut(unary, edges, pairwise):

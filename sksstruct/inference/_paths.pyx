@@ -34,13 +34,13 @@ def longest_paths(gains):
 
 def potentials(gains):
     """Least prices >= 0 with price[s] >= price[r] + gains[r, s] (Bellman and Ford)."""
-    cdef Py_ssize_t n = len(gains), r, s, step
+    cdef Py_ssize_t n = len(gains), r, s, _
     cdef const double[:, ::1] arcs = pad_rows(gains)
     cdef double[:, ::1] prices = pad_rows([[0.0] * n])
     cdef Py_ssize_t ld = arcs.shape[1]
     cdef double total, last = 0.0
     with nogil:
-        for step in range(n):
+        for _ in range(n):
             for r in range(n):
                 sks_raise(ld, prices[0, r], &arcs[r, 0], &prices[0, 0])
             total = 0.0

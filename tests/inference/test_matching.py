@@ -1,41 +1,9 @@
-from itertools import product
-
 import numpy as np
 import pytest
+from graphs import assignments, enumerate_matchings
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from reference import SCORES
 
 from sksstruct.inference import matching, matching_max_marginals
-
-
-@st.composite
-def assignments(draw):
-    n, m = draw(st.integers(1, 4)), draw(st.integers(1, 4))
-    scores = draw(hnp.arrays(np.float64, (n, m), elements=SCORES))
-    kind = draw(st.sampled_from(["none", "number", "rows"]))
-    if kind == "none":
-        return scores, None
-    if kind == "number":
-        return scores, draw(SCORES)
-    return scores, draw(hnp.arrays(np.float64, (n,), elements=SCORES))
-
-
-def enumerate_matchings(scores, unassigned):
-    """All labelings, -1 for none, with scores."""
-    n, m = scores.shape
-    alone = np.broadcast_to(0.0 if unassigned is None else unassigned, (n,))
-    for labels in product(range(-1, m), repeat=n):
-        taken = [j for j in labels if j >= 0]
-        if len(taken) != len(set(taken)):
-            continue
-        if unassigned is None and labels.count(-1) != max(n - m, 0):
-            continue
-        yield (
-            labels,
-            sum(alone[i] if j < 0 else scores[i, j] for i, j in enumerate(labels)),
-        )
 
 
 @settings(max_examples=700, deadline=None)

@@ -1,0 +1,112 @@
+"""Best-first branch and bound."""
+
+import heapq
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from sksstruct.inference._checks import check_k
+
+
+class SearchResult(NamedTuple):
+    """What a search found.
+
+    Parameters
+    ----------
+    labelings : list or ndarray
+        The best labelings, in order.
+    scores : ndarray of shape (n,)
+        Their scores, which do not increase.
+    n_visited : int
+        Sets of labelings taken up, those found included.
+    complete : bool
+        Whether the labelings are known to be the best.
+    """
+
+    labelings: object
+    scores: np.ndarray
+    n_visited: int
+    complete: bool
+
+
+def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
+    """The k best labelings by best-first branch and bound.
+
+    Sets of labelings are split, the one with the highest bound first, until single
+    labelings come out [1]_.
+
+    Parameters
+    ----------
+    root : object
+        The set of all labelings, in any form that `bound` and `split` understand.
+    bound : callable
+        ``bound(labelings)`` is at least the score of every labeling in the set, and
+        the score of a single one; ``-inf`` drops the set.
+    split : callable
+        ``split(labelings)`` divides a set into disjoint, smaller ones; an empty list,
+        or None, says that there is a single labeling in it.
+    k : int, default=1
+        Number of labelings.
+    max_nodes : int, default=None
+        Give up after so many sets.
+
+    Returns
+    -------
+    result : SearchResult
+        The labelings, as sets of one, with their scores; fewer than k where there are
+        no more or `max_nodes` was reached. Sets of equal bound are taken up in the
+        order in which `split` made them.
+
+    Raises
+    ------
+    ValueError
+        If k is not a positive integer or a bound is NaN.
+
+    References
+    ----------
+    .. [1] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
+       train structured prediction models", NeurIPS 2018, Algorithm 13.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import branch_and_bound
+    >>> def bound(interval):
+    ...     low, high = interval
+    ...     return max(-(x - 6) ** 2 for x in (low, high, min(max(6, low), high)))
+    >>> def split(interval):
+    ...     low, high = interval
+    ...     middle = (low + high) // 2
+    ...     return [(low, middle), (middle + 1, high)] if low < high else []
+    >>> result = branch_and_bound((0, 15), bound, split, k=2)
+    >>> result.labelings, result.scores.tolist()
+    ([(6, 6), (7, 7)], [0.0, -1.0])
+    """
+    k = check_k(k)
+    if max_nodes is not None:
+        max_nodes = check_k(max_nodes, "max_nodes")
+    numbers = count()
+
+    def entry(labelings, limit):
+        value = float(bound(labelings))
+        if value != value:
+            raise ValueError(f"bound({labelings!r:.80}) is NaN")
+        # no set is better than the one it was split off
+        return (-min(value, limit), next(numbers), labelings)
+
+    heap = [entry(root, np.inf)]
+    found, scores, visited = [], [], 0
+    while heap and len(found) < k and visited != max_nodes:
+        value, _, labelings = heapq.heappop(heap)
+        if value == np.inf:
+            break
+        visited += 1
+        parts = split(labelings)
+        if parts:
+            for part in parts:
+                heapq.heappush(heap, entry(part, -value))
+        else:
+            found.append(labelings)
+            scores.append(-value)
+    complete = len(found) == k or not heap or heap[0][0] == np.inf
+    return SearchResult(found, np.array(scores), visited, complete)

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from graphs import assignments, attractive_graphs, enumerate_matchings, forests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sksstruct.inference import (
+    Exhaustive,
+    bmmf,
+    matching_max_marginals,
+    max_marginals,
+    max_product_topk,
+    min_cut_max_marginals,
+)
+
+
+def check(labelings, scores, expected):
+    """The k best of all (labeling, score), distinct and in order."""
+    best = sorted((s for s in expected.values() if s > -np.inf), reverse=True)
+    np.testing.assert_array_equal(scores, best[: len(scores)])
+    rows = [tuple(row) for row in labelings.tolist()]
+    assert len(set(rows)) == len(rows)
+    assert [expected[row] for row in rows] == scores.tolist()
+    return len(best)
+
+
+def enumeration(everything):
+    rows = map(tuple, everything.labelings.tolist())
+    return dict(zip(rows, everything.scores.tolist(), strict=True))
+
+
+@settings(max_examples=500, deadline=None)
+@given(forests(max_variables=4), st.integers(1, 12))
+def test_trees(forest, k):
+    unary, edges, pairwise = forest
+    labelings, scores = bmmf(lambda u: max_marginals(u, edges, pairwise), unary, k)
+    count = check(labelings, scores, enumeration(Exhaustive(*forest)))
+    assert len(scores) == min(k, count)
+
+
+@settings(max_examples=500, deadline=None)
+@given(attractive_graphs(max_variables=4), st.integers(1, 12))
+def test_cuts(graph, k):
+    unary, edges, pairwise = graph
+    labelings, scores = bmmf(
+        lambda u: min_cut_max_marginals(u, edges, pairwise), unary, k
+    )
+    everything = Exhaustive(unary, edges, list(pairwise))
+    count = check(labelings, scores, enumeration(everything))
+    assert len(scores) == min(k, count)
+
+
+@settings(max_examples=500, deadline=None)
+@given(assignments(), st.integers(1, 12))
+def test_matchings(problem, k):
+    scores, alone = problem
+    if alone is None and len(scores) > scores.shape[1]:
+        scores = scores.T
+    if alone is None:
+        labelings, found = bmmf(matching_max_marginals, scores, k)
+    else:
+        extended = np.column_stack([scores, np.broadcast_to(alone, len(scores))])
+        labelings, found = bmmf(
+            lambda u: matching_max_marginals(u[:, :-1], u[:, -1]), extended, k
+        )
+        labelings[labelings == scores.shape[1]] = -1
+    count = check(labelings, found, dict(enumerate_matchings(scores, alone)))
+    assert len(found) == min(k, count)
+
+
+def test_calls_are_at_most_twice_k():
+    rng = np.random.RandomState(0)
+    unary, table = rng.normal(size=(12, 4)), rng.normal(size=(4, 4))
+    edges = [(v, v + 1) for v in range(11)]
+    calls = []
+
+    def oracle(u):
+        calls.append(1)
+        return max_marginals(u, edges, table)
+
+    labelings, scores = bmmf(oracle, unary, 30)
+    expected, expected_scores = max_product_topk(unary, edges, table, 30)
+    np.testing.assert_allclose(scores, expected_scores)
+    np.testing.assert_array_equal(labelings, expected)
+    assert 30 <= len(calls) <= 60
+
+
+def test_constraints_of_the_caller():
+    """States that the scores forbid do not come back."""
+    unary = np.array([[0.0, -np.inf], [0.0, 1.0]])
+    labelings, scores = bmmf(lambda u: max_marginals(u, [], None), unary, 9)
+    assert labelings.tolist() == [[0, 1], [0, 0]] and scores.tolist() == [1.0, 0.0]
+
+
+def test_rounding_does_not_mix_labelings():
+    """Two labelings that are equal but for rounding, and nothing in between."""
+    unary = [[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]]
+    table = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    labelings, scores = bmmf(lambda u: max_marginals(u, [(0, 1)], table), unary, 5)
+    assert sorted(labelings.tolist()) == [[0, 1], [1, 0]]
+    np.testing.assert_allclose(scores, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "unary", "k", "message"),
+    [
+        (lambda u: u, np.zeros((2, 2)), 0, "k must be"),
+        (lambda u: u, [], 1, "unary must be 2-D|unary is empty"),
+        (lambda u: u[:1], np.zeros((2, 2)), 1, "one number for each state"),
+        (lambda u: u * np.nan, np.zeros((2, 2)), 1, "returned NaN"),
+    ],
+)
+def test_bad_input(oracle, unary, k, message):
+    with pytest.raises(ValueError, match=message):
+        bmmf(oracle, unary, k)

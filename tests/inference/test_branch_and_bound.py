@@ -1,0 +1,137 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from graphs import attractive_graphs, forests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sksstruct.inference import Exhaustive, best_boxes, branch_and_bound
+
+
+def search(unary, edges, pairwise, k, **kwargs):
+    """Prefixes of labelings; the bound takes the best of what is not fixed yet."""
+    tables = pairwise if isinstance(pairwise, list) else [pairwise] * len(edges)
+
+    def bound(prefix):
+        n = len(prefix)
+        total = sum(
+            row[prefix[v]] if v < n else row.max() for v, row in enumerate(unary)
+        )
+        for (u, v), table in zip(edges, tables, strict=True):
+            rows = table[prefix[u] : prefix[u] + 1] if u < n else table
+            part = rows[:, prefix[v] : prefix[v] + 1] if v < n else rows
+            total += part.max()
+        return total
+
+    def split(prefix):
+        if len(prefix) == len(unary):
+            return None
+        return [(*prefix, a) for a in range(len(unary[len(prefix)]))]
+
+    return branch_and_bound((), bound, split, k, **kwargs)
+
+
+@settings(max_examples=500, deadline=None)
+@given(forests(), st.integers(1, 8))
+def test_any_pairwise_model(forest, k):
+    result = search(*forest, k)
+    _, expected = Exhaustive(*forest).topk(k)
+    np.testing.assert_array_equal(result.scores, expected)
+    assert result.complete and len(set(result.labelings)) == len(expected)
+    everything = Exhaustive(*forest)
+    rows = map(tuple, everything.labelings.tolist())
+    score_of = dict(zip(rows, everything.scores, strict=True))
+    assert [score_of[row] for row in result.labelings] == expected.tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(attractive_graphs())
+def test_graphs_with_cycles(graph):
+    unary, edges, pairwise = graph
+    result = search(unary, edges, list(pairwise), 3)
+    expected = Exhaustive(unary, edges, list(pairwise)).topk(3)[1]
+    np.testing.assert_array_equal(result.scores, expected)
+
+
+def test_giving_up():
+    unary = [np.array([0.0, 1.0])] * 5
+    result = search(unary, [], [], 3, max_nodes=4)
+    assert not result.complete and result.n_visited == 4
+    assert len(result.labelings) < 3
+
+
+def test_loose_bounds_of_parts_do_no_harm():
+    """A bound that is higher than that of the set it was split off."""
+    values = {"a": 1.0, "b": 2.0}
+    result = branch_and_bound(
+        "ab",
+        lambda s: values.get(s, 2.0) if len(s) < 2 else 2.0,
+        lambda s: list(s) if len(s) == 2 else [],
+        2,
+    )
+    assert result.labelings == ["b", "a"] and result.scores.tolist() == [2.0, 1.0]
+
+
+def test_bad_bounds_and_numbers():
+    with pytest.raises(ValueError, match="is NaN"):
+        branch_and_bound(0, lambda s: np.nan, lambda s: [], 1)
+    with pytest.raises(ValueError, match="k must be an integer"):
+        branch_and_bound(0, lambda s: 0, lambda s: [], 0)
+    with pytest.raises(ValueError, match="max_nodes must be an integer"):
+        branch_and_bound(0, lambda s: 0, lambda s: [], max_nodes=0)
+
+
+def all_boxes(weights):
+    height, width = weights.shape
+    for top, left in product(range(height), range(width)):
+        for bottom, right in product(range(top, height), range(left, width)):
+            box = (top, left, bottom + 1, right + 1)
+            yield box, weights[top : bottom + 1, left : right + 1].sum()
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 5), st.integers(1, 5)),
+        elements=st.sampled_from([-3.0, -1.0, 0.0, 1.0, 2.0]),
+    ),
+    st.integers(1, 20),
+)
+def test_boxes(weights, k):
+    boxes = dict(all_boxes(weights))
+    result = best_boxes(weights, k)
+    expected = sorted(boxes.values(), reverse=True)[:k]
+    assert result.scores.tolist() == expected
+    rows = [tuple(row) for row in result.labelings.tolist()]
+    assert len(set(rows)) == len(rows) == min(k, len(boxes))
+    assert [boxes[row] for row in rows] == expected
+    assert result.complete
+
+
+def test_boxes_in_a_large_image():
+    """Far fewer sets than boxes."""
+    rng = np.random.RandomState(0)
+    weights = rng.normal(size=(100, 120)) - 0.2
+    weights[30:60, 40:80] += 1.5
+    result = best_boxes(weights)
+    top, left, bottom, right = result.labelings[0]
+    assert result.scores[0] == pytest.approx(weights[top:bottom, left:right].sum())
+    assert abs(result.labelings[0] - [30, 40, 60, 80]).max() <= 2
+    assert result.n_visited < 1e6 < 100 * 101 * 120 * 121 / 4
+    assert not best_boxes(weights, max_nodes=10).complete
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], "weights must be a matrix"),
+        (np.zeros((0, 3)), "weights must be a matrix"),
+        ([[np.inf]], "NaN or infinite"),
+    ],
+)
+def test_bad_weights(weights, message):
+    with pytest.raises(ValueError, match=message):
+        best_boxes(weights)
