@@ -20,6 +20,8 @@ PUBLIC = (
     "sksstruct",
     "sksstruct.solvers",
     "sksstruct.inference",
+    "sksstruct.losses",
+    "sksstruct.projections",
     "sksstruct.feature_extraction",
     "sksstruct.metrics",
     "sksstruct.datasets",
@@ -60,9 +62,10 @@ def test_parameters_and_docstrings_agree():
 
     from sksstruct import ChainCRF
     from sksstruct.feature_extraction import SequenceVectorizer
-    from sksstruct.solvers import BCFW
+    from sksstruct.losses import SmoothedHinge
+    from sksstruct.solvers import BCFW, LBFGS
 
-    for cls in (ChainCRF, BCFW, SequenceVectorizer):
+    for cls in (ChainCRF, BCFW, LBFGS, SequenceVectorizer, SmoothedHinge):
         documented = {
             name.strip()
             for parameter in NumpyDocString(inspect.cleandoc(cls.__doc__))["Parameters"]

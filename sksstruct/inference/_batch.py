@@ -35,9 +35,9 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     --------
     >>> from sksstruct.inference import batch, viterbi
     >>> table = [[1, 0], [0, 1]]
-    >>> problems = [([[1, 0], [0, 2]], table), ([[0, 3]], table)]
+    >>> problems = [([[1, 0], [0, 3]], table), ([[0, 3]], table)]
     >>> [labeling.tolist() for labeling, _ in batch(viterbi, problems, n_jobs=2)]
-    [[1, 1], [1]]
+    [[0, 1], [1]]
     """
     problems = list(problems)
     results = [None] * len(problems)

@@ -6,8 +6,8 @@ children, so that nothing is subtracted: that would cost digits, and has no mean
 for -inf.
 
 Ties in max-product: each root takes its lowest maximising state, then each variable,
-given its neighbour on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that is
-Viterbi's rule.
+given its neighbour on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that
+is Viterbi's rule.
 """
 
 import numpy as np
