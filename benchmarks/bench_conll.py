@@ -7,14 +7,16 @@ import tempfile
 import warnings
 from pathlib import Path
 
-import numpy as np
-from _chunking import chunking_data
 from _common import Clock, arguments, median_seconds, pass_against_sweep, table
+
+from _chunking import chunking_data  # isort: skip
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.metrics import chunk_f1_score
+
+import numpy as np  # isort: skip
 
 args = arguments(__doc__, quick="leave out CRFsuite's slow algorithms")
 ALPHA = 0.02

@@ -7,7 +7,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 from _common import arguments, table
 from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import LogisticRegression
@@ -22,6 +21,8 @@ from sksstruct.inference import (
 )
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.packed import PackedSequences
+
+import numpy as np  # isort: skip
 
 args = arguments(__doc__)
 

@@ -29,7 +29,7 @@ from sksstruct.estimators._constraints import (
 )
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models._chain import ChainModel
-from sksstruct.solvers import resolve_solver
+from sksstruct.solvers import LBFGS, resolve_solver
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.validation import (
@@ -316,7 +316,12 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         if incomplete:
             result, problem = self._solve_incomplete(solve, data, loss, costs, mask)
         else:
-            result = solve(problem, state)
+            result = None
+            if state is None and loss is not None and loss[0] == "l2":
+                result = self._start_of_l2(data, loss, costs, mask)
+                state = result.dual_state
+            if result is None or result.status != "interrupted":
+                result = solve(problem, state)
         self._set_feature_names(names)
         for name, value in attributes(result.weights).items():
             setattr(self, name, value)
@@ -400,6 +405,13 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
                 model, data, self.all_possible_states, self.all_possible_transitions
             )
         return problem
+
+    def _start_of_l2(self, data, loss, costs, mask):
+        """Where to start from: about the solution with entropy, as labelings differ
+        there."""
+        smooth = ("entropy", min(loss[1], 0.1), 1)
+        problem = self._problem(data, smooth, costs, mask)
+        return LBFGS(tol=0.05).solve(problem, self.alpha, n_jobs=self.n_jobs)
 
     def _solve_incomplete(self, solve, data, loss, costs, mask):
         """Complete labels that were not observed, and train, in turns."""

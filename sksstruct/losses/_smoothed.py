@@ -16,15 +16,21 @@ class SmoothedHinge(BaseEstimator):
 
     Parameters
     ----------
-    smoothing : {"l2", "entropy"}, default="l2"
-        omega: half the squared norm (minus 1/2), on the `k` best labelings, or the
-        negative entropy, by sum-product.
+    smoothing : {"entropy", "l2"}, default="entropy"
+        omega: the negative entropy, by sum-product, or half the squared norm (minus
+        1/2), on the `k` best labelings.
     strength : float, default=0.1
         How much. The loss is at most ``strength / 2`` above the hinge with l2, and
         ``strength`` times the logarithm of the number of labelings with entropy.
     k : int, default=10
         Labelings for l2. Where no other would get a weight, as `topk_exact_` of the
         estimator tells, the loss is exactly the smoothed one (Proposition 4).
+
+    Notes
+    -----
+    Where the k best labelings are not enough, l2 has kinks like the hinge, worst at
+    w = 0, where all labelings are equal. Training therefore starts from the solution
+    with entropy, and ends when the objective no longer falls.
 
     References
     ----------
@@ -42,12 +48,12 @@ class SmoothedHinge(BaseEstimator):
     """
 
     _parameter_constraints = {
-        "smoothing": [StrOptions({"l2", "entropy"})],
+        "smoothing": [StrOptions({"entropy", "l2"})],
         "strength": [Interval(Real, 0, None, closed="neither")],
         "k": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, smoothing="l2", strength=0.1, k=10):
+    def __init__(self, smoothing="entropy", strength=0.1, k=10):
         self.smoothing = smoothing
         self.strength = strength
         self.k = k

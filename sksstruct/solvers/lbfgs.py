@@ -11,6 +11,10 @@ from sksstruct.models._base import SmoothLoss
 from sksstruct.solvers._result import SolverResult, Trace
 from sksstruct.utils._param_validation import Interval, validate_params
 
+# Without a certificate: iterations looked back on, and the part of tol that the
+# objective must have fallen by.
+_PERIOD, _FALL = 10, 0.1
+
 
 class LBFGS(BaseEstimator):
     """L-BFGS on smooth losses, `scipy.optimize.minimize` over compiled sweeps.
@@ -26,15 +30,16 @@ class LBFGS(BaseEstimator):
         Largest number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective.
+        Stop at a duality gap of ``tol`` times the objective; where there is none, when
+        the objective has fallen by less than ``tol / 10`` of itself in ten iterations.
     memory : int, default=10
         Pairs of vectors that the approximation of the Hessian is made of.
 
     Notes
     -----
     With labels that were not observed, and where the K best labelings are not enough
-    for an l2-smoothed loss, there is no dual, and the gap is only a scaled norm of the
-    gradient.
+    for an l2-smoothed loss, there is no dual, and what the trace calls gap is only a
+    scaled norm of the gradient.
 
     References
     ----------
@@ -153,6 +158,7 @@ class _Run:
         self.best = self.first = None
         self.best_dual = -np.inf
         self.calls = 0
+        self.primals = []
         self.n_iter = 0
         self.trace = Trace()
 
@@ -247,7 +253,16 @@ class _Run:
                 f"iteration {self.n_iter}: objective {primal:.6g}, gap {gap:.3g}, "
                 f"{seconds:.1f} s"
             )
-        return gap <= self.solver.tol * abs(primal)
+        self.primals.append(primal)
+        if gap <= self.solver.tol * abs(primal):
+            return True
+        # A gradient of the K best labelings only may never get small.
+        return (
+            not np.all(self.best[2])
+            and len(self.primals) > _PERIOD
+            and self.primals[-1 - _PERIOD] - primal
+            <= _FALL * self.solver.tol * abs(primal)
+        )
 
     def _after(self, callback):
         self.n_iter += 1
