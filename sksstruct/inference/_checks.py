@@ -89,27 +89,39 @@ def check_tables(pairwise, edges, sizes):
     """
     if not len(edges):
         return [], np.zeros(0, dtype=np.intp)
-    is_list = isinstance(pairwise, list | tuple) and not _is_table(pairwise)
-    if not is_list:
+    count = len(edges)
+    if isinstance(pairwise, list | tuple) and not _is_table(pairwise):
+        tables, which, seen = [], np.empty(len(pairwise), dtype=np.intp), {}
+        for e, table in enumerate(pairwise):
+            if id(table) not in seen:
+                seen[id(table)] = len(tables)
+                tables.append(check_scores(f"pairwise[{e}]", table, ndim=2))
+            which[e] = seen[id(table)]
+    else:
         pairwise = check_scores("pairwise", pairwise)
-        if pairwise.ndim == 2:
-            pairwise = [pairwise] * len(edges)
-    if len(pairwise) != len(edges):
-        raise ValueError(
-            f"pairwise has {len(pairwise)} tables, but there are {len(edges)} edges"
-        )
-    tables, which, seen = [], np.empty(len(edges), dtype=np.intp), {}
-    for e, table in enumerate(pairwise):
-        if id(table) not in seen:
-            seen[id(table)] = len(tables)
-            tables.append(check_scores(f"pairwise[{e}]", table, ndim=2))
-        which[e] = seen[id(table)]
-        u, v = edges[e]
-        if tables[which[e]].shape != (sizes[u], sizes[v]):
+        if pairwise.ndim == 3:
+            tables, which = list(pairwise), np.arange(len(pairwise))
+        elif pairwise.ndim == 2:
+            tables, which = [pairwise], np.zeros(count, dtype=np.intp)
+        else:
             raise ValueError(
-                f"pairwise[{e}] has shape {tables[which[e]].shape}, but edges[{e}] "
-                f"joins variables {u} and {v} with {sizes[u]} and {sizes[v]} states"
+                "pairwise must be one table or a list of them, got shape "
+                f"{pairwise.shape}"
             )
+    if len(which) != count:
+        raise ValueError(
+            f"pairwise has {len(which)} tables, but there are {count} edges"
+        )
+    sizes = np.asarray(sizes)
+    shapes = np.array([table.shape for table in tables])[which]
+    bad = (shapes != sizes[edges]).any(axis=1)
+    if bad.any():
+        e = int(np.flatnonzero(bad)[0])
+        u, v = edges[e]
+        raise ValueError(
+            f"pairwise[{e}] has shape {tuple(shapes[e].tolist())}, but edges[{e}] "
+            f"joins variables {u} and {v} with {sizes[u]} and {sizes[v]} states"
+        )
     return tables, which
 
 

@@ -188,7 +188,7 @@ cdef class CutKernel:
 
     def _load(self, unary, pairwise):
         """Check scores; capacities from them and from the flow kept."""
-        cdef Py_ssize_t n = self._n, m = self._m, e, u, v
+        cdef Py_ssize_t n = self._n, m = self._m, e
         self._unary = None
         unary = np.ascontiguousarray(check_scores("unary", unary))
         pairwise = np.ascontiguousarray(check_scores("pairwise", pairwise))
@@ -210,12 +210,27 @@ cdef class CutKernel:
         cdef const double[:, ::1] scores = unary
         cdef const double[:, :, ::1] tables = pairwise
         cdef bint shared = len(pairwise) == 1
+        with nogil:
+            e = self._fill(scores, tables, shared)
+        if e >= 0:
+            u, v = self._ends[e, 0], self._ends[e, 1]
+            shown = pairwise[0 if shared else e].tolist()
+            raise ValueError(
+                f"edges[{e}], between variables {u} and {v}, is not submodular: its "
+                f"scores {shown} favour different labels; the sum of the diagonal must "
+                "not be less than that of the other two")
+        self._unary, self._pairwise = unary, pairwise
+
+    cdef Py_ssize_t _fill(self, const double[:, ::1] scores,
+                          const double[:, :, ::1] tables, bint shared) noexcept nogil:
+        """Capacities from scores and the flow kept; an edge that is refused, or -1."""
+        cdef Py_ssize_t e, u, v
         cdef double p, q, a, b, flow
         cdef double table[4]
         cdef int32_t arc
-        for v in range(n):
+        for v in range(self._n):
             self._terminal[v] = self._difference(scores[v, 1], scores[v, 0])
-        for e in range(m):
+        for e in range(self._m):
             u, v = self._ends[e, 0], self._ends[e, 1]
             memcpy(table, &tables[0 if shared else e, 0, 0], 4 * sizeof(double))
             self._soften(table, u, v)
@@ -223,12 +238,7 @@ cdef class CutKernel:
             if q < 0.0:
                 if q < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
                                  + fabs(table[3])):
-                    shown = pairwise[0 if shared else e].tolist()
-                    raise ValueError(
-                        f"edges[{e}], between variables {u} and {v}, is not "
-                        f"submodular: its scores {shown} favour different labels; the "
-                        "sum of the diagonal must not be less than that of the other "
-                        "two")
+                    return e
                 q = 0.0
             # q as close as can be to what leaves nothing for the variables
             p = q
@@ -245,15 +255,16 @@ cdef class CutKernel:
             self._flow[e] = q  # for _keep: residual of the forward arc without flow
             self._terminal[u] -= (a - q) + flow
             self._terminal[v] -= (b - p) - flow
-        self._unary, self._pairwise = unary, pairwise
+        return -1
 
-    cdef double _difference(self, double one, double zero):
+    cdef double _difference(self, double one, double zero) noexcept nogil:
         """Score of label 1 over label 0."""
         if isinf(one):
             return 0.0 if isinf(zero) else -self._big
         return self._big if isinf(zero) else one - zero
 
-    cdef void _soften(self, double* table, Py_ssize_t u, Py_ssize_t v):
+    cdef void _soften(self, double* table, Py_ssize_t u,
+                      Py_ssize_t v) noexcept nogil:
         """Replace -inf by what is never worth taking, keeping the table supermodular.
 
         A label forbidden together with both labels of the other variable is forbidden
