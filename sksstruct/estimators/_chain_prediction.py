@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._chain_training import most_labelings
 from sksstruct.estimators._constraints import (
     barred_labels,
     check_forbidden,
@@ -23,9 +24,11 @@ from sksstruct.utils.validation import (
 
 
 def _is_probabilistic(estimator):
-    if estimator.loss != "log":
+    # what was fitted, and not what the parameter says since
+    loss = getattr(estimator, "_loss", estimator.loss)
+    if loss != "log":
         raise AttributeError(
-            f"probabilities need loss='log', the likelihood, not {estimator.loss!r}"
+            f"probabilities need loss='log', the likelihood, not {loss!r}"
         )
     return True
 
@@ -95,6 +98,7 @@ class ChainPrediction:
         """
         k = check_k(k)
         model, packed = self._bind(X, known, excluded, forbidden_transitions)
+        k = min(k, most_labelings(len(self.classes_), packed.lengths))
         codes = np.empty(packed.offsets[-1] * k, dtype=np.int32)
         scores = np.empty((len(packed), k))
         counts = np.empty(len(packed), dtype=np.intp)
@@ -105,7 +109,7 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(counts > 0)
+        _check_feasible(np.where(counts > 0, scores[:, 0], -np.inf))
         first, lengths = packed.offsets[:-1] * k, packed.lengths
         labelings = [
             self.classes_[codes[a : a + n * size].reshape(n, size)]
@@ -208,13 +212,13 @@ class ChainPrediction:
         n_classes = len(self.classes_)
         ld = padded_length(n_classes)
         index = {label: k for k, label in enumerate(self.classes_.tolist())}
-        parts = (self.forbidden_transitions, forbidden_transitions)
+        forbidden = self.forbidden_transitions_ + check_forbidden(
+            forbidden_transitions, index, strict=True
+        )
         model = ChainModel(
             packed,
             n_classes,
-            mask=transition_mask(
-                [check_forbidden(pairs) for pairs in parts], index, ld, (False, True)
-            ),
+            mask=transition_mask(forbidden, index, ld),
             barred=barred_labels(known, excluded, index, packed.offsets),
         )
         tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
@@ -236,7 +240,7 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(scores > -np.inf)
+        _check_feasible(scores)
         return codes, scores, packed.offsets
 
     def _marginals(self, X, *constraints):
@@ -249,7 +253,7 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(log_partition > -np.inf)
+        _check_feasible(log_partition)
         return nodes[:, : len(self.classes_)], packed.offsets
 
     def _check_feature_names(self, packed):
@@ -292,11 +296,13 @@ def _split(flat, offsets):
     return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def _check_feasible(feasible):
-    if not feasible.all():
-        raise ValueError(
-            f"X[{np.flatnonzero(~feasible)[0]}]: the constraints leave no labeling"
-        )
+def _check_feasible(scores):
+    if not np.isfinite(scores).all():
+        i = np.flatnonzero(~np.isfinite(scores))[0]
+        what = "the constraints leave no labeling"
+        if scores[i] != -np.inf:
+            what = "its scores are too large for floating-point arithmetic"
+        raise ValueError(f"X[{i}]: {what}")
 
 
 def padded_rows(coef, ld):

@@ -1,6 +1,6 @@
 """Training data of chains: checked, encoded, and bound to a model and a loss."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -17,16 +17,14 @@ from sksstruct.utils.validation import (
     check_sequences,
 )
 
-# Rounds of completing labels that were not observed, and training.
-MAX_ROUNDS = 10
-
 
 @dataclass
 class TrainingData:
     """Sequences of positive weight with encoded labels.
 
     labels are 0 where `known` (None: everywhere) says that they were not observed;
-    weight sums to one; total is the weight or number of sequences before that.
+    weight sums to one; total is the weight or number of sequences before that; numbers
+    are those of the sequences in what was given.
     """
 
     packed: PackedSequences
@@ -36,6 +34,7 @@ class TrainingData:
     classes: np.ndarray
     names: np.ndarray | None
     total: float
+    numbers: np.ndarray
 
 
 def check_training_data(X, y, sample_weight):
@@ -52,9 +51,15 @@ def check_training_data(X, y, sample_weight):
         raise ValueError(
             f"y has a single class, {classes.tolist()[0]!r}: training needs at least 2"
         )
-    labels = encoder.encode(flat, default=0)
     return TrainingData(
-        packed, labels, known, weight, classes, packed.feature_names, float(len(packed))
+        packed,
+        encoder.encode(flat, default=0),
+        known,
+        weight,
+        classes,
+        packed.feature_names,
+        float(len(packed)),
+        np.arange(len(packed)),
     )
 
 
@@ -67,15 +72,24 @@ def without_zeros(data):
     if len(keep) < len(weight):
         lengths = packed.lengths
         rows = np.repeat(weight > 0, lengths)
-        values = packed.values[rows]
-        if sparse.issparse(values):
-            values = sparse.csr_array(values)
         labels = labels[rows]
         known = None if known is None else known[rows]
-        packed = PackedSequences.from_lengths(values, lengths[keep])
+        packed = PackedSequences.from_lengths(_rows(packed, rows), lengths[keep])
     total = float(weight.sum())
-    weight = weight[keep] / total
-    return TrainingData(packed, labels, known, weight, data.classes, data.names, total)
+    return replace(
+        data,
+        packed=packed,
+        labels=labels,
+        known=known,
+        weight=weight[keep] / total,
+        total=total,
+        numbers=data.numbers[keep],
+    )
+
+
+def _rows(packed, rows):
+    values = packed.values[rows]
+    return sparse.csr_array(values) if sparse.issparse(values) else values
 
 
 def label_costs(class_weight, classes, data=None):
@@ -109,41 +123,55 @@ def label_costs(class_weight, classes, data=None):
     return costs
 
 
-def bind_loss(model, packed, known, loss):
-    """The model with the smooth loss of the estimator; `loss` is None for the hinge."""
-    if loss is None:
-        return model
+def bind_loss(model, data, packed, known, loss):
+    """The model with a smooth loss: smoothing, strength and number of labelings."""
     smoothing, strength, k = loss
     partial = None if known is None else ~known
-    return ChainSmoothLoss(model, smoothing, strength, k, partial).bind(packed)
+    k = min(k, most_labelings(len(data.classes), packed.lengths))
+    return ChainSmoothLoss(model, smoothing, strength, k, partial, data.numbers).bind(
+        packed
+    )
 
 
-def observed_weights(model, data, states, transitions):
+def most_labelings(n_classes, lengths):
+    """Labelings of the longest sequence, or a number that is large enough."""
+    return n_classes ** min(int(lengths.max()), 64)
+
+
+def existing_weights(model, data, states, transitions):
     """Flat weights that exist, or None for all.
 
     Without all possible states or transitions, those of pairs of a feature and a label,
     or of two labels, that were seen together.
     """
-    if states and transitions:
+    if states and transitions and model.fit_intercept and model.boundary:
         return None
     packed, labels = data.packed, data.labels.astype(np.int64)
     known = np.ones(len(labels), dtype=bool) if data.known is None else data.known
     ld, d, n = model.ld, packed.n_features, len(data.classes)
-    if not states:
-        values = sparse.csr_array(packed.values)
-        rows = np.repeat(np.arange(len(labels)), np.diff(values.indptr))
-        rows, columns = rows[known[rows]], values.indices[known[rows]].astype(np.int64)
-        kept = [np.unique(columns * ld + labels[rows])]
+
+    def rows(first, last):
+        return (np.arange(first, last)[:, None] * ld + np.arange(n)).ravel()
+
+    kept = []
+    if states:
+        kept.append(rows(0, d))
     else:
-        kept = [(np.arange(d)[:, None] * ld + np.arange(n)).ravel()]
-    kept.append((np.arange(d, d + 3)[:, None] * ld + np.arange(n)).ravel())
-    if not transitions:
+        values = sparse.coo_array(packed.values)
+        seen = known[values.row] & (values.data != 0)
+        columns = values.col[seen].astype(np.int64)
+        kept.append(np.unique(columns * ld + labels[values.row[seen]]))
+    if model.fit_intercept:
+        kept.append(rows(d, d + 1))
+    if model.boundary:
+        kept.append(rows(d + 1, d + 3))
+    if transitions:
+        kept.append(rows(d + 3, d + 3 + n))
+    else:
         both = known[:-1] & known[1:]
         both[packed.offsets[1:-1] - 1] = False
         pairs = labels[:-1][both] * ld + labels[1:][both]
         kept.append((d + 3) * ld + np.unique(pairs))
-    else:
-        kept.append(((d + 3 + np.arange(n))[:, None] * ld + np.arange(n)).ravel())
     return np.concatenate(kept)
 
 
@@ -156,16 +184,17 @@ def known_segments(data):
     first = np.flatnonzero(starts)
     rows = np.flatnonzero(known)
     lengths = np.diff(np.append(np.searchsorted(rows, first), len(rows)))
-    values = data.packed.values[rows]
-    if sparse.issparse(values):
-        values = sparse.csr_array(values)
+    owner = np.searchsorted(offsets, first, "right") - 1
     weight = None
     if data.weight is not None:
-        weight = data.weight[np.searchsorted(offsets, first, "right") - 1]
-        weight = weight / weight.sum()
-    packed = PackedSequences.from_lengths(values, lengths)
-    return TrainingData(
-        packed, data.labels[rows], None, weight, data.classes, None, data.total
+        weight = data.weight[owner] / data.weight[owner].sum()
+    return replace(
+        data,
+        packed=PackedSequences.from_lengths(_rows(data.packed, rows), lengths),
+        labels=data.labels[rows],
+        known=None,
+        weight=weight,
+        numbers=data.numbers[owner],
     )
 
 
@@ -185,9 +214,9 @@ def complete(data, weights, mask, n_jobs):
         n_jobs,
     )
     if not (scores > -np.inf).all():
-        i = int(np.flatnonzero(scores == -np.inf)[0])
+        i = data.numbers[np.flatnonzero(scores == -np.inf)[0]]
         raise ValueError(
-            f"sequence {i}: no labeling agrees with its known labels and the forbidden "
-            "transitions"
+            f"y[{i}]: no labeling agrees with its known labels and "
+            "forbidden_transitions"
         )
     return labels

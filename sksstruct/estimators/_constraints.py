@@ -6,60 +6,65 @@ from sksstruct.inference import bio_transitions
 from sksstruct.utils._layout import aligned_zeros
 
 
-def check_forbidden(forbidden, name="forbidden_transitions"):
-    """List of pairs, or "bio", or None, as given."""
-    if forbidden is None or (isinstance(forbidden, str) and forbidden == "bio"):
-        return forbidden
-    if isinstance(forbidden, str) or not hasattr(forbidden, "__iter__"):
+def check_forbidden(forbidden, index, *, strict=False):
+    """Pairs of labels that must not follow each other, as a list.
+
+    Parameters
+    ----------
+    forbidden : list of tuple, "bio" or None
+        As given; None in a pair stands for the start or the end.
+    index : dict
+        Code of each label.
+    strict : bool, default=False
+        Whether a label that is not in the index is an error; else its pairs go.
+    """
+    name = "forbidden_transitions"
+    if forbidden is None:
+        return []
+    if isinstance(forbidden, str) and forbidden == "bio":
+        try:
+            return bio_transitions(index)
+        except ValueError as error:
+            raise ValueError(f"{name}='bio': {error}") from None
+    if not isinstance(forbidden, list | tuple | set | frozenset):
         raise TypeError(
             f"{name} must be a list of pairs of labels or 'bio', got {forbidden!r}"
         )
-    pairs = list(forbidden)
-    for pair in pairs:
+    pairs = []
+    for pair in forbidden:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(f"{name} must hold pairs (from, to), got {pair!r}")
         if pair[0] is None and pair[1] is None:
             raise ValueError(f"{name} has a pair without a label: {pair!r}")
+        try:
+            unseen = [
+                label for label in pair if label is not None and label not in index
+            ]
+        except TypeError:
+            raise TypeError(
+                f"{name} has a label that is not hashable: {pair!r}"
+            ) from None
+        if unseen and strict:
+            raise ValueError(
+                f"{name} has the label {unseen[0]!r}, which was not seen in fit"
+            )
+        if not unseen:
+            pairs.append(tuple(pair))
     return pairs
 
 
-def transition_mask(parts, index, ld, strict):
-    """Scores 0 or -inf of first labels, last labels and transitions, or None.
-
-    Parameters
-    ----------
-    parts : list of (list of pairs, "bio" or None)
-        What is forbidden; None in a pair stands for the start or the end.
-    index : dict
-        Code of each label.
-    ld : int
-        Row length.
-    strict : list of bool
-        Whether a label of a part that is not in the index is an error.
-    """
-    mask = None
-    for pairs, must_exist in zip(parts, strict, strict=True):
-        if pairs is None:
-            continue
-        if isinstance(pairs, str):
-            pairs = bio_transitions(index)
-        if mask is None:
-            mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
-        for before, after in pairs:
-            unseen = [x for x in (before, after) if x is not None and x not in index]
-            if unseen and must_exist:
-                raise ValueError(
-                    f"forbidden_transitions has the label {unseen[0]!r}, which was not "
-                    "seen in fit"
-                )
-            if unseen:
-                continue
-            if before is None:
-                mask[0, index[after]] = -np.inf
-            elif after is None:
-                mask[1, index[before]] = -np.inf
-            else:
-                mask[2 + index[before], index[after]] = -np.inf
+def transition_mask(pairs, index, ld):
+    """Scores 0 or -inf of first labels, last labels and transitions; None for 0."""
+    if not pairs:
+        return None
+    mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
+    for before, after in pairs:
+        if before is None:
+            mask[0, index[after]] = -np.inf
+        elif after is None:
+            mask[1, index[before]] = -np.inf
+        else:
+            mask[2 + index[before], index[after]] = -np.inf
     return mask
 
 

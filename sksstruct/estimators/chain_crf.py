@@ -10,16 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._chain_fit import MAX_ROUNDS, ChainFit
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._chain_training import (
-    MAX_ROUNDS,
     TrainingData,
-    bind_loss,
     check_training_data,
-    complete,
-    known_segments,
     label_costs,
-    observed_weights,
     without_zeros,
 )
 from sksstruct.estimators._constraints import (
@@ -28,8 +24,8 @@ from sksstruct.estimators._constraints import (
     transition_mask,
 )
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models._chain import ChainModel
-from sksstruct.solvers import LBFGS, resolve_solver
+from sksstruct.models._chain import ChainModel, chain_blocks
+from sksstruct.solvers import resolve_solver
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.validation import (
@@ -67,7 +63,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         `sksstruct.solvers.BCFW` that reaches a given duality gap soonest, and "bcfw"
         is `BCFW` as published; for the other losses it is `sksstruct.solvers.LBFGS`.
     max_iter : int, default=1000
-        Largest number of passes over the data, where `solver` is a name.
+        Largest number of passes over the data, or of iterations, where `solver` is a
+        name.
     tol : float, default=3e-3
         Training stops at a duality gap of ``tol`` times the objective, where `solver`
         is a name: the objective at w = 0 for the hinge, which is 1 without class
@@ -92,12 +89,13 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         not in y, as in some folds of a cross-validation, are ignored. Not for
         ``loss="log"``, which has no cost of an error.
     warm_start : bool, default=False
-        Whether `fit` starts from the dual variables of the last call. They fit any
-        training set with the same sequence lengths and labels, other features and
-        another alpha included; else fit starts afresh, with a warning.
+        Whether `fit` starts from the last one: from its dual variables with the hinge,
+        which fit any training set with the same sequence lengths and labels, other
+        features and another alpha included; from its weights with the other losses.
+        Else fit starts afresh, with a warning; without one where labels are completed.
     n_jobs : int, default=None
-        Threads for computing the duality gap and for prediction. The result is the
-        same for any number.
+        Threads for computing the duality gap, for sweeps of losses with a gradient, and
+        for prediction. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the sequences.
     verbose : int, default=0
@@ -120,17 +118,22 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, where X has names.
     n_iter_ : int
-        Passes over the data.
+        Passes over the data, or iterations, in all.
     objective_ : float
-        Primal objective at the fitted weights.
+        Primal objective at the fitted weights; a lower estimate of it where
+        `topk_exact_` is less than 1.
     dual_gap_ : float
         The objective is at most this much above the optimum; ``inf`` where that is not
         known, because labels were not observed or `topk_exact_` is less than 1.
     dual_loss_ : float
-        Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``.
+        Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``;
+        ``-inf`` where there is no dual.
     history_ : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
-        a row for each computation of the gap.
+        a row for each computation of the gap, of the last round where labels are
+        completed.
+    forbidden_transitions_ : list of tuple
+        Pairs of labels that must not follow each other.
     topk_exact_ : float
         With an l2-smoothed hinge, share of the sequences whose best labelings were
         enough (see `sksstruct.losses.SmoothedHinge`).
@@ -154,8 +157,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     A label that was not observed is given as None, in sequences with at least one that
     was. With ``loss="log"`` the likelihood is that of the observed labels. The hinge
     losses are trained on labels completed by decoding, in turns until nothing changes,
-    ten times at most [4]_; the first weights come from the runs of observed labels.
-    Unobserved positions have no loss.
+    ten times at most [4]_ and each to `max_iter`; the first weights come from the runs
+    of observed labels. Unobserved positions have no loss.
 
     Among labelings of equal score `predict` returns the one whose last label comes
     first in `classes_`, then the last but one, and so on.
@@ -276,75 +279,66 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         """
         solver, loss = self._check_parameters()
         data = check_training_data(X, y, sample_weight)
-        classes, names = data.classes, data.names
+        classes, n_features = data.classes, data.packed.n_features
         costs = np.zeros(len(classes))
         if self.loss != "log":
             costs = label_costs(self.class_weight, classes, data)
-        mask = self._mask(data)
-        n_features = data.packed.n_features
+        forbidden, mask = self._forbidden(data)
         data = without_zeros(data)
-        problem = self._problem(data, loss, costs, mask)
-        state = self._warm_state(problem, classes, solver)
+        training = ChainFit(self, data, solver, loss, costs, mask)
+        state = self._warm_state(training, solver)
 
         def attributes(weights):
             return {
                 "classes_": classes,
                 "n_features_in_": n_features,
-                **_weight_attributes(problem, weights),
+                "forbidden_transitions_": forbidden,
+                "_loss": self.loss,
+                **_weight_attributes(weights, len(classes), n_features),
             }
 
-        incomplete = data.known is not None and self.loss != "log"
+        max_iter = getattr(solver, "max_iter", None)
         callbacks = PassCallbacks(
-            self,
-            None if incomplete else getattr(solver, "max_iter", None),
-            attributes,
-            X,
-            y,
+            self, None if training.in_rounds else max_iter, attributes, X, y
         )
-
-        def solve(problem, state=None):
-            return solver.solve(
-                problem,
-                self.alpha,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                callback=callbacks,
-                dual_state=state,
-            )
-
-        if incomplete:
-            result, problem = self._solve_incomplete(solve, data, loss, costs, mask)
-        else:
-            result = None
-            if state is None and loss is not None and loss[0] == "l2":
-                result = self._start_of_l2(data, loss, costs, mask)
-                state = result.dual_state
-            if result is None or result.status != "interrupted":
-                result = solve(problem, state)
-        self._set_feature_names(names)
+        try:
+            result = training.run(callbacks, state)
+        except BaseException:
+            callbacks.close()
+            raise
+        self._set_feature_names(data.names)
         for name, value in attributes(result.weights).items():
             setattr(self, name, value)
-        exact = loss is None or np.all(problem.exact)
-        self.__dict__.pop("topk_exact_", None)
+        self._forget_certificate()
         if loss is not None and loss[0] == "l2":
-            self.topk_exact_ = float(np.mean(problem.exact))
-        certified = exact and data.known is None
+            self.topk_exact_ = result.exact
         self.n_iter_ = result.n_iter
         self.objective_ = result.objective
-        self.dual_gap_ = result.dual_gap if certified else np.inf
+        self.dual_gap_ = result.dual_gap
         self.dual_loss_ = result.dual_loss
         self.history_ = result.history
         self.solver_ = solver
         self.n_seen_ = data.total
-        self.__dict__.pop("_warm", None)
         # What partial_fit needs to go on: the attributes are the iterate.
         self._stream = {"visits": len(data.packed), "alpha": self.alpha}
         if self.warm_start:
-            self._warm = {"classes": classes, "state": result.dual_state}
+            self._warm = {"classes": classes, "state": result.dual_state, "mask": mask}
         callbacks.close()
         self._report(result)
         return self
+
+    def _forget_certificate(self):
+        """Drop what an earlier fit said of other weights."""
+        for name in (
+            "n_iter_",
+            "objective_",
+            "dual_gap_",
+            "dual_loss_",
+            "history_",
+            "topk_exact_",
+            "_warm",
+        ):
+            self.__dict__.pop(name, None)
 
     def _report(self, result):
         """Interrupts and warnings that a run ended with."""
@@ -357,6 +351,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             "max_iter": "Increase max_iter, tol or alpha.",
             "stalled": "The line search found no further progress: increase tol or "
             "alpha, or scale the features.",
+            "rounds": "The labels completed by decoding still changed after the last "
+            f"of {MAX_ROUNDS} rounds: increase alpha, or use loss='log'.",
         }.get(result.status)
         if remedy is not None:
             warnings.warn(
@@ -367,73 +363,18 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
                 stacklevel=4,  # past fit and its decorator
             )
 
-    def _mask(self, data):
-        """Forbidden transitions as scores, which no observed labels may meet."""
+    def _forbidden(self, data):
+        """Forbidden transitions as pairs and as scores; observed labels are checked."""
         index = {label: k for k, label in enumerate(data.classes.tolist())}
-        mask = transition_mask(
-            [check_forbidden(self.forbidden_transitions)],
-            index,
-            padded_length(len(index)),
-            (False,),
-        )
+        forbidden = check_forbidden(self.forbidden_transitions, index)
+        mask = transition_mask(forbidden, index, padded_length(len(index)))
         if mask is not None:
             known = data.known
             if known is None:
                 known = np.ones(len(data.labels), dtype=bool)
             offsets = data.packed.offsets
             check_permitted(mask, data.labels, known, offsets, data.classes)
-        return mask
-
-    def _problem(self, data, loss, costs, mask, labels=None, boundary=None):
-        """What the solver sees: the model bound to data, with its loss."""
-        packed = data.packed.compact()
-        model = ChainModel(
-            packed,
-            len(data.classes),
-            data.labels if labels is None else labels,
-            data.weight,
-            costs,
-            fit_intercept=self.fit_intercept,
-            boundary=self.boundary if boundary is None else boundary,
-            known=data.known,
-            mask=mask,
-        )
-        known = data.known if self.loss == "log" else None
-        problem = bind_loss(model, packed, known, loss)
-        if loss is not None:
-            problem.support = observed_weights(
-                model, data, self.all_possible_states, self.all_possible_transitions
-            )
-        return problem
-
-    def _start_of_l2(self, data, loss, costs, mask):
-        """Where to start from: about the solution with entropy, as labelings differ
-        there."""
-        smooth = ("entropy", min(loss[1], 0.1), 1)
-        problem = self._problem(data, smooth, costs, mask)
-        return LBFGS(tol=0.05).solve(problem, self.alpha, n_jobs=self.n_jobs)
-
-    def _solve_incomplete(self, solve, data, loss, costs, mask):
-        """Complete labels that were not observed, and train, in turns."""
-        segments = known_segments(data)
-        free = mask
-        if mask is not None:  # segments start and end anywhere
-            free = mask.copy()
-            free[:2] = 0.0
-        result = solve(self._problem(segments, loss, costs, free, boundary=False))
-        passes, labels = result.n_iter, None
-        for _ in range(MAX_ROUNDS):
-            if labels is not None and result.status in ("interrupted", "callback"):
-                break
-            completed = complete(data, result.weights, mask, self.n_jobs)
-            if labels is not None and np.array_equal(completed, labels):
-                break
-            labels = completed
-            problem = self._problem(data, loss, costs, mask, labels)
-            result = solve(problem)
-            passes += result.n_iter
-        result.n_iter = passes
-        return result, problem
+        return forbidden, mask
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on a mini-batch of a stream of sequences.
@@ -493,10 +434,11 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         names, total = packed.feature_names, float(len(packed))
         if not fresh:
             self._check_feature_names(packed)
+        numbers = np.arange(len(packed))
         data = TrainingData(
-            packed, labels, None, weight, encoder.classes_, names, total
+            packed, labels, None, weight, encoder.classes_, names, total, numbers
         )
-        mask = self._mask(data)
+        forbidden, mask = self._forbidden(data)
         data = without_zeros(data)
         packed, labels, total = data.packed, data.labels, data.total
         share = np.ones(len(packed)) if weight is None else data.weight * total
@@ -541,14 +483,15 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             self._set_feature_names(names)
             self.classes_ = encoder.classes_
             self.n_features_in_ = packed.n_features
-        for name, value in _weight_attributes(model, weights).items():
+        blocks = _weight_attributes(weights, len(encoder.classes_), packed.n_features)
+        for name, value in blocks.items():
             setattr(self, name, value)
         self.n_seen_ = seen + total
         self.solver_ = solver
+        self.forbidden_transitions_ = forbidden
+        self._loss = self.loss
         # The certificate of an earlier fit is not one of these weights.
-        for name in ("n_iter_", "objective_", "dual_gap_", "dual_loss_", "history_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.pop("_warm", None)
+        self._forget_certificate()
         return self
 
     def _check_parameters(self):
@@ -556,7 +499,6 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         validate_params(self)
         if not np.isfinite(self.alpha):
             raise ValueError(f"alpha must be finite, got {self.alpha!r}")
-        check_forbidden(self.forbidden_transitions)
         loss = None
         if self.loss == "log":
             if self.class_weight is not None:
@@ -584,17 +526,21 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         check_random_state(self.random_state)
         return solver, loss
 
-    def _warm_state(self, problem, classes, solver):
-        """Dual variables of the last fit, where asked for and where they fit."""
+    def _warm_state(self, training, solver):
+        """State of the last fit, where asked for and where it fits."""
         warm = getattr(self, "_warm", None)
-        if not self.warm_start or warm is None:
+        if not self.warm_start or warm is None or training.in_rounds:
             return None
-        if not np.array_equal(warm["classes"], classes) or not solver.accepts(
-            warm["state"], problem
-        ):
+        fits = np.array_equal(warm["classes"], training.data.classes)
+        if fits and training.loss is None and training.mask is not None:
+            # the labelings that have a weight must still be allowed
+            before = 0.0 if warm["mask"] is None else warm["mask"]
+            fits = bool((training.mask >= before).all())
+        if not fits or not solver.accepts(warm["state"], training.problem()):
             warnings.warn(
                 "warm_start: the last fit was on sequences of other lengths or labels, "
-                "or by another kind of solver; starting afresh",
+                "with fewer forbidden transitions, or by another kind of solver; "
+                "starting afresh",
                 UserWarning,
                 stacklevel=4,
             )
@@ -616,8 +562,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         }
 
 
-def _weight_attributes(problem, weights):
-    blocks = getattr(problem, "model", problem).blocks(weights)
+def _weight_attributes(weights, n_classes, n_features):
+    blocks = chain_blocks(weights, n_classes, n_features)
     # coef_ stays a view of the padded rows, which prediction reads as they are.
     return {
         "coef_": blocks["coef"],

@@ -7,8 +7,9 @@ into y_v = j, with that entry as its best score, and y_v != j (Yanover and Weiss
 Algorithm 10 of Pillutla et al., 2018). The max-marginals of the second are computed
 only when what is left of the old ones, an upper bound, comes out highest.
 
-A best labeling is read off its max-marginals where each variable has one best state.
-Where one has several, it is given the first, and the max-marginals are computed again.
+A best labeling is read off its max-marginals where each variable has one best state,
+by a margin that rounding cannot make. Where one has not, it is given its best state, the
+first of several, and the max-marginals are computed again.
 """
 
 import numpy as np
@@ -17,8 +18,8 @@ from libc.math cimport INFINITY, fabs
 
 from sksstruct.inference._checks import check_k, check_variables
 
-# Max-marginals of equal labelings may differ by rounding, by this part of their size.
-cdef double ROUNDING = 1e-12
+# Max-marginals may be off by this part of the size of the scores.
+cdef double ROUNDING = 1e-9
 
 
 cdef class Part:
@@ -27,7 +28,7 @@ cdef class Part:
     cdef double[::1] table
     cdef unsigned char[::1] allowed
     cdef Py_ssize_t[::1] labeling
-    cdef readonly double score
+    cdef public double score
     cdef double next_score
     cdef Py_ssize_t next_variable, next_state
     cdef bint stale
@@ -48,26 +49,26 @@ cdef class Part:
 
 
 cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
-                         Py_ssize_t[::1] labeling, double* score) noexcept nogil:
-    """Best states; the first variable that has several, or -1."""
-    cdef Py_ssize_t v, p, tied = -1, count
-    cdef double best, room
+                         double size, Py_ssize_t[::1] labeling,
+                         double* score) noexcept nogil:
+    """Best states; the first variable whose best state is not clearly so, or -1."""
+    cdef Py_ssize_t v, p, unclear = -1
+    cdef double best, second
     score[0] = -INFINITY
     for v in range(first.shape[0] - 1):
-        best = -INFINITY
+        best = second = -INFINITY
+        labeling[v] = 0
         for p in range(first[v], first[v + 1]):
-            best = table[p] if table[p] > best else best
+            if table[p] > best:
+                best, second = table[p], best
+                labeling[v] = p - first[v]
+            elif table[p] > second:
+                second = table[p]
         score[0] = best if v == 0 or best < score[0] else score[0]
-        room = ROUNDING * fabs(best) if best > -INFINITY else 0.0
-        count = 0
-        for p in range(first[v], first[v + 1]):
-            if table[p] >= best - room:
-                if count == 0:
-                    labeling[v] = p - first[v]
-                count += 1
-        if count > 1 and tied < 0:
-            tied = v
-    return tied
+        if unclear < 0 and second > -INFINITY and (
+                best - second <= ROUNDING * (size + fabs(best))):
+            unclear = v
+    return unclear
 
 
 def bmmf(max_marginals, unary, k):
@@ -100,8 +101,8 @@ def bmmf(max_marginals, unary, k):
 
     Notes
     -----
-    Calls `max_marginals` at most 2 k times where no two labelings are equally good, and
-    for each variable with several best states once more.
+    Calls `max_marginals` at most 2 k times where no two labelings are about equally
+    good, and for each variable without one clearly best state once more.
 
     References
     ----------
@@ -119,13 +120,13 @@ def bmmf(max_marginals, unary, k):
     """
     cdef Py_ssize_t most = check_k(k), v, j, n
     cdef Part part, other, best
-    cdef double score
-    as_array = not isinstance(unary, list) or not unary or (
-        len({np.size(row) for row in unary}) == 1)
-    rows = check_variables(np.asarray(unary, dtype=float) if as_array else unary)
+    cdef double last
+    rows = check_variables(unary)
+    as_array = not isinstance(unary, list) or len({len(row) for row in rows}) == 1
     first = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.intp)
     flat = np.concatenate(rows)
     cdef const Py_ssize_t[::1] bounds = first
+    cdef double size = sum(np.abs(row[row > -np.inf]).max(initial=0.0) for row in rows)
     n = len(rows)
 
     def table_of(allowed):
@@ -143,6 +144,9 @@ def bmmf(max_marginals, unary, k):
         out = np.concatenate([np.asarray(row, dtype=np.float64) for row in out])
         if np.isnan(out).any():
             raise ValueError("max_marginals returned NaN")
+        if (out[np.asarray(allowed) == 0] > -np.inf).any():
+            raise ValueError(
+                "max_marginals gave a score to a state that its argument forbids")
         return out
 
     def new_part(allowed):
@@ -154,20 +158,21 @@ def bmmf(max_marginals, unary, k):
         made.table = table_of(allowed)
         made.labeling = np.zeros(n, dtype=np.intp)
         made.stale = False
-        tied = read_off(made.table, bounds, made.labeling, &value)
-        made.score = value
+        tied = read_off(made.table, bounds, size, made.labeling, &value)
         if value == -INFINITY:
             return None
+        made.score = value
         narrow = np.array(allowed)
         while tied >= 0:
             chosen = first[tied] + made.labeling[tied]
             narrow[first[tied]:first[tied + 1]] = 0
             narrow[chosen] = 1
-            tied = read_off(table_of(narrow), bounds, made.labeling, &value)
+            tied = read_off(table_of(narrow), bounds, size, made.labeling, &value)
             if value == -INFINITY:
                 raise ValueError(
                     "max_marginals contradicts itself: a state with a score of "
                     f"{made.score} leaves no labeling")
+            made.score = value
         made.find_next(bounds)
         return made
 
@@ -187,7 +192,7 @@ def bmmf(max_marginals, unary, k):
             best.stale = False
             best.find_next(bounds)
             continue
-        v, j, score = best.next_variable, best.next_state, best.next_score
+        v, j, last = best.next_variable, best.next_state, found[len(found) - 1].score
         allowed = np.array(best.allowed)
         allowed[first[v]:first[v + 1]] = 0
         allowed[first[v] + j] = 1
@@ -197,7 +202,7 @@ def bmmf(max_marginals, unary, k):
         best.find_next(bounds)
         if other is None:
             continue
-        other.score = score
+        other.score = min(other.score, last)  # up to rounding
         parts.append(other)
         found.append(other)
     labelings = np.array([part.best() for part in found], dtype=np.int32)

@@ -2,8 +2,9 @@
 
 A set of boxes is four intervals, of the first and last row and column. Its bound is the
 sum of the positive weights in the largest box and of the negative ones in the smallest,
-each four look-ups in an integral image; the longest interval is halved (Lampert,
-Blaschko and Hofmann, 2008).
+each four look-ups in an integral image, and -inf if the smallest holds a forbidden
+pixel; the longest interval is halved (Lampert, Blaschko and Hofmann, 2008). Of equal
+bounds the last made comes first, so that plateaus are searched in depth.
 """
 
 import numpy as np
@@ -13,18 +14,18 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
 
 from sksstruct.inference._branch_and_bound import SearchResult
-from sksstruct.inference._checks import check_k
+from sksstruct.inference._checks import check_k, check_scores, check_sums
 
 
 cdef struct Boxes:
     double bound
-    int64_t number      # the order of equal bounds
+    int64_t number      # of equal bounds the highest comes first
     int32_t low[4]      # first row, last row, first column, last column
     int32_t high[4]
 
 
 cdef inline bint precedes(const Boxes* x, const Boxes* y) noexcept nogil:
-    return x.bound > y.bound or (x.bound == y.bound and x.number < y.number)
+    return x.bound > y.bound or (x.bound == y.bound and x.number > y.number)
 
 
 cdef inline double box_sum(const double[:, ::1] integral, Py_ssize_t r0, Py_ssize_t r1,
@@ -89,7 +90,8 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     Parameters
     ----------
     weights : array-like of shape (height, width)
-        Weight of each pixel.
+        Weight of each pixel; ``-inf`` for pixels that no box may hold. Large negative
+        numbers for those would cost the digits of the others.
     k : int, default=1
         Number of boxes.
     max_nodes : int, default=None
@@ -105,8 +107,8 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     Raises
     ------
     ValueError
-        If the weights are not a matrix of finite numbers, or k is not a positive
-        integer.
+        If the weights are not a matrix, one is NaN or ``+inf``, their sums are too
+        large, or k is not a positive integer.
 
     References
     ----------
@@ -120,33 +122,38 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     >>> result.labelings.tolist(), result.scores.tolist()
     ([[1, 1, 2, 3]], [5.0])
     """
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.ndim != 2 or not weights.size:
-        raise ValueError(
-            f"weights must be a matrix that is not empty, got shape {weights.shape}")
-    if not np.isfinite(weights).all():
-        raise ValueError("weights has an entry that is NaN or infinite")
+    weights = check_scores("weights", weights, ndim=2)
+    if not weights.size:
+        raise ValueError(f"weights must not be empty, got shape {weights.shape}")
+    check_sums("weights", weights.size, weights)
     height, width = weights.shape
-    cdef Py_ssize_t most = min(
-        check_k(k), height * (height + 1) * width * (width + 1) // 4)
-    cdef int64_t limit = -1 if max_nodes is None else check_k(max_nodes, "max_nodes")
-    images = np.zeros((2, height + 1, width + 1))
-    images[0, 1:, 1:] = np.maximum(weights, 0.0).cumsum(axis=0).cumsum(axis=1)
-    images[1, 1:, 1:] = np.minimum(weights, 0.0).cumsum(axis=0).cumsum(axis=1)
+    boxes_in_all = height * (height + 1) * width * (width + 1) // 4
+    cdef Py_ssize_t most = min(check_k(k), boxes_in_all)
+    cdef int64_t limit = -1
+    if max_nodes is not None:
+        limit = min(check_k(max_nodes, "max_nodes"), 2**62)
+    barred = weights == -np.inf
+    finite = np.where(barred, 0.0, weights)
+    images = np.zeros((3, height + 1, width + 1))
+    for image, values in zip(
+            images, (np.maximum(finite, 0.0), np.minimum(finite, 0.0), barred)):
+        image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
     cdef const double[:, ::1] positive = images[0], negative = images[1]
+    cdef const double[:, ::1] forbidden = images[2]
     cdef Queue queue = Queue()
     cdef Boxes item, part
     cdef Py_ssize_t longest, j, side, found = 0
     cdef int32_t middle
     cdef int64_t visited = 0, number = 0
-    boxes = np.empty((most, 4), dtype=np.int32)
-    scores = np.empty(most)
+    cdef Py_ssize_t room = 64
+    boxes = np.empty((room, 4), dtype=np.int32)
     cdef int32_t[:, ::1] out = boxes
-    cdef double[::1] values = scores
     for j in range(4):
         item.low[j] = 0
         item.high[j] = <int32_t> (height if j < 2 else width) - 1
     item.bound, item.number = INFINITY, 0
+    if height == width == 1 and barred[0, 0]:
+        most = 0  # the only set is never split, and so not looked at
     with nogil:
         queue.push(&item)
         while queue._count and found < most and visited != limit:
@@ -157,12 +164,13 @@ def best_boxes(weights, k=1, *, max_nodes=None):
                 if item.high[j] - item.low[j] > item.high[longest] - item.low[longest]:
                     longest = j
             if item.high[longest] == item.low[longest]:
+                if found == room:
+                    with gil:
+                        room *= 2
+                        boxes = np.concatenate([boxes, np.empty_like(boxes)])
+                        out = boxes
                 out[found, 0], out[found, 1] = item.low[0], item.low[2]
                 out[found, 2], out[found, 3] = item.low[1] + 1, item.low[3] + 1
-                # a single pixel was never bounded
-                values[found] = box_sum(positive, item.low[0], item.low[1], item.low[2],
-                                        item.low[3]) + box_sum(
-                    negative, item.low[0], item.low[1], item.low[2], item.low[3])
                 found += 1
                 continue
             middle = (item.low[longest] + item.high[longest]) // 2
@@ -174,6 +182,9 @@ def best_boxes(weights, k=1, *, max_nodes=None):
                     part.low[longest] = middle + 1
                 if part.low[0] > part.high[1] or part.low[2] > part.high[3]:
                     continue
+                if box_sum(forbidden, part.high[0], part.low[1], part.high[2],
+                           part.low[3]) > 0.0:
+                    continue
                 number += 1
                 part.number = number
                 part.bound = box_sum(
@@ -181,5 +192,8 @@ def best_boxes(weights, k=1, *, max_nodes=None):
                 ) + box_sum(
                     negative, part.high[0], part.low[1], part.high[2], part.low[3])
                 queue.push(&part)
-    complete = found == most
-    return SearchResult(boxes[:found], scores[:found], int(visited), complete)
+    complete = found == most or not queue._count
+    boxes = boxes[:found]
+    # without what the integral images round
+    scores = np.array([weights[t:b, l:r].sum() for t, l, b, r in boxes.tolist()])
+    return SearchResult(boxes, scores, int(visited), complete)

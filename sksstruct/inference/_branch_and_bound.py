@@ -55,8 +55,8 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
     -------
     result : SearchResult
         The labelings, as sets of one, with their scores; fewer than k where there are
-        no more or `max_nodes` was reached. Sets of equal bound are taken up in the
-        order in which `split` made them.
+        no more or `max_nodes` was reached. Of sets of equal bound the one that was
+        made last is taken up first.
 
     Raises
     ------
@@ -92,7 +92,8 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
         # no set is better than the one it was split off
-        return (-min(value, limit), next(numbers), labelings)
+        # Of equal bounds the last made first, or plateaus would be searched in breadth.
+        return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]
     found, scores, visited = [], [], 0

@@ -17,6 +17,20 @@ def check_scores(name, scores, ndim=None):
     return scores
 
 
+def check_sums(name, terms, *tables):
+    """Sums of so many scores must not overflow."""
+    largest = 0.0
+    for table in tables:
+        if table.size:
+            high, low = table.max(), table.min()
+            if low == -np.inf:
+                low = table.min(where=table > -np.inf, initial=0.0)
+                high = max(high, low)
+            largest = max(largest, high, -low)
+    if largest * terms > 1e300:
+        raise ValueError(f"{name}: the scores are too large for floating-point sums")
+
+
 def check_chain(unary, pairwise):
     """Potentials of a chain: (T, K), and (K, K) or (T - 1, K, K)."""
     unary = check_scores("unary", unary)
@@ -32,6 +46,7 @@ def check_chain(unary, pairwise):
             f"pairwise must have shape {square} or {(size - 1, *square)} for unary of "
             f"shape {unary.shape}, got {pairwise.shape}"
         )
+    check_sums("unary and pairwise", 4 * size, unary, pairwise)
     return unary, pairwise
 
 
@@ -44,6 +59,8 @@ def check_k(k, name="k"):
 
 def check_variables(unary):
     """Scores of the states of each variable: a list of 1-D arrays, or a 2-D array."""
+    if hasattr(unary, "shape") and not isinstance(unary, np.ndarray):
+        unary = np.asarray(unary)
     if isinstance(unary, np.ndarray) and unary.dtype != object:
         unary = list(check_scores("unary", unary, ndim=2))
     elif isinstance(unary, str) or not hasattr(unary, "__len__"):
@@ -64,7 +81,12 @@ def check_variables(unary):
 
 def check_edges(edges, n_variables):
     """Pairs of different variables, (n_edges, 2)."""
-    array = np.asarray(edges if len(edges) else np.zeros((0, 2), dtype=np.intp))
+    try:
+        array = np.asarray(edges if len(edges) else np.zeros((0, 2), dtype=np.intp))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"edges must be pairs of integers, of shape (n_edges, 2), got {edges!r:.80}"
+        ) from None
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ValueError(
             "edges must be pairs of integers, of shape (n_edges, 2), got "
@@ -89,8 +111,10 @@ def check_tables(pairwise, edges, sizes):
     """
     if not len(edges):
         return [], np.zeros(0, dtype=np.intp)
+    if pairwise is None:
+        raise ValueError("pairwise is missing: there are edges, which need tables")
     count = len(edges)
-    if isinstance(pairwise, list | tuple) and not _is_table(pairwise):
+    if isinstance(pairwise, list | tuple) and not is_table(pairwise):
         tables, which, seen = [], np.empty(len(pairwise), dtype=np.intp), {}
         for e, table in enumerate(pairwise):
             if id(table) not in seen:
@@ -125,9 +149,13 @@ def check_tables(pairwise, edges, sizes):
     return tables, which
 
 
-def _is_table(pairwise):
+def is_table(pairwise):
     """Whether nested lists are one table of numbers."""
+    if not isinstance(pairwise, list | tuple):
+        return False
     rows = pairwise[:1]
+    if rows and isinstance(rows[0], list | tuple) and not len(rows[0]):
+        return True  # an empty row of one
     return (
         bool(rows)
         and isinstance(rows[0], list | tuple)

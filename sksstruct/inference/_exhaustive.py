@@ -65,14 +65,22 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        self.labelings = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+        # the last variable changes fastest; NumPy's own counting ends at 32 variables
+        number = np.arange(count)
+        labelings = np.empty((count, len(sizes)), dtype=np.int32)
+        for v in range(len(sizes) - 1, -1, -1):
+            number, labelings[:, v] = np.divmod(number, sizes[v])
+        self.labelings = labelings
         scores = np.zeros(count)
         for v, row in enumerate(unary):
             scores += row[self.labelings[:, v]]
         for (u, v), table in zip(edges, which, strict=True):
             scores += tables[table][self.labelings[:, u], self.labelings[:, v]]
         if score is not None:
-            scores += np.array([score(labeling) for labeling in self.labelings])
+            more = np.array([float(score(labeling)) for labeling in self.labelings])
+            if not more.max() < np.inf:
+                raise ValueError("score returned NaN or +inf for a labeling")
+            scores += more
         self.scores = scores
         self._sizes, self._edges = sizes, edges
 

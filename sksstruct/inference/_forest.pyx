@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.inference._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
-from sksstruct.inference._checks import check_tables, check_variables
+from sksstruct.inference._checks import check_sums, check_tables, check_variables
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
@@ -46,45 +46,45 @@ cdef class Forest(Tree):
         n = self.n_variables
         sizes = np.array([len(row) for row in self.unary] + [1], dtype=np.intp)
         tables, which = check_tables(pairwise, self.edges, sizes)
+        check_sums("unary and pairwise", 4 * n, *self.unary, *tables)
         self._size = sizes
         ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
         self._ld = ld
         first = np.concatenate([[0], np.cumsum(ld)]).astype(np.intp)
         self._first = first
         self._theta = theta = aligned_zeros(first[n + 1])
-        for v, row in enumerate(self.unary):
-            theta[first[v]:first[v] + len(row)] = row
+        where = np.repeat(first[:n] - np.cumsum(sizes[:n]) + sizes[:n], sizes[:n])
+        flat = np.concatenate(self.unary)
+        theta[where + np.arange(len(flat))] = flat
         self._pack(tables, which, both)
 
     def _pack(self, tables, which, both):
         """Each table once in each direction that messages take through it."""
-        offsets, shapes, place = {}, [], 0
-        largest = max(self._ld)
-        up = np.zeros(self.n_variables + 1, dtype=np.intp)
-        down = np.zeros(self.n_variables + 1, dtype=np.intp)
+        n = self.n_variables
+        edge, parent = np.asarray(self._edge)[:n], np.asarray(self._parent)[:n]
+        up, down = np.zeros(n + 1, dtype=np.intp), np.zeros(n + 1, dtype=np.intp)
         # at 0: zeros for the edges to the root of roots
-        place = max(4 * max(self._size), largest)
-        for v in range(self.n_variables):
-            e = self._edge[v]
-            if e < 0:
-                continue
-            forward = self.edges[e][0] == v
-            for target, is_up in ((up, True), (down, False)):
-                if not (is_up or both):
-                    continue
-                key = which[e], forward == is_up
-                if key not in offsets:
-                    table = tables[which[e]] if key[1] else tables[which[e]].T
-                    offsets[key] = place
-                    shapes.append((place, table))
+        place = max(4 * max(self._size), max(self._ld))
+        child = np.flatnonzero(parent != self.root)
+        forward = self.edges[edge[child], 0] == child if len(child) else edge[:0] > 0
+        packed = {}
+        for target, turned in ((up, ~forward), (down, forward))[:2 if both else 1]:
+            keys = 2 * which[edge[child]] + turned
+            distinct, inverse = np.unique(keys, return_inverse=True)
+            offsets = np.zeros(len(distinct), dtype=np.intp)
+            for k, key in enumerate(distinct.tolist()):
+                if key not in packed:
+                    table = tables[key // 2].T if key % 2 else tables[key // 2]
+                    packed[key] = place, table
                     place += table.shape[0] * padded_length(table.shape[1])
-                target[v] = offsets[key]
+                offsets[k] = packed[key][0]
+            target[child] = offsets[inverse]
         self.table_entries = place
-        self._tables = packed = aligned_zeros(place)
-        for offset, table in shapes:
+        self._tables = memory = aligned_zeros(place)
+        for offset, table in packed.values():
             rows, columns = table.shape
             ld = padded_length(columns)
-            packed[offset:offset + rows * ld].reshape(rows, ld)[:, :columns] = table
+            memory[offset:offset + rows * ld].reshape(rows, ld)[:, :columns] = table
         self._up, self._down = up, down
 
     cdef double* _row(self, double* values, Py_ssize_t v) noexcept nogil:
@@ -206,48 +206,60 @@ cdef class Forest(Tree):
     def topk(self, Py_ssize_t k):
         """The k best labelings and their scores, from the k best of every subtree."""
         cdef Py_ssize_t n = self.n_variables, v, p, c, j, q, t, state, count, rank
-        cdef Py_ssize_t cells = 0, pairs = 0, i, a, b, step
-        cdef Py_ssize_t[::1] at = np.zeros(n + 2, dtype=np.intp)
-        cdef Py_ssize_t[::1] back = np.zeros(n + 2, dtype=np.intp)
+        cdef Py_ssize_t cells = 0, pairs = 0, i, a, b, step, widest = 1
+        cdef Py_ssize_t n_message, n_merged, n_heap
+        # No list is longer than there are labelings below.
+        cdef Py_ssize_t[::1] most = np.ones(n + 1, dtype=np.intp)
+        cdef Py_ssize_t[::1] at = np.zeros(n + 1, dtype=np.intp)
+        cdef Py_ssize_t[::1] back = np.zeros(n + 1, dtype=np.intp)
+        for step in range(n, 0, -1):
+            c = self._order[step]
+            p = self._parent[c]
+            most[p] = min(k, most[p] * min(k, self._size[c] * most[c]))
         for v in range(n + 1):
             at[v] = cells
-            cells += self._size[v]
-            back[v] = pairs
-            pairs += self._size[self._parent[v]] if v < n else 0
+            cells += self._size[v] * most[v]
+            if v < n:
+                back[v] = pairs
+                pairs += self._size[self._parent[v]] * most[self._parent[v]]
+                widest = max(widest, min(k, self._size[v] * most[v]))
         # of each state the best subtrees; of each child and state of its parent how
-        # they were put together: rank before, rank of the message, its state and rank
-        cdef double[:, ::1] score = np.full((cells, k), -np.inf)
-        cdef int32_t[::1] known = np.zeros(cells, dtype=np.int32)
-        cdef int32_t[:, :, ::1] made = np.empty((pairs, 4, k), dtype=np.int32)
-        cdef int32_t[:, ::1] state_of = np.empty((pairs, k), dtype=np.int32)
-        cdef int32_t[:, ::1] rank_of = np.empty((pairs, k), dtype=np.int32)
-        cdef double[::1] message = np.empty(k)
-        cdef double[::1] merged = np.empty(k)
+        # they were put together: rank before, and state and rank of the child
+        cdef double[::1] score = np.empty(cells)
+        cdef Py_ssize_t[::1] first = np.concatenate(
+            [[0], np.cumsum(self._size)]).astype(np.intp)
+        cdef int32_t[::1] known = np.zeros(first[n + 1], dtype=np.int32)
+        cdef int32_t[:, ::1] made = np.empty((max(pairs, 1), 3), dtype=np.int32)
+        cdef int32_t[::1] state_of = np.empty(widest, dtype=np.int32)
+        cdef int32_t[::1] rank_of = np.empty(widest, dtype=np.int32)
+        cdef double[::1] message = np.empty(widest)
+        cdef double[::1] merged = np.empty(max(most))
         cdef double[::1] head = np.empty(max(self._size))
         cdef int32_t[::1] pointer = np.empty(max(self._size), dtype=np.int32)
-        cdef double[::1] heap = np.empty(k + 2)
-        cdef int32_t[:, ::1] heap_at = np.empty((k + 2, 2), dtype=np.int32)
+        cdef double[::1] heap = np.empty(max(most) + 2)
+        cdef int32_t[:, ::1] heap_at = np.empty((max(most) + 2, 2), dtype=np.int32)
         cdef const double* table
         cdef double best
-        cdef Py_ssize_t n_message, n_merged, n_heap
         with nogil:
             for v in range(n + 1):
                 for a in range(self._size[v]):
-                    score[at[v] + a, 0] = self._theta[self._first[v] + a]
-                    known[at[v] + a] = score[at[v] + a, 0] > -INFINITY
+                    score[at[v] + a * most[v]] = self._theta[self._first[v] + a]
+                    known[first[v] + a] = self._theta[self._first[v] + a] > -INFINITY
             for step in range(n, 0, -1):
                 # a variable is complete when its turn comes: send its lists up
                 c = self._order[step]
                 p = self._parent[c]
                 table = &self._tables[self._up[c]]
                 for b in range(self._size[p]):
-                    q = back[c] + b
+                    q = back[c] + b * most[p]
+                    t = at[p] + b * most[p]
                     n_message = 0
                     for a in range(self._size[c]):
                         pointer[a] = 0
                         head[a] = -INFINITY
-                        if known[at[c] + a]:
-                            head[a] = score[at[c] + a, 0] + table[a * self._ld[p] + b]
+                        if known[first[c] + a]:
+                            head[a] = (score[at[c] + a * most[c]]
+                                       + table[a * self._ld[p] + b])
                     while n_message < k:
                         best = -INFINITY
                         state = -1
@@ -258,58 +270,53 @@ cdef class Forest(Tree):
                         if state < 0:
                             break
                         message[n_message] = best
-                        state_of[q, n_message] = <int32_t> state
-                        rank_of[q, n_message] = pointer[state]
+                        state_of[n_message] = <int32_t> state
+                        rank_of[n_message] = pointer[state]
                         n_message += 1
                         pointer[state] += 1
                         head[state] = -INFINITY
-                        if pointer[state] < known[at[c] + state]:
-                            head[state] = (score[at[c] + state, pointer[state]]
-                                           + table[state * self._ld[p] + b])
+                        if pointer[state] < known[first[c] + state]:
+                            head[state] = (
+                                score[at[c] + state * most[c] + pointer[state]]
+                                + table[state * self._ld[p] + b])
                     # sums of an entry of the list so far and one of the message
-                    t = at[p] + b
                     n_merged = n_heap = 0
-                    if known[t] and n_message:
-                        n_heap = push(heap, heap_at, n_heap, score[t, 0] + message[0],
-                                      0, 0)
+                    if known[first[p] + b] and n_message:
+                        n_heap = push(heap, heap_at, 0, score[t] + message[0], 0, 0)
                     while n_merged < k and n_heap:
                         merged[n_merged] = heap[0]
                         i, j = heap_at[0, 0], heap_at[0, 1]
                         n_heap = pop(heap, heap_at, n_heap)
-                        made[q, 0, n_merged] = <int32_t> i
-                        made[q, 1, n_merged] = <int32_t> j
-                        made[q, 2, n_merged] = state_of[q, j]
-                        made[q, 3, n_merged] = rank_of[q, j]
+                        made[q + n_merged, 0] = <int32_t> i
+                        made[q + n_merged, 1] = state_of[j]
+                        made[q + n_merged, 2] = rank_of[j]
                         n_merged += 1
                         if j + 1 < n_message:
                             n_heap = push(heap, heap_at, n_heap,
-                                          score[t, i] + message[j + 1], i, j + 1)
-                        if j == 0 and i + 1 < known[t]:
+                                          score[t + i] + message[j + 1], i, j + 1)
+                        if j == 0 and i + 1 < known[first[p] + b]:
                             n_heap = push(heap, heap_at, n_heap,
-                                          score[t, i + 1] + message[0], i + 1, 0)
-                    known[t] = <int32_t> n_merged
+                                          score[t + i + 1] + message[0], i + 1, 0)
+                    known[first[p] + b] = <int32_t> n_merged
                     for i in range(n_merged):
-                        score[t, i] = merged[i]
-        count = known[at[n]]
+                        score[t + i] = merged[i]
+        count = known[first[n]]
         labelings = np.zeros((count, n + 1), dtype=np.int32)
         cdef int32_t[:, ::1] labels = labelings
-        cdef int32_t[::1] ranks = np.zeros(n + 1, dtype=np.int32)
         cdef Py_ssize_t[::1] current = np.zeros(n + 1, dtype=np.intp)
-        for i in range(count):
-            ranks[n] = <int32_t> i
-            # what was put together last is taken apart first
-            for v in range(n + 1):
-                current[v] = -1
-            current[n] = i
-            for step in range(1, n + 1):
-                c = self._order[step]
-                p = self._parent[c]
-                q = back[c] + labels[i, p]
-                rank = current[p]
-                labels[i, c] = made[q, 2, rank]
-                current[c] = made[q, 3, rank]
-                current[p] = made[q, 0, rank]
-        return labelings[:, :n], np.array(score[at[n], :count])
+        with nogil:
+            for i in range(count):
+                current[n] = i
+                # what was put together last is taken apart first
+                for step in range(1, n + 1):
+                    c = self._order[step]
+                    p = self._parent[c]
+                    q = back[c] + labels[i, p] * most[p]
+                    rank = current[p]
+                    labels[i, c] = made[q + rank, 1]
+                    current[c] = made[q + rank, 2]
+                    current[p] = made[q + rank, 0]
+        return labelings[:, :n], np.array(score[at[n]:at[n] + count])
 
     def split(self, flat):
         """The rows of all variables from flat padded ones."""

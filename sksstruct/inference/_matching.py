@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sksstruct.inference._checks import check_scores
+from sksstruct.inference._checks import check_scores, check_sums
 from sksstruct.inference._paths import longest_paths, potentials
 
 
@@ -159,6 +159,7 @@ def _extend(scores, unassigned):
         raise ValueError(
             f"scores must have at least one row and column, got shape {scores.shape}"
         )
+    check_sums("scores", 4 * n_rows, scores)
     if unassigned is not None:
         alone = check_scores("unassigned", unassigned)
         if alone.ndim and alone.shape != (n_rows,):

@@ -19,6 +19,9 @@ close to the end (Kohli and Torr, 2005). Max-marginals go on from the trees them
 The cut nearest to the source is taken: label 1 only where every best labeling has it.
 """
 
+from contextlib import contextmanager
+from threading import Lock
+
 import numpy as np
 
 from libc.math cimport INFINITY, fabs, isinf
@@ -57,12 +60,11 @@ cdef class CutKernel:
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
     cdef int32_t _now
     cdef double _big
-    cdef object _saved, _unary, _pairwise
+    cdef object _lock, _unary, _pairwise
 
     def __init__(self, edges, n_variables=None):
         if n_variables is None:
-            array = np.asarray(edges if len(edges) else [[0, 0]])
-            n_variables = int(array.max()) + 1 if array.size else 1
+            n_variables = 1 + int(check_edges(edges, 2**31).max(initial=0))
         if isinstance(n_variables, bool) or not isinstance(
                 n_variables, (int, np.integer)) or n_variables < 1:
             raise ValueError(
@@ -97,7 +99,7 @@ cdef class CutKernel:
         self._active = np.empty(n, dtype=np.int32)
         self._is_active = np.empty(n, dtype=np.int8)
         self._orphans = np.empty(n, dtype=np.int32)
-        self._saved = None
+        self._lock = Lock()
 
     def solve(self, unary, pairwise):
         """Best labeling.
@@ -123,13 +125,16 @@ cdef class CutKernel:
         ValueError
             If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an
             edge prefers its variables to differ.
+        RuntimeError
+            If another thread uses the object at the same time.
         """
-        self._load(unary, pairwise)
-        with nogil:
-            self._start()
-            self._maximise()
-        self._keep()
-        return self._labeling()
+        with self._alone():
+            self._load(unary, pairwise)
+            with nogil:
+                self._start()
+                self._maximise()
+                self._keep()
+            return self._labeling()
 
     def max_marginals(self):
         """Max-marginals of the problem solved last, by a cut for every variable.
@@ -145,6 +150,10 @@ cdef class CutKernel:
         ValueError
             If there is no problem solved yet.
         """
+        with self._alone():
+            return self._max_marginals()
+
+    def _max_marginals(self):
         if self._unary is None:
             raise ValueError("max_marginals needs a problem: call solve first")
         cdef Py_ssize_t v, n = self._n
@@ -179,6 +188,17 @@ cdef class CutKernel:
             out[:] = -np.inf
         return out
 
+    @contextmanager
+    def _alone(self):
+        """The flow and the trees are of one problem at a time."""
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "this MinCut is solving another problem: use one for each thread")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _state(self):
         return [
             np.asarray(self._residual), np.asarray(self._terminal),
@@ -190,8 +210,10 @@ cdef class CutKernel:
         """Check scores; capacities from them and from the flow kept."""
         cdef Py_ssize_t n = self._n, m = self._m, e
         self._unary = None
-        unary = np.ascontiguousarray(check_scores("unary", unary))
-        pairwise = np.ascontiguousarray(check_scores("pairwise", pairwise))
+        # copies, for max_marginals
+        unary = np.array(check_scores("unary", unary), order="C")
+        pairwise = np.zeros((2, 2)) if pairwise is None and not m else pairwise
+        pairwise = np.array(check_scores("pairwise", pairwise), order="C")
         if unary.shape != (n, 2):
             raise ValueError(f"unary must have shape {(n, 2)}, got {unary.shape}")
         if pairwise.shape != (2, 2) and pairwise.shape != (m, 2, 2) and m:
@@ -292,7 +314,7 @@ cdef class CutKernel:
             for k in range(4):
                 table[k] = 0.0
 
-    def _keep(self):
+    cdef void _keep(self) noexcept nogil:
         """The flow between variables, for the next problem."""
         cdef Py_ssize_t e
         for e in range(self._m):
@@ -602,8 +624,16 @@ def min_cut(unary, edges, pairwise):
     >>> labeling.tolist(), score
     ([1, 1], 8.0)
     """
-    unary = check_scores("unary", unary)
-    return MinCut(edges, len(unary) if unary.ndim else None).solve(unary, pairwise)
+    unary = _two_labels(unary)
+    return MinCut(edges, len(unary)).solve(unary, pairwise)
+
+
+def _two_labels(unary):
+    unary = check_scores("unary", unary, ndim=2)
+    if not len(unary) or unary.shape[1] != 2:
+        raise ValueError(
+            f"unary must have shape (n_variables, 2), got shape {unary.shape}")
+    return unary
 
 
 def min_cut_max_marginals(unary, edges, pairwise):
@@ -640,7 +670,7 @@ def min_cut_max_marginals(unary, edges, pairwise):
     >>> min_cut_max_marginals(unary, [(0, 1)], table).tolist()
     [[6.0, 8.0], [6.0, 8.0]]
     """
-    unary = check_scores("unary", unary)
-    solver = MinCut(edges, len(unary) if unary.ndim else None)
+    unary = _two_labels(unary)
+    solver = MinCut(edges, len(unary))
     solver.solve(unary, pairwise)
     return solver.max_marginals()

@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sksstruct.inference._checks import check_chain, check_k
+from sksstruct.inference._checks import (
+    check_chain,
+    check_k,
+    check_scores,
+    check_variables,
+    is_table,
+)
 from sksstruct.inference._sumproduct import forward_backward
 from sksstruct.inference._topk import viterbi_topk
 from sksstruct.inference._trees import max_product_topk, sum_product
@@ -97,6 +103,7 @@ def smoothed_max_product(
                 unary / strength, pairwise / strength
             )
         else:
+            check_variables(unary)
             log_partition, nodes, pairs = sum_product(
                 _divided(unary, strength), edges, _divided(pairwise, strength)
             )
@@ -134,12 +141,12 @@ def smoothed_max_product(
 
 def _divided(tables, strength):
     """Scores over strength; a table that is shared stays shared."""
-    if isinstance(tables, np.ndarray) and tables.dtype != object:
-        return tables / strength
     if tables is None:
         return None
+    if is_table(tables) or (isinstance(tables, np.ndarray) and tables.dtype != object):
+        return check_scores("scores", tables) / strength
     done = {}
     for table in tables:
         if id(table) not in done:
-            done[id(table)] = np.asarray(table, dtype=np.float64) / strength
+            done[id(table)] = check_scores("scores", table) / strength
     return [done[id(table)] for table in tables]

@@ -98,7 +98,10 @@ cdef bint scaled(
             return True
         if c < TINY:
             return False
-        product *= c
+        if c < 1e-100:
+            total += log(c)
+        else:
+            product *= c
         if product < 1e-200 or product > 1e200:
             total += log(product)
             product = 1.0
@@ -144,7 +147,7 @@ cdef int in_log_space(
     cdef double* message = ws.rows + ld
     cdef double* after = ws.rows + 2 * ld
     cdef const double* scores
-    cdef double total, high = -INFINITY
+    cdef double total, scale, low, x, high = -INFINITY
     cdef Py_ssize_t t, a, b
     if back == NULL:
         raise MemoryError()
@@ -171,21 +174,35 @@ cdef int in_log_space(
     memset(message, 0, ld * sizeof(double))
     memset(back, 0, n * ld * sizeof(double))
     for t in range(size - 1, -1, -1):
+        # Each row by its own sum: rounding of the total would be exponentiated.
         for b in range(n):
-            node[t * ld + b] = exp(ws.alpha[t * ld + b] + message[b] - total)
-        for b in range(n, ld):
-            node[t * ld + b] = 0.0
+            ahead[b] = ws.alpha[t * ld + b] + message[b]
+        sks_exp_row(n, ld, ahead, node + t * ld, &low)
+        scale = 0.0
+        for b in range(n):
+            scale += node[t * ld + b]
+        sks_rescale(ld, 1.0 / scale, node + t * ld)
         if t == 0:
             break
         scores = tables[(t - 1) * step].scores
         for b in range(n):
             after[b] = theta[t * ld + b] + message[b]
         if edges != NULL:
+            high = -INFINITY
+            scale = 0.0
             for a in range(n):
                 for b in range(n):
-                    edges[(t - 1) * edges_step + a * ld + b] += weight * exp(
-                        ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
-                        - total)
+                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
+                    high = x if x > high else high
+            for a in range(n):
+                for b in range(n):
+                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
+                    scale += exp(x - high)
+            for a in range(n):
+                for b in range(n):
+                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
+                    edges[(t - 1) * edges_step + a * ld + b] += (
+                        weight / scale * exp(x - high))
         if step or t == size - 1:
             for a in range(n):
                 for b in range(n):

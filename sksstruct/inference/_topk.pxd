@@ -1,9 +1,15 @@
 from libc.stdint cimport int32_t
 
 
+cdef struct Prefix:
+    double score
+    int32_t previous    # last label but one
+    int32_t rank        # and rank there
+
+
 cdef class TopK:
-    # Scratch of one thread; grows to what the longest chain needs.
-    cdef Py_ssize_t _size, _n, _ld, _k, _nodes, _slots, _used, _row, _list
+    # Scratch of one thread; grows to what is needed.
+    cdef Py_ssize_t _size, _n, _ld, _nodes, _slots, _used, _row, _room, _taken
     cdef const double* _theta
     cdef const double* _delta
     cdef const double* _table
@@ -13,12 +19,13 @@ cdef class TopK:
     cdef int32_t* _path         # (size + 1,)
     cdef double* _waiting       # (slots, ld) score of the next prefix by predecessor
     cdef int32_t* _waiting_rank  # (slots, ld)
-    cdef double* _score         # (slots, k) prefixes found
-    cdef int32_t* _previous     # (slots, k) their last label but one
-    cdef int32_t* _rank         # (slots, k) and rank there
-    cdef int32_t* _count        # (slots,) how many; negative: there are no more
+    cdef int32_t* _count        # (slots,) prefixes found; negative: there are no more
+    cdef int32_t* _capacity     # (slots,)
+    cdef Py_ssize_t* _start     # (slots,) where they are in the pool
+    cdef Prefix* _pool
 
     cdef int _reserve(self, Py_ssize_t slots) except -1 nogil
+    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t _open(self, Py_ssize_t t, Py_ssize_t b) except -1 nogil
     cdef double _edge(self, Py_ssize_t t, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil

@@ -41,24 +41,30 @@ cdef class TopK:
         free(self._path)
         free(self._waiting)
         free(self._waiting_rank)
-        free(self._score)
-        free(self._previous)
-        free(self._rank)
         free(self._count)
+        free(self._capacity)
+        free(self._start)
+        free(self._pool)
 
     cdef int _reserve(self, Py_ssize_t slots) except -1 nogil:
-        cdef Py_ssize_t cells, found
-        self._row = max(self._row, self._ld)
-        self._list = max(self._list, self._k)
-        cells, found = slots * self._row, slots * self._list
-        grow(<void**> &self._waiting, cells * sizeof(double))
-        grow(<void**> &self._waiting_rank, cells * sizeof(int32_t))
-        grow(<void**> &self._score, found * sizeof(double))
-        grow(<void**> &self._previous, found * sizeof(int32_t))
-        grow(<void**> &self._rank, found * sizeof(int32_t))
+        cdef Py_ssize_t row = max(self._row, self._ld)
+        grow(<void**> &self._waiting, slots * row * sizeof(double))
+        grow(<void**> &self._waiting_rank, slots * row * sizeof(int32_t))
         grow(<void**> &self._count, slots * sizeof(int32_t))
-        self._slots = slots
+        grow(<void**> &self._capacity, slots * sizeof(int32_t))
+        grow(<void**> &self._start, slots * sizeof(Py_ssize_t))
+        self._slots, self._row = slots, row
         return 0
+
+    cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil:
+        """Room for some prefixes in the pool."""
+        cdef Py_ssize_t start = self._taken, room = self._room
+        if start + count > room:
+            room = 2 * room + count + 64
+            grow(<void**> &self._pool, room * sizeof(Prefix))
+            self._room = room
+        self._taken += count
+        return start
 
     cdef double _edge(self, Py_ssize_t t, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
         """Score of the pair of labels at t - 1 and t."""
@@ -88,6 +94,7 @@ cdef class TopK:
         cdef const double* before = self._delta + (t - 1) * self._ld
         cdef const double* column
         cdef double* waiting
+        cdef Prefix* first
         if slot >= 0:
             return slot
         if self._used == self._slots:
@@ -103,18 +110,21 @@ cdef class TopK:
             for a in range(self._n):
                 waiting[a] = before[a] + column[a * self._ld]
         memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
-        self._previous[slot * self._k] = <int32_t> self._first(t, b)
-        self._rank[slot * self._k] = 0
-        self._score[slot * self._k] = self._delta[t * self._ld + b] if (
-            t < self._size) else waiting[self._previous[slot * self._k]]
-        self._count[slot] = 1
+        self._start[slot] = self._take(4)
+        self._capacity[slot], self._count[slot] = 4, 1
+        first = self._pool + self._start[slot]
+        first.previous, first.rank = <int32_t> self._first(t, b), 0
+        first.score = self._delta[t * self._ld + b] if (
+            t < self._size) else waiting[first.previous]
         return slot
 
     cdef bint _next(self) except -1 nogil:
         """Find one more labeling, the next prefix that ends in the end of the chain."""
-        cdef Py_ssize_t t = self._size, b = 0, slot, last, a, wanted, other, n = self._n
+        cdef Py_ssize_t t = self._size, b = 0, slot, a, wanted, other, n = self._n
+        cdef Py_ssize_t moved
         cdef double value, best
         cdef double* waiting
+        cdef Prefix* last
         # Go back to where the next prefix is known, or cannot exist.
         while True:
             self._path[t] = <int32_t> b
@@ -123,14 +133,14 @@ cdef class TopK:
                 value = -INFINITY
                 t += 1
                 break
-            last = slot * self._k + self._count[slot] - 1
-            a, wanted = self._previous[last], self._rank[last] + 1
+            last = self._pool + self._start[slot] + self._count[slot] - 1
+            a, wanted = last.previous, last.rank + 1
             if t == 1:
                 value = -INFINITY
                 break
             other = self._slot[(t - 1) * n + a]
             if other >= 0 and abs(self._count[other]) > wanted:
-                value = self._score[other * self._k + wanted]
+                value = self._pool[self._start[other] + wanted].score
                 break
             t, b = t - 1, a
         # Come forward again.
@@ -138,10 +148,10 @@ cdef class TopK:
             b = self._path[t]
             slot = self._slot[t * n + b]
             waiting = self._waiting + slot * self._ld
-            last = slot * self._k + self._count[slot] - 1
-            a = self._previous[last]
+            last = self._pool + self._start[slot] + self._count[slot] - 1
+            a = last.previous
             waiting[a] = value + self._edge(t, a, b)
-            self._waiting_rank[slot * self._ld + a] = self._rank[last] + 1
+            self._waiting_rank[slot * self._ld + a] = last.rank + 1
             best = waiting[0]
             a = 0
             for other in range(1, n):
@@ -154,9 +164,16 @@ cdef class TopK:
             else:
                 value = best if t == self._size else (
                     self._theta[t * self._ld + b] + best)
-                self._score[last + 1] = value
-                self._previous[last + 1] = <int32_t> a
-                self._rank[last + 1] = self._waiting_rank[slot * self._ld + a]
+                if self._count[slot] == self._capacity[slot]:
+                    moved = self._take(2 * self._count[slot])
+                    memcpy(self._pool + moved, self._pool + self._start[slot],
+                           self._count[slot] * sizeof(Prefix))
+                    self._start[slot] = moved
+                    self._capacity[slot] *= 2
+                last = self._pool + self._start[slot] + self._count[slot]
+                last.score = value
+                last.previous = <int32_t> a
+                last.rank = self._waiting_rank[slot * self._ld + a]
                 self._count[slot] += 1
             t += 1
         return value > -INFINITY
@@ -171,7 +188,8 @@ cdef class TopK:
         labelings of score -inf are not returned. Rows are padded to ld.
         """
         cdef Py_ssize_t nodes = (size + 1) * n, count = 0, t, b, rank, slot, end
-        self._size, self._n, self._ld, self._k = size, n, ld, k
+        cdef Prefix* prefix
+        self._size, self._n, self._ld = size, n, ld
         self._theta, self._delta = theta, delta
         self._table, self._table_step = table, table_step
         if nodes > self._nodes:
@@ -179,33 +197,47 @@ cdef class TopK:
             grow(<void**> &self._best, nodes * sizeof(int32_t))
             grow(<void**> &self._path, nodes * sizeof(int32_t))
             self._nodes = nodes
-        if self._slots == 0 or self._row < ld or self._list < k:
+        if self._slots == 0 or self._row < ld:
             self._reserve(max(self._slots, 2 * size + 1))
         memset(self._slot, 255, nodes * sizeof(int32_t))
         memset(self._best, 255, nodes * sizeof(int32_t))
-        self._used = 0
+        self._used = self._taken = 0
         memcpy(delta, theta, size * ld * sizeof(double))
         max_product_padded(size, n, ld, delta, table, table_step)
         end = self._open(size, 0)
         while count < k:
             if count == 0:
-                if self._score[end * k] == -INFINITY:
+                if self._pool[self._start[end]].score == -INFINITY:
                     break
             elif not self._next():
                 break
-            scores[count] = self._score[end * k + count]
+            scores[count] = self._pool[self._start[end] + count].score
             t, b, rank = size, 0, count
             while t > 0:
                 slot = self._slot[t * n + b]
                 if slot < 0:
                     b = self._first(t, b)
                 else:
-                    b, rank = (self._previous[slot * k + rank],
-                               self._rank[slot * k + rank])
+                    prefix = self._pool + self._start[slot] + rank
+                    b, rank = prefix.previous, prefix.rank
                 t -= 1
                 labelings[count * size + t] = <int32_t> b
             count += 1
         return count
+
+
+def _no_more_than_there_are(k, unary, pairwise):
+    """k, or the number of allowed labelings where that is less and k is large."""
+    size, n = unary.shape
+    k = min(k, n ** min(size, 64), 2**31 - 1)
+    if k * size < 10**6:
+        return k
+    tables = (pairwise > -np.inf).astype(float)
+    ways = (unary[0] > -np.inf).astype(float)
+    for t in range(1, size):
+        table = tables[t - 1] if tables.ndim == 3 else tables
+        ways = np.minimum(ways @ table, 1e15) * (unary[t] > -np.inf)
+    return max(int(min(k, ways.sum())), 1)
 
 
 def viterbi_topk(unary, pairwise, k):
@@ -254,9 +286,7 @@ def viterbi_topk(unary, pairwise, k):
     unary, pairwise = check_chain(unary, pairwise)
     cdef Py_ssize_t size = unary.shape[0], n = unary.shape[1]
     cdef Py_ssize_t ld = padded_length(n)
-    # No more than there are, so that a large k costs nothing.
-    rows, columns = unary.shape
-    cdef Py_ssize_t most = min(check_k(k), columns ** min(rows, 64), 2**31 - 1)
+    cdef Py_ssize_t most = _no_more_than_there_are(check_k(k), unary, pairwise)
     cdef double[:, ::1] theta = pad_rows(unary)
     cdef double[:, ::1] delta = np.empty((size, ld))
     cdef double[:, ::1] tables = pad_rows(

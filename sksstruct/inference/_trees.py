@@ -1,8 +1,7 @@
 """Oracles on trees and forests, whose variables may differ in their states."""
 
-from math import prod
-
 import numpy as np
+from scipy.special import softmax
 
 from sksstruct.inference._checks import check_k
 from sksstruct.inference._forest import Forest
@@ -99,8 +98,7 @@ def max_product_topk(unary, edges, pairwise, k):
     ([[0, 0], [1, 1]], [5.0, 4.0])
     """
     k = check_k(k)
-    forest = Forest(unary, edges, pairwise)
-    return forest.topk(min(k, prod(len(row) for row in forest.unary), 2**31 - 1))
+    return Forest(unary, edges, pairwise).topk(min(k, 2**31 - 1))
 
 
 def sum_product(unary, edges, pairwise):
@@ -148,8 +146,8 @@ def sum_product(unary, edges, pairwise):
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    nodes = [np.exp(row - log_partition) for row in forest.split(beliefs)]
-    return log_partition, nodes, [np.exp(table - log_partition) for table in pairs]
+    nodes = [softmax(row) for row in forest.split(beliefs)]
+    return log_partition, nodes, [softmax(table) for table in pairs]
 
 
 def max_marginals(unary, edges, pairwise):

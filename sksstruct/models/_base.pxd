@@ -57,3 +57,4 @@ cdef class SmoothLoss:
     cdef public BoundModel model
     cdef public object exact
     cdef public object support
+    cdef public bint convex

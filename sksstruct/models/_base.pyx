@@ -199,6 +199,8 @@ cdef class SmoothLoss:
         of its K best labelings.
     support : ndarray of int or None
         Flat weights that exist, where they are not all of them; the others are zero.
+    convex : bool
+        Whether the loss is; else the expected mean parameters are not dual variables.
     """
 
     def value_and_gradient(self, gradient, n_jobs=None):

@@ -55,6 +55,18 @@ cdef inline double end_product(int32_t y, int32_t z, int32_t truth) noexcept nog
     return (y == z) - (y == truth) - (z == truth) + 1.0
 
 
+def chain_blocks(w, n_labels, n_features):
+    """Named views of flat weights."""
+    rows = w.reshape(-1, padded_length(n_labels))[:, :n_labels]
+    return {
+        "coef": rows[:n_features].T,
+        "intercept": rows[n_features],
+        "start": rows[n_features + 1],
+        "end": rows[n_features + 2],
+        "transitions": rows[n_features + 3:],
+    }
+
+
 cdef class ChainWorkspace(Workspace):
     def __cinit__(self, ChainModel model, bint training=True):
         cdef Py_ssize_t table = max(model.max_size, 1) * model.ld
@@ -223,15 +235,7 @@ cdef class ChainModel(BoundModel):
 
     def blocks(self, w):
         """Named views of flat weights, in the shapes of the estimator's attributes."""
-        rows = w.reshape(-1, self.ld)[:, :self.n_labels]
-        d = self.n_features
-        return {
-            "coef": rows[:d].T,
-            "intercept": rows[d],
-            "start": rows[d + 1],
-            "end": rows[d + 2],
-            "transitions": rows[d + 3:],
-        }
+        return chain_blocks(w, self.n_labels, self.n_features)
 
     def flat_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]

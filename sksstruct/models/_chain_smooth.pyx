@@ -57,6 +57,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         Labelings of the l2 smoothing.
     partial : ndarray of shape (n_positions,), bool, or None
         Positions whose label was not observed; entropy only.
+    numbers : ndarray of shape (n_sequences,), int, or None
+        How errors number the sequences.
     """
 
     cdef readonly ChainModel chain
@@ -64,13 +66,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef double _strength
     cdef bint _entropy
     cdef Py_ssize_t _k
-    cdef object _differences, _losses, _partial, _values, _arrays
+    cdef object _differences, _losses, _partial, _values, _arrays, _numbers
     cdef const unsigned char[::1] _unknown
     cdef const unsigned char[::1] _incomplete
     cdef EdgeTable _table
 
     def __init__(self, ChainModel model, smoothing="entropy", double strength=1.0,
-                 Py_ssize_t k=1, partial=None):
+                 Py_ssize_t k=1, partial=None, numbers=None):
         cdef Py_ssize_t cells = model.n_labels * model.ld
         cdef double[::1] memory = aligned_zeros(3 * cells)
         self.model = self.chain = model
@@ -79,6 +81,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         offsets = np.asarray(model._offsets)
         n_positions = offsets[model.n_examples]
         self._partial = None
+        self._numbers = numbers
+        self.convex = partial is None or not partial.any()
         if partial is not None and partial.any():
             self._partial = np.ascontiguousarray(partial, dtype=np.uint8)
             self._unknown = self._partial
@@ -132,15 +136,16 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if model.mask is not None:
             table += model.mask[2:]
         table *= scale
-        exponentiate_table(n, ld, &self._table)
+        if self._entropy:
+            exponentiate_table(n, ld, &self._table)
         # of each part: bias, start, end, transitions as they are, and without factor
         sums = aligned_zeros(PARTS * (3 + 2 * n) * ld).reshape(PARTS, -1)
         bounds = [model.n_examples * p // PARTS for p in range(PARTS + 1)]
 
         def run(first, last):
             workspace = model.workspace(training=False)
-            scratch = aligned_zeros((4 * model.max_size + 4) * ld + model.max_size
-                                    + 3 * (self._k + 1))
+            scratch = aligned_zeros((3 * model.max_size + 3) * ld + model.max_size
+                                    + 2 * (self._k + 1))
             labels = np.empty((self._k + 1) * model.max_size, dtype=np.int32)
             for p in range(first, last):
                 self._sweep(workspace, bounds[p], bounds[p + 1], scratch,
@@ -157,8 +162,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if not model.boundary:
             total[1:3] = 0.0
         rows[d:] = total[:3 + n]
-        rows[d + 3:, :n] += total[3 + n:, :n] * np.asarray(self._arrays).reshape(
-            3, n, ld)[1, :, :n]
+        if self._entropy:
+            ahead = np.asarray(self._arrays).reshape(3, n, ld)[1, :, :n]
+            rows[d + 3:, :n] += total[3 + n:, :n] * ahead
         if self.transposed is not None:
             run_in_chunks(lambda a, b: self._gather(a, b, rows), d, n_jobs)
         elif self._values.dtype == np.float64:
@@ -170,10 +176,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 rows[:d] += self._values[part].T.astype(float) @ self._differences[part]
         finite = np.isfinite(self._losses)
         if not finite.all():
+            number = np.flatnonzero(~finite)[0]
+            if self._numbers is not None:
+                number = self._numbers[number]
             raise ValueError(
-                f"the loss of sequence {np.flatnonzero(~finite)[0]} is not finite: no "
-                "labeling agrees with its known labels and the forbidden transitions, "
-                "or its scores are too large for floating-point arithmetic")
+                f"the loss of y[{number}] is not finite: no labeling agrees with its "
+                "known labels and forbidden_transitions, or its scores are too large "
+                "for floating-point arithmetic")
         return float(model.example_weights @ self._losses)
 
     def _gather(self, Py_ssize_t first, Py_ssize_t last, double[:, ::1] rows):
@@ -226,9 +235,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef const int32_t* y
         sum_ws.u = other + model.max_size * ld
         sum_ws.alpha = sum_ws.u + model.max_size * ld
-        cdef double* spare = sum_ws.alpha + model.max_size * ld
-        sum_ws.rows = spare + model.max_size * ld
-        sum_ws.scales = sum_ws.rows + 4 * ld
+        sum_ws.rows = sum_ws.alpha + model.max_size * ld
+        sum_ws.scales = sum_ws.rows + 3 * ld
         cdef double* scores = sum_ws.scales + model.max_size
         with nogil:
             for i in range(first, last):

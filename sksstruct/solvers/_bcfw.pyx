@@ -44,7 +44,7 @@ STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 def fits(state, BoundModel model, bint means):
     """Whether exported duals are of sequences and labels like these, in this form."""
     return (
-        state["means"] == means
+        state.get("means") == means
         and state["key_space"] == model.key_space
         and np.array_equal(state["sizes"], model.sizes)
     )

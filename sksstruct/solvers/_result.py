@@ -41,19 +41,23 @@ class SolverResult:
     objective : float
         Primal objective at the weights.
     dual_gap : float
-        Certified: the objective is at most this much above the optimum.
+        Certified: the objective is at most this much above the optimum; ``inf`` where
+        nothing is known.
     dual_loss : float
-        Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds).
+        Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds);
+        ``-inf`` where there is none.
     n_iter : int
         Passes.
-    status : {"converged", "max_iter", "callback", "interrupted"}
+    status : {"converged", "max_iter", "callback", "interrupted", "stalled"}
         Why the run ended.
     history : dict of ndarray
         See `Trace`.
     target : float
         The gap asked for.
     dual_state : dict
-        Dual variables, to start from again.
+        Dual variables, or weights, to start from again.
+    exact : float
+        Share of the examples whose loss was not only that of the K best labelings.
     """
 
     weights: np.ndarray
@@ -65,3 +69,4 @@ class SolverResult:
     history: dict
     target: float
     dual_state: dict | None = None
+    exact: float = 1.0

@@ -37,9 +37,10 @@ class LBFGS(BaseEstimator):
 
     Notes
     -----
-    With labels that were not observed, and where the K best labelings are not enough
-    for an l2-smoothed loss, there is no dual, and what the trace calls gap is only a
-    scaled norm of the gradient.
+    Where labels were not observed the loss is not convex and has no dual; training
+    then stops when ``|gradient|^2 / (2 alpha)`` is small. Where the K best labelings
+    are not enough for an l2-smoothed loss, the dual is one, but the objective is only a
+    lower estimate. The gap is ``inf`` in both cases.
 
     References
     ----------
@@ -153,7 +154,10 @@ class _Run:
         self.verbose = verbose
         self.model.start()
         if dual_state is not None:
-            self.model.w[:] = dual_state["weights"]
+            start, kept = dual_state["weights"], loss.support
+            if kept is None:
+                kept = slice(None)
+            self.model.w[kept] = start[kept]
         self.gradient = np.zeros_like(self.model.w)
         self.best = self.first = None
         self.best_dual = -np.inf
@@ -191,19 +195,27 @@ class _Run:
             if self.best is None:
                 raise
             status = "interrupted"
-        primal, _, self.loss.exact = self.best
+        primal = self.best[0]
         weights = self.weights()
         return SolverResult(
             weights=weights,
             objective=primal,
-            dual_gap=max(primal - self.best_dual, 0.0),
+            dual_gap=self._gap(),
             dual_loss=self.best_dual + self.alpha / 2 * (weights @ weights),
             n_iter=self.n_iter,
             status=status,
             history=self.trace.as_dict(),
             target=solver.tol * abs(primal),
             dual_state={"weights": weights},
+            exact=float(np.mean(self.best[2])),
         )
+
+    def _gap(self):
+        """Certified distance of the lowest objective to the optimum."""
+        primal, _, exact, _ = self.best
+        if not (self.loss.convex and np.all(exact)):
+            return np.inf
+        return max(primal - self.best_dual, 0.0)
 
     def _evaluate(self, x):
         """Objective and its gradient, of the weights that exist."""
@@ -220,17 +232,18 @@ class _Run:
         with np.errstate(over="ignore", invalid="ignore"):
             gradient = gradient + self.alpha * x
             primal = loss + self.alpha / 2 * (x @ x)
-            dual = primal - (gradient @ gradient) / (2 * self.alpha)
-        if not (np.isfinite(primal) and np.isfinite(dual)):
+            residual = (gradient @ gradient) / (2 * self.alpha)
+        if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 "training broke down: the objective is not finite. The features, or "
                 "1 / alpha, are too large for floating-point arithmetic: scale the "
                 "features, for instance to unit variance."
             )
         self.calls += 1
-        self.best_dual = max(self.best_dual, dual)
+        if self.loss.convex:
+            self.best_dual = max(self.best_dual, primal - residual)
         if self.best is None or primal < self.best[0]:
-            self.best = primal, x.copy(), np.array(self.loss.exact)
+            self.best = primal, x.copy(), np.array(self.loss.exact), residual
         return primal, gradient
 
     def weights(self):
@@ -243,8 +256,8 @@ class _Run:
 
     def _report(self):
         """Add a row to the trace; is the tolerance reached?"""
-        primal, _, _ = self.best
-        gap = max(primal - self.best_dual, 0.0)
+        primal, _, exact, residual = self.best
+        gap = self._gap()
         seconds = time.perf_counter() - self.started
         calls = self.calls * self.model.n_examples
         self.trace.add(self.n_iter, calls, seconds, primal, self.best_dual, gap)
@@ -254,11 +267,11 @@ class _Run:
                 f"{seconds:.1f} s"
             )
         self.primals.append(primal)
-        if gap <= self.solver.tol * abs(primal):
+        if min(gap, residual) <= self.solver.tol * abs(primal):
             return True
         # A gradient of the K best labelings only may never get small.
         return (
-            not np.all(self.best[2])
+            not np.all(exact)
             and len(self.primals) > _PERIOD
             and self.primals[-1 - _PERIOD] - primal
             <= _FALL * self.solver.tol * abs(primal)

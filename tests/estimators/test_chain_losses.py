@@ -15,7 +15,7 @@ from sksstruct import ChainCRF
 from sksstruct.estimators._chain_training import (
     bind_loss,
     check_training_data,
-    observed_weights,
+    existing_weights,
 )
 from sksstruct.losses import SmoothedHinge
 from sksstruct.projections import project_simplex
@@ -76,7 +76,7 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     costs = np.full(len(data.classes), float(augmented))
     packed = data.packed if kwargs.pop("dense", True) else data.packed.compact()
     model = ChainModel(packed, len(data.classes), data.labels, None, costs, **kwargs)
-    return bind_loss(model, packed, data.known, loss), model, data
+    return bind_loss(model, data, packed, data.known, loss), model, data
 
 
 def flat_weights(model, rng, w=None):
@@ -328,7 +328,7 @@ class TestObservedWeights:
         X = [x * (np.abs(x) > 0.8) for x in X]
         data = check_training_data(X, y, None)
         _, model, _ = bound(X, y, LOSSES["log"], False)
-        support = observed_weights(model, data, False, False)
+        support = existing_weights(model, data, False, False)
         flags = np.zeros(model.n_weights)
         flags[support] = 1.0
         exists = flat_gradient(model, flags) > 0
