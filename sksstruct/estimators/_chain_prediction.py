@@ -109,7 +109,8 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(np.where(counts > 0, scores[:, 0], -np.inf))
+        best = np.where(counts > 0, scores[:, 0], -np.inf)
+        _check_feasible(best, model.is_constrained)
         first, lengths = packed.offsets[:-1] * k, packed.lengths
         labelings = [
             self.classes_[codes[a : a + n * size].reshape(n, size)]
@@ -240,7 +241,7 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(scores)
+        _check_feasible(scores, model.is_constrained)
         return codes, scores, packed.offsets
 
     def _marginals(self, X, *constraints):
@@ -253,7 +254,7 @@ class ChainPrediction:
             len(packed),
             self.n_jobs,
         )
-        _check_feasible(log_partition)
+        _check_feasible(log_partition, model.is_constrained)
         return nodes[:, : len(self.classes_)], packed.offsets
 
     def _check_feature_names(self, packed):
@@ -296,11 +297,11 @@ def _split(flat, offsets):
     return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def _check_feasible(scores):
+def _check_feasible(scores, is_constrained):
     if not np.isfinite(scores).all():
         i = np.flatnonzero(~np.isfinite(scores))[0]
         what = "the constraints leave no labeling"
-        if scores[i] != -np.inf:
+        if scores[i] != -np.inf or not is_constrained:
             what = "its scores are too large for floating-point arithmetic"
         raise ValueError(f"X[{i}]: {what}")
 

@@ -8,8 +8,8 @@ Algorithm 10 of Pillutla et al., 2018). The max-marginals of the second are comp
 only when what is left of the old ones, an upper bound, comes out highest.
 
 A best labeling is read off its max-marginals where each variable has one best state,
-by a margin that rounding cannot make. Where one has not, it is given its best state, the
-first of several, and the max-marginals are computed again.
+by a margin that rounding cannot make. Where one has not, it is given its best state,
+the first of several, and the max-marginals are computed again.
 """
 
 import numpy as np
@@ -180,6 +180,7 @@ def bmmf(max_marginals, unary, k):
     if parts[0] is None:
         return np.zeros((0, n), dtype=np.int32), np.zeros(0)
     found = [parts[0]]
+    last = parts[0].score
     while len(found) < most:
         best = parts[0]
         for part in parts:
@@ -192,7 +193,7 @@ def bmmf(max_marginals, unary, k):
             best.stale = False
             best.find_next(bounds)
             continue
-        v, j, last = best.next_variable, best.next_state, found[len(found) - 1].score
+        v, j = best.next_variable, best.next_state
         allowed = np.array(best.allowed)
         allowed[first[v]:first[v + 1]] = 0
         allowed[first[v] + j] = 1
@@ -202,7 +203,7 @@ def bmmf(max_marginals, unary, k):
         best.find_next(bounds)
         if other is None:
             continue
-        other.score = min(other.score, last)  # up to rounding
+        last = other.score = min(other.score, last)  # up to rounding
         parts.append(other)
         found.append(other)
     labelings = np.array([part.best() for part in found], dtype=np.int32)

@@ -27,7 +27,7 @@ def check_sums(name, terms, *tables):
                 low = table.min(where=table > -np.inf, initial=0.0)
                 high = max(high, low)
             largest = max(largest, high, -low)
-    if largest * terms > 1e300:
+    if largest > 1e300 / terms:
         raise ValueError(f"{name}: the scores are too large for floating-point sums")
 
 

@@ -221,6 +221,11 @@ cdef class ChainModel(BoundModel):
         self.mask = mask
         self._owned.append(barred)
 
+    @property
+    def is_constrained(self):
+        """Whether some labelings are not allowed."""
+        return self._mask != NULL or self._barred != NULL
+
     def set_pointers(self):
         BoundModel.set_pointers(self)
         self.read_from(self.w)

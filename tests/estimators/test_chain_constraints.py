@@ -9,6 +9,7 @@ from reference import Chain
 from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
 from sksstruct.inference import bio_transitions
+from sksstruct.losses import SmoothedHinge
 
 NAMES = ["B-X", "I-X", "O"]
 
@@ -208,6 +209,8 @@ def test_partly_labeled_and_forbidden(data):
             r"X\[0\]: the constraints leave no labeling",
         ),
         ({"forbidden_transitions": 3}, TypeError, "forbidden_transitions must be"),
+        ({"forbidden_transitions": iter([(0, 1)])}, TypeError, "must be a list of"),
+        ({"forbidden_transitions": [([1], 2)]}, TypeError, "not hashable"),
         ({"forbidden_transitions": "bio"}, ValueError, "not of the BIO scheme"),
     ],
 )
@@ -219,6 +222,39 @@ def test_bad_constraints(arguments, error, message, method):
     positional = (X, 2) if method == "predict_topk" else (X,)
     with pytest.raises(error, match=message):
         getattr(model, method)(*positional, **arguments)
+
+
+def test_what_was_fitted_counts():
+    """Parameters that are changed later do not change a fitted tagger."""
+    data = make_chain(20, random_state=0)
+    model = ChainCRF(tol=0.1, random_state=0).fit(data.X, data.y)
+    before = model.predict(data.X)
+    model.set_params(loss="log", forbidden_transitions=[(0, 1), (None, 0)])
+    assert not hasattr(model, "predict_proba")
+    for a, b in zip(before, model.predict(data.X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert model.forbidden_transitions_ == []
+
+
+def test_a_large_k_costs_nothing():
+    data = make_chain(5, random_state=0)
+    model = ChainCRF(tol=0.1, random_state=0).fit(data.X, data.y)
+    labelings, _ = model.predict_topk([data.X[0][:2]], 10**11)
+    assert len(labelings[0]) == 9
+
+
+def test_scores_that_overflow():
+    data = make_chain(10, random_state=0)
+    model = ChainCRF(loss="log").fit(data.X, data.y)
+    with pytest.raises(ValueError, match=r"X\[0\]: its scores are too large"):
+        model.predict_proba([1e308 * np.sign(data.X[0] + 10)])
+
+
+def test_partial_fit_forgets_the_certificate():
+    data = make_chain(10, random_state=0)
+    model = ChainCRF(loss=SmoothedHinge("l2")).fit(data.X, data.y)
+    model.set_params(loss="hinge").partial_fit(data.X, data.y)
+    assert not hasattr(model, "topk_exact_") and not hasattr(model, "dual_gap_")
 
 
 def test_probabilities_need_the_likelihood():

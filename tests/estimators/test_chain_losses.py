@@ -1,12 +1,16 @@
 """Likelihood and smoothed hinge: objective, gradient and optimum."""
 
+import warnings
 from itertools import product
 
 import numpy as np
 import pytest
 from reference import Chain
+from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sksstruct.models._chain import ChainModel
@@ -19,7 +23,7 @@ from sksstruct.estimators._chain_training import (
 )
 from sksstruct.losses import SmoothedHinge
 from sksstruct.projections import project_simplex
-from sksstruct.solvers import LBFGS
+from sksstruct.solvers import BCFW, LBFGS
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -232,13 +236,31 @@ def test_smoothed_hinge_approaches_the_hinge():
 def test_too_few_labelings_leave_no_certificate():
     X, y = problem(n=20)
     loss = SmoothedHinge("l2", 50.0, k=2)
-    model = ChainCRF(1.0, loss=loss, max_iter=3, tol=0.5)
-    model.fit(X, y)
+    model = ChainCRF(1.0, loss=loss).fit(X, y)
     assert model.topk_exact_ < 1.0
-    assert model.dual_gap_ == np.inf
+    assert model.dual_gap_ == np.inf and (model.history_["gap"][-1:] == np.inf).all()
+    # the dual point is one all the same
+    assert model.history_["dual"].max() <= model.objective_ + 1e-9
 
 
-@pytest.mark.parametrize("loss", ["log", "smoothed_hinge"])
+def test_l2_starts_from_the_solution_with_entropy():
+    """At w = 0 the k best labelings of long sequences say nothing."""
+    rng = np.random.RandomState(0)
+    y = [rng.randint(5, size=12) for _ in range(30)]
+    X = [np.eye(5)[row] + 0.3 * rng.normal(size=(12, 5)) for row in y]
+    model = ChainCRF(0.01, loss=SmoothedHinge("l2", 0.3)).fit(X, y)
+    assert model.score(X, y) > 0.98
+    hinge = ChainCRF(0.01, random_state=0).fit(X, y)
+    assert model.objective_ <= hinge.objective_ + 0.15 + 1e-3
+    with pytest.warns(ConvergenceWarning, match="in 2 passes"):
+        short = ChainCRF(0.01, loss=SmoothedHinge("l2", 0.3), max_iter=2).fit(X, y)
+    assert short.n_iter_ == 2 and short.dual_gap_ == np.inf
+    assert short.topk_exact_ == 0.0
+
+
+@pytest.mark.parametrize(
+    "loss", ["log", "smoothed_hinge", SmoothedHinge("l2")], ids=str
+)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_contract(check, loss):
     check(ChainCRF(loss=loss, alpha=0.1))
@@ -261,6 +283,24 @@ class TestSolver:
         assert len(model.predict(X)) == 20
         assert np.isfinite(model.objective_)
 
+    def test_interrupt_of_the_start_of_l2(self):
+        X, y = problem(n=20)
+
+        def stop(*args):
+            raise KeyboardInterrupt
+
+        model = ChainCRF(0.01, loss=SmoothedHinge("l2"))
+        solve = LBFGS.solve
+
+        def broken(self, *args, **kwargs):
+            return solve(self, *args, **(kwargs | {"callback": stop}))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LBFGS, "solve", broken)
+            with pytest.raises(KeyboardInterrupt, match="can be used"):
+                model.fit(X, y)
+        assert model.dual_gap_ == np.inf and len(model.predict(X)) == 20
+
     def test_max_iter_warns_with_gap_tolerance_and_remedy(self):
         X, y = problem(n=20)
         with pytest.warns(ConvergenceWarning, match=r"gap.*tolerance.*max_iter"):
@@ -275,6 +315,51 @@ class TestSolver:
         cold = ChainCRF(0.011, loss="log", tol=1e-6).fit(X, y)
         assert model.n_iter_ < min(first, cold.n_iter_)
         assert model.objective_ == pytest.approx(cold.objective_, rel=1e-5)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"fit_intercept": False, "boundary": False},
+            {"all_possible_transitions": False},
+            {"all_possible_states": False},
+            {"forbidden_transitions": [(0, 0)]},
+            {"loss": SmoothedHinge("entropy", 0.3)},
+            {"loss": "hinge"},
+        ],
+        ids=str,
+    )
+    def test_warm_start_of_another_problem(self, change):
+        """The optimum of what is asked for now, whatever was before."""
+        X, y = problem(n=20)
+        X = [x * (np.abs(x) > 0.8) for x in X]
+        X = [x for x, row in zip(X, y, strict=True) if "0, 0" not in str(row.tolist())]
+        y = [row for row in y if "0, 0" not in str(row.tolist())]
+        model = ChainCRF(0.05, loss="log", warm_start=True, tol=1e-6, random_state=0)
+        model.fit(X, y).set_params(**change)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(X, y)
+        cold = clone(model).set_params(warm_start=False).fit(X, y)
+        slack = model.dual_gap_ + cold.dual_gap_ + 1e-9
+        assert abs(model.objective_ - cold.objective_) <= slack
+        assert slack < 1e-4
+        if "fit_intercept" in change:
+            assert not model.intercept_.any() and not model.start_.any()
+
+    def test_hinge_duals_must_still_be_allowed(self):
+        rng = np.random.RandomState(0)
+        y = [np.array([0, 1, 0, 1, 2]), np.array([1, 2, 1])] * 5
+        X = [rng.normal(size=(len(row), 4)) for row in y]
+        rules = [(0, 0), (None, 2)]
+        model = ChainCRF(0.05, warm_start=True, tol=1e-5, random_state=0).fit(X, y)
+        model.set_params(forbidden_transitions=rules)
+        with pytest.warns(UserWarning, match="fewer forbidden transitions"):
+            model.fit(X, y)
+        cold = clone(model).set_params(warm_start=False).fit(X, y)
+        assert abs(cold.objective_ - model.objective_) <= 2e-5
+        # the other way round they fit
+        model.set_params(forbidden_transitions=rules[:1]).fit(X, y)
+        assert model.dual_gap_ <= 1e-5
 
     def test_parameters_can_be_searched(self):
         X, y = problem(n=20)
@@ -294,7 +379,7 @@ class TestSolver:
     @pytest.mark.parametrize("threads", [2, 3])
     def test_threads_do_not_change_bits(self, threads):
         X, y = problem(n=50)
-        for loss in ("log", "smoothed_hinge"):
+        for loss in ("log", "smoothed_hinge", SmoothedHinge("l2")):
             for data in (X, [x * (np.abs(x) > 1.2) for x in X]):
                 one = ChainCRF(0.1, loss=loss).fit(data, y)
                 many = ChainCRF(0.1, loss=loss, n_jobs=threads).fit(data, y)
@@ -351,6 +436,20 @@ class TestObservedWeights:
         assert fitted.objective_ == pytest.approx(best, rel=1e-6)
 
 
+def test_stored_zeros_are_not_seen():
+    X, y = problem(n=6)
+    X = [x * (np.abs(x) > 0.8) for x in X]
+    stored = []
+    for x in X:
+        matrix = sparse.csr_array(np.ones_like(x))
+        matrix.data[:] = x.ravel()
+        stored.append(matrix)
+    arguments = {"loss": "log", "all_possible_states": False}
+    one = ChainCRF(0.1, **arguments).fit([sparse.csr_array(x) for x in X], y)
+    two = ChainCRF(0.1, **arguments).fit(stored, y)
+    np.testing.assert_allclose(one.coef_, two.coef_)
+
+
 class TestUnobserved:
     @pytest.fixture
     def data(self):
@@ -398,12 +497,81 @@ class TestUnobserved:
             total += (best.max() - true) / len(X)
         assert model.objective_ == pytest.approx(total, rel=1e-9)
 
-    def test_class_weight_and_sample_weight(self, data):
-        X, y, partial = data
+    @pytest.mark.parametrize("loss", ["hinge", "log"])
+    def test_sample_weight_of_zero_is_removal(self, data, loss):
+        X, _, partial = data
         weight = np.ones(len(X))
         weight[:5] = 0.0
-        model = ChainCRF(0.01, class_weight="balanced", random_state=0)
-        assert model.fit(X, partial, sample_weight=weight).score(X, y) > 0.9
+        model = ChainCRF(0.01, loss=loss, random_state=0)
+        model.fit(X, partial, sample_weight=weight)
+        other = clone(model).fit(X[5:], partial[5:])
+        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-9)
+
+    def test_class_weight_counts_what_is_known(self, data):
+        X, _, partial = data
+        known = [label for row in partial for label in row if label is not None]
+        counts = np.bincount(known)
+        weights = {k: len(known) / 3 / counts[k] for k in range(3)}
+        balanced = ChainCRF(0.01, class_weight="balanced", random_state=0)
+        given = ChainCRF(0.01, class_weight=weights, random_state=0)
+        np.testing.assert_allclose(
+            balanced.fit(X, partial).coef_, given.fit(X, partial).coef_, atol=1e-9
+        )
+
+    def test_no_false_convergence(self):
+        """The likelihood of observed labels is not convex: no bound from elsewhere."""
+        rng = np.random.RandomState(20)
+        X = [rng.normal(size=(20, 2)) * 3 for _ in range(5)]
+        y = [[None] * 20 for _ in X]
+        for i, row in enumerate(y):
+            row[10] = i % 2
+        model = ChainCRF(0.01, loss="log", tol=1e-6, warm_start=True).fit(X, y)
+        first = model.objective_
+        model.fit(X, y)
+        assert first == pytest.approx(model.objective_, rel=1e-3)
+        assert (model.history_["gap"] == np.inf).all()
+        assert model.dual_loss_ == -np.inf
+
+    def test_errors_count_all_sequences(self):
+        """Also those of weight zero."""
+        X, rules = [np.ones((3, 1))] * 3, [(0, 1), (0, 0), (1, 1)]
+        y = [[1, 0, 1], [1, 0, None], [0, None, 1]]
+        for loss in ("log", "hinge"):
+            model = ChainCRF(loss=loss, forbidden_transitions=rules[1:])
+            with pytest.raises(ValueError, match=r"y\[2\]"):
+                model.fit(X, y, sample_weight=[0, 1, 1])
+
+    def test_interrupts_and_stops_between_rounds(self, data):
+        X, _, partial = data
+
+        class Stops(BCFW):
+            def solve(self, *args, callback=None, **kwargs):
+                result = super().solve(*args, callback=callback, **kwargs)
+                result.status = "interrupted"
+                return result
+
+        model = ChainCRF(solver=Stops("permutation"), random_state=0)
+        with pytest.raises(KeyboardInterrupt, match="can be used"):
+            model.fit(X, partial)
+        assert len(model.predict(X)) == len(X)
+
+        class Once(ScoringMonitor):
+            def on_fit_task_end(self, *args, **kwargs):
+                super().on_fit_task_end(*args, **kwargs)
+                return True
+
+        model = ChainCRF(random_state=0)
+        model.set_callbacks(Once(scoring={"a": lambda e, X, y: 1.0}))
+        assert model.fit(X, partial).n_iter_ == 1
+
+    def test_rounds_that_do_not_settle_are_told(self, data, monkeypatch):
+        from sksstruct.estimators import _chain_fit
+
+        X, _, partial = data
+        monkeypatch.setattr(_chain_fit, "MAX_ROUNDS", 1)
+        X = [x + 3 * np.sin(17 * x) for x in X]
+        with pytest.warns(ConvergenceWarning, match="completed by decoding"):
+            ChainCRF(0.01, random_state=0).fit(X, partial)
 
     def test_a_sequence_without_any_label_is_an_error(self, data):
         X, _, partial = data
@@ -417,13 +585,15 @@ class TestUnobserved:
             ChainCRF().partial_fit(X, partial, classes=[0, 1, 2])
 
     def test_callbacks_and_packed_input(self, data):
-        from sklearn.callback import ScoringMonitor
-
         X, _, partial = data
         packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
         model = ChainCRF(0.01, random_state=0)
-        model.set_callbacks(ScoringMonitor(scoring={"a": lambda e, X, y: 1.0}))
+        seen = []
+        model.set_callbacks(
+            ScoringMonitor(scoring={"a": lambda e, X, y: seen.append(1) or 1.0})
+        )
         np.testing.assert_array_equal(
             model.fit(packed, partial).coef_,
             ChainCRF(0.01, random_state=0).fit(X, partial).coef_,
         )
+        assert len(seen) >= model.n_iter_ > 1

@@ -93,19 +93,46 @@ def test_constraints_of_the_caller():
 
 
 def test_rounding_does_not_mix_labelings():
-    """Two labelings that are equal but for rounding, and nothing in between."""
-    unary = [[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]]
-    table = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
-    labelings, scores = bmmf(lambda u: max_marginals(u, [(0, 1)], table), unary, 5)
-    assert sorted(labelings.tolist()) == [[0, 1], [1, 0]]
-    np.testing.assert_allclose(scores, 0.6)
+    """Two labelings that are equal but for rounding, at a score of zero."""
+    unary = np.array([[-11, -25], [0, -3], [3, 6]]) * 0.1
+    tables = [np.array([[9, 4], [-8, 5]]) * 0.1, np.array([[-1, -5], [5, 4]]) * 0.1]
+    edges = [(0, 1), (1, 2)]
+    labelings, scores = bmmf(lambda u: max_marginals(u, edges, tables), unary, 2)
+    assert sorted(labelings.tolist()) == [[0, 0, 0], [0, 1, 1]]
+    np.testing.assert_allclose(scores, 0.0, atol=1e-12)
+
+
+def test_scores_about_zero():
+    """Sums of tenths, many of them equal but for rounding: each its own score."""
+    rng = np.random.RandomState(0)
+    for _ in range(200):
+        unary, tables = 0.1 * rng.randint(-9, 9, size=(4, 2)), []
+        for _ in range(3):
+            tables.append(0.1 * rng.randint(-9, 9, size=(2, 2)))
+        edges = [(0, 1), (1, 2), (2, 3)]
+        labelings, scores = bmmf(
+            lambda u, e=edges, t=tables: max_marginals(u, e, t), unary, 5
+        )
+        everything = Exhaustive(unary, edges, tables)
+        np.testing.assert_allclose(scores, everything.topk(5)[1], atol=1e-12)
+        score_of = enumeration(everything)
+        true = [score_of[tuple(row)] for row in labelings.tolist()]
+        np.testing.assert_allclose(scores, true, atol=1e-12)
+
+
+def test_small_differences_of_large_scores():
+    unary = np.array([[1e13, 1e13 + 1]])
+    labelings, scores = bmmf(lambda u: max_marginals(u, [], None), unary, 2)
+    assert labelings.tolist() == [[1], [0]] and scores.tolist() == [1e13 + 1, 1e13]
 
 
 @pytest.mark.parametrize(
     ("oracle", "unary", "k", "message"),
     [
         (lambda u: u, np.zeros((2, 2)), 0, "k must be"),
-        (lambda u: u, [], 1, "unary must be 2-D|unary is empty"),
+        (lambda u: u, [], 1, "unary is empty"),
+        (lambda u: u, [["a"], ["b"]], 1, r"unary\[0\] must be an array of numbers"),
+        (lambda u: np.zeros_like(u), np.zeros((2, 2)), 1, "that its argument forbids"),
         (lambda u: u[:1], np.zeros((2, 2)), 1, "one number for each state"),
         (lambda u: u * np.nan, np.zeros((2, 2)), 1, "returned NaN"),
     ],

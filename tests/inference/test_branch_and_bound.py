@@ -96,12 +96,12 @@ def all_boxes(weights):
     hnp.arrays(
         np.float64,
         st.tuples(st.integers(1, 5), st.integers(1, 5)),
-        elements=st.sampled_from([-3.0, -1.0, 0.0, 1.0, 2.0]),
+        elements=st.sampled_from([-np.inf, -3.0, -1.0, 0.0, 1.0, 2.0]),
     ),
     st.integers(1, 20),
 )
 def test_boxes(weights, k):
-    boxes = dict(all_boxes(weights))
+    boxes = {box: score for box, score in all_boxes(weights) if score > -np.inf}
     result = best_boxes(weights, k)
     expected = sorted(boxes.values(), reverse=True)[:k]
     assert result.scores.tolist() == expected
@@ -124,12 +124,24 @@ def test_boxes_in_a_large_image():
     assert not best_boxes(weights, max_nodes=10).complete
 
 
+def test_plateaus_are_searched_in_depth():
+    """Equal bounds: straight to a labeling, not through all sets of the same size."""
+    assert best_boxes(np.zeros((128, 128))).n_visited < 1000
+
+    def split(bits):
+        return [(*bits, 0), (*bits, 1)] if len(bits) < 16 else []
+
+    assert branch_and_bound((), lambda bits: 0.0, split).n_visited == 17
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0], "weights must be a matrix"),
-        (np.zeros((0, 3)), "weights must be a matrix"),
-        ([[np.inf]], "NaN or infinite"),
+        ([1.0], "weights must be 2-D"),
+        (np.zeros((0, 3)), "weights must not be empty"),
+        ([[np.inf]], "weights has an entry that is NaN or"),
+        ([["a"]], "weights must be an array of numbers"),
+        (np.full((2, 2), 1e308), "weights: the scores are too large"),
     ],
 )
 def test_bad_weights(weights, message):

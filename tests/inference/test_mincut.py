@@ -148,6 +148,10 @@ def test_no_edges():
     ("unary", "edges", "pairwise", "message"),
     [
         (np.zeros((2, 3)), [(0, 1)], np.eye(2), "unary must have shape"),
+        (np.zeros((0, 2)), [], np.eye(2), "unary must have shape"),
+        (np.zeros((2, 2)), None, np.eye(2), "edges must be pairs"),
+        (np.zeros((2, 2)), [("a", "b")], np.eye(2), "edges must be pairs"),
+        (np.zeros((2, 2)), [(0, 1), (0,)], np.eye(2), "edges must be pairs"),
         (np.zeros((2, 2)), [(0, 2)], np.eye(2), r"edges\[0\] is \(0, 2\)"),
         (np.zeros((2, 2)), [(0, 1)], np.eye(3), "pairwise must have shape"),
         (np.zeros((2, 2)), [(0, 1)], np.full((2, 2), np.nan), "pairwise has an entry"),
@@ -169,6 +173,29 @@ def test_no_edges():
 def test_bad_input(unary, edges, pairwise, message):
     with pytest.raises(ValueError, match=message), np.errstate(over="ignore"):
         min_cut(unary, edges, pairwise)
+
+
+def test_scores_may_change_after_solving():
+    unary = np.array([[0.0, 3.0], [1.0, 0.0]])
+    solver = MinCut([(0, 1)])
+    solver.solve(unary, np.eye(2))
+    before = solver.max_marginals()
+    unary[:] = 0.0
+    np.testing.assert_array_equal(solver.max_marginals(), before)
+
+
+def test_one_thread_at_a_time():
+    solver = MinCut([(0, 1)])
+
+    class Scores:
+        """Asks for another solution while its own is being loaded."""
+
+        def __array__(self, dtype=None, copy=None):
+            with pytest.raises(RuntimeError, match="one for each thread"):
+                solver.solve(np.zeros((2, 2)), np.eye(2))
+            return np.zeros((2, 2))
+
+    assert solver.solve(Scores(), np.eye(2))[1] == 1.0
 
 
 def test_solver_checks():

@@ -95,6 +95,8 @@ def test_gradient(smoothing, as_tree):
     ("arguments", "message"),
     [
         ({"strength": 0.0}, "strength must be positive"),
+        ({"strength": 1e-309}, "too large|NaN or"),
+        ({"strength": 1e-309, "edges": [(0, 1)]}, "too large|NaN or"),
         ({"strength": np.inf}, "strength must be positive"),
         ({"strength": "1"}, "strength must be a number"),
         ({"smoothing": "l1"}, "smoothing must be"),
@@ -103,5 +105,15 @@ def test_gradient(smoothing, as_tree):
 )
 def test_bad_arguments(arguments, message):
     arguments = {"strength": 1.0} | arguments
-    with pytest.raises(ValueError, match=message):
-        smoothed_max_product(np.zeros((2, 2)), np.zeros((2, 2)), **arguments)
+    with pytest.raises(ValueError, match=message), np.errstate(over="ignore"):
+        smoothed_max_product(np.ones((2, 2)), np.zeros((2, 2)), **arguments)
+
+
+def test_nested_lists():
+    unary, table = [[0, 1], [0, 3]], [[5, 0], [0, 0]]
+    for smoothing in ("entropy", "l2"):
+        one = smoothed_max_product(unary, table, 1.0, smoothing=smoothing)
+        two = smoothed_max_product(
+            unary, table, 1.0, smoothing=smoothing, edges=[(0, 1)]
+        )
+        assert one.value == pytest.approx(two.value)

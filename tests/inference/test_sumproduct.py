@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference import chains, enumerate_chain
 from scipy.special import logsumexp
 
-from sksstruct.inference import forward_backward
+from sksstruct.inference import forward_backward, sum_product
 
 # Differences that underflow, with and without a way round them.
 WILD = st.sampled_from([-np.inf, -2000.0, -400.0, -1.0, 0.0, 1.0, 300.0, 1e5])
@@ -42,6 +42,32 @@ def test_scores_of_any_size(chain):
     check(*chain)
 
 
+@settings(max_examples=500, deadline=None)
+@given(chains(st.sampled_from([-np.inf, *range(-500, 1, 20)])))
+def test_close_to_underflow(chain):
+    """Sizes at which single steps do not underflow, but products of them do."""
+    check(*chain)
+
+
+@pytest.mark.parametrize("stay", [-400.0, -370.5, -250.0])
+def test_products_of_small_numbers(stay):
+    """What has a number to itself at each step, and a tiny one at that."""
+    check(np.array([[0.0, -np.inf]] * 3), np.array([[stay, -np.inf], [-np.inf, 0.0]]))
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e15, 1e17])
+def test_marginals_of_large_scores_sum_to_one(scale):
+    rng = np.random.RandomState(0)
+    unary, pairwise = scale * rng.normal(size=(50, 3)), scale * rng.normal(size=(3, 3))
+    _, nodes, edges = forward_backward(unary, pairwise)
+    np.testing.assert_allclose(nodes.sum(axis=1), 1.0)
+    np.testing.assert_allclose(edges.sum(axis=(1, 2)), 1.0)
+    pairs = [(t, t + 1) for t in range(49)]
+    _, nodes, edges = sum_product(unary, pairs, pairwise)
+    np.testing.assert_allclose([row.sum() for row in nodes], 1.0)
+    np.testing.assert_allclose([table.sum() for table in edges], 1.0)
+
+
 @pytest.mark.parametrize("n_states", [1, 2, 4, 5, 8, 9, 22, 33, 130])
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_all_row_widths(n_states, scale):
@@ -76,9 +102,12 @@ def test_long_chains_keep_their_digits():
 
 
 def test_a_weak_path_that_wins_later():
-    """The only way on leads through a state that seemed hopeless."""
-    unary = np.array([[0.0, -900.0], [0.0, 0.0], [0.0, 0.0]])
-    pairwise = np.array([[[0.0, -np.inf], [-np.inf, 0.0]], [[-850.0, -850.0], [0, 0]]])
+    """The only way on leads through a state that seemed hopeless, step by step."""
+    unary = np.zeros((5, 2))
+    pairwise = np.array([[0.0, -np.inf], [-np.inf, -250.0]])
+    unary[-1, 0] = -np.inf
+    check(unary, pairwise)
+    unary[-1, 0] = -1100.0
     check(unary, pairwise)
 
 

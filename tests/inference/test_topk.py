@@ -4,7 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import chains, enumerate_chain, in_order
 
-from sksstruct.inference import viterbi, viterbi_topk
+from sksstruct.inference import (
+    best_boxes,
+    max_product_topk,
+    viterbi,
+    viterbi_topk,
+)
 
 
 @settings(max_examples=500, deadline=None)
@@ -50,6 +55,25 @@ def test_more_than_there_are():
     labelings, scores = viterbi_topk(np.zeros((2, 2)), [[0, -np.inf], [0, 0]], 10**9)
     assert labelings.tolist() == [[0, 0], [1, 0], [1, 1]]
     assert scores.tolist() == [0, 0, 0]
+
+
+def test_a_large_k_costs_nothing():
+    """Room for the labelings there are, not for those that were asked for."""
+    unary = np.tile([0.0, -np.inf, -np.inf], (1000, 1))
+    assert len(viterbi_topk(unary, np.zeros((3, 3)), 10**9)[0]) == 1
+    unary, edges = np.zeros((10, 2)), [(0, v) for v in range(1, 10)]
+    assert len(max_product_topk(unary, edges, np.eye(2), 10**9)[0]) == 1024
+    assert len(best_boxes(np.zeros((3, 3)), 10**9).scores) == 36
+
+
+def test_many_labelings():
+    """Lists that grow: a thousand of a longer chain, against sorted prefixes."""
+    rng = np.random.RandomState(0)
+    unary, pairwise = rng.normal(size=(10, 2)), rng.normal(size=(2, 2))
+    labelings, scores = viterbi_topk(unary, pairwise, 1000)
+    expected, expected_scores = in_order(*enumerate_chain(unary, pairwise))
+    np.testing.assert_array_equal(labelings, expected[:1000])
+    np.testing.assert_allclose(scores, expected_scores[:1000])
 
 
 def test_none_when_all_is_forbidden():

@@ -129,6 +129,11 @@ def test_shared_tables_are_stored_once():
     ("unary", "edges", "pairwise", "message"),
     [
         ([], [], None, "unary is empty"),
+        (np.zeros((2, 2)), None, np.zeros((2, 2)), "edges must be pairs"),
+        (np.zeros((2, 2)), 5, np.zeros((2, 2)), "edges must be pairs"),
+        (np.zeros((2, 2)), [(0, 1)], None, "pairwise is missing"),
+        (np.zeros((2, 2)), [(0, 1)], [[]], r"pairwise\[0\] has shape"),
+        (np.full((2, 2), 1e308), [(0, 1)], np.zeros((2, 2)), "too large"),
         ([[0.0], []], [], None, r"unary\[1\] is empty"),
         ("ab", [], None, "unary must be a list"),
         ([[0.0], 1.0], [], None, r"unary\[1\] must be 1-D"),
@@ -182,6 +187,13 @@ class TestExhaustive:
         )
         assert everything.max_product()[1] == 2.0
         assert len(everything.topk(10)[0]) == 7
+
+    def test_many_variables_of_one_state(self):
+        assert Exhaustive(np.zeros((100, 1))).topk(2)[0].tolist() == [[0] * 100]
+
+    def test_scores_that_are_none(self):
+        with pytest.raises(ValueError, match="score returned NaN"):
+            Exhaustive(np.zeros((2, 2)), score=lambda y: np.nan)
 
     def test_refuses_what_is_too_large(self):
         with pytest.raises(ValueError, match="1024 labelings"):
