@@ -27,7 +27,7 @@ test-all: lint test
 	find build/debug -name '*.so' -delete
 	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2 > build.log 2>&1 || { cat build.log; exit 1; }
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
-	cd build/debug && $(CURDIR)/$(PY) -m pytest -q tests/inference tests/solvers tests/estimators tests/feature_extraction tests/utils
+	cd build/debug && $(CURDIR)/$(PY) -m pytest -q tests/inference tests/projections tests/solvers tests/estimators tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own.
 test-floors: $(VENV)/built
