@@ -30,9 +30,13 @@ numpydoc_xref_param_type = False
 # Members come from autosummary's class template.
 autodoc_default_options = {
     "members": True,
-    "inherited-members": False,
+    "inherited-members": "CallbackSupportMixin, BaseEstimator, tuple, Sequence",
     # Made by scikit-learn, with references into its own documentation.
-    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request",
+    "exclude-members": "get_metadata_routing, set_output, "
+    + ", ".join(
+        f"set_{method}_request"
+        for method in ("fit", "partial_fit", "predict", "predict_proba", "score")
+    ),
 }
 autodoc_typehints = "none"
 

@@ -9,7 +9,8 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     Parameters
     ----------
     oracle : callable
-        An oracle of this module. All of them work without the GIL.
+        An oracle of this module. The search of all but `bmmf`, `branch_and_bound` and
+        `Exhaustive`, which call back, goes on without the GIL.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
