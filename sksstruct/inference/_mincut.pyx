@@ -10,11 +10,10 @@ so that labelings are cuts: label 1 on the side of the source, an arc u -> v of 
 q, v -> u of capacity p, and for each variable the score of label 1 over label 0 as an
 arc from the source, or to the sink where it is negative.
 
-The maximum flow is found by growing a search tree from each terminal and mending them
-after each augmentation (Boykov and Kolmogorov, 2004), in double precision. The flow
-between variables is kept: for other scores it is cut down to the new capacities, and
-what it does not balance any more is put on the variables, so that the search starts
-close to the end (Kohli and Torr, 2005). Max-marginals go on from the trees themselves.
+The flow between variables is kept: for other scores it is cut down to the new
+capacities, and what it does not balance any more is put on the variables, so that the
+search starts close to the end (Kohli and Torr, 2005). Max-marginals go on from the
+search trees themselves.
 
 The cut nearest to the source is taken: label 1 only where every best labeling has it.
 """
@@ -28,37 +27,17 @@ from libc.math cimport INFINITY, fabs, isinf
 from libc.stdint cimport int8_t, int32_t
 from libc.string cimport memcpy
 
-from sksstruct.inference._checks import check_edges, check_scores
+from sksstruct.inference._maxflow cimport FlowTrees
 
-cdef enum:
-    FREE = -1
-    TERMINAL = -2
-    ORPHAN = -3
-    SOURCE = 0
-    SINK = 1
+from sksstruct.inference._checks import check_edges, check_scores
 
 # Tables may miss supermodularity by this part of their size: rounding.
 cdef double SLACK = 1e-10
 
 
-cdef class CutKernel:
-    """The graph, its flow and its search trees."""
+cdef class CutKernel(FlowTrees):
+    """Scores as capacities, on a graph with its flow."""
 
-    cdef readonly object edges
-    cdef readonly Py_ssize_t n_variables
-    cdef Py_ssize_t _n, _m
-    cdef const Py_ssize_t[:, ::1] _ends
-    # arcs of variable v: first[v] <= a < first[v + 1]
-    cdef int32_t[::1] _first, _head, _sister, _arc
-    cdef double[::1] _residual, _terminal, _flow
-    # trees: arc to the parent, side, and how far the terminal was at which time
-    cdef int32_t[::1] _parent, _time, _distance
-    cdef int8_t[::1] _side
-    # variables to grow from, and those that lost their parent; circular
-    cdef int32_t[::1] _active, _orphans
-    cdef int8_t[::1] _is_active
-    cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
-    cdef int32_t _now
     cdef double _big
     cdef object _lock, _unary, _pairwise
 
@@ -69,36 +48,7 @@ cdef class CutKernel:
                 n_variables, (int, np.integer)) or n_variables < 1:
             raise ValueError(
                 f"n_variables must be an integer of at least 1, got {n_variables!r}")
-        self.edges = check_edges(edges, n_variables)
-        self.n_variables = self._n = n_variables
-        self._m = len(self.edges)
-        self._ends = self.edges
-        cdef Py_ssize_t n = self._n, m = self._m, e, u, v
-        if 2 * m >= 2**31 or n >= 2**31:
-            raise ValueError("the graph is too large for 32-bit indices")
-        degree = np.bincount(self.edges.ravel(), minlength=n)
-        self._first = np.concatenate([[0], np.cumsum(degree)]).astype(np.int32)
-        cdef int32_t[::1] place = np.array(self._first)
-        self._head = np.empty(2 * m + 1, dtype=np.int32)
-        self._sister = np.empty(2 * m + 1, dtype=np.int32)
-        self._arc = np.empty(m + 1, dtype=np.int32)
-        for e in range(m):
-            u, v = self._ends[e, 0], self._ends[e, 1]
-            self._head[place[u]], self._head[place[v]] = <int32_t> v, <int32_t> u
-            self._sister[place[u]], self._sister[place[v]] = place[v], place[u]
-            self._arc[e] = place[u]
-            place[u] += 1
-            place[v] += 1
-        self._residual = np.zeros(2 * m + 1)
-        self._terminal = np.zeros(n)
-        self._flow = np.zeros(m + 1)
-        self._parent = np.empty(n, dtype=np.int32)
-        self._time = np.empty(n, dtype=np.int32)
-        self._distance = np.empty(n, dtype=np.int32)
-        self._side = np.empty(n, dtype=np.int8)
-        self._active = np.empty(n, dtype=np.int32)
-        self._is_active = np.empty(n, dtype=np.int8)
-        self._orphans = np.empty(n, dtype=np.int32)
+        FlowTrees.__init__(self, check_edges(edges, n_variables), n_variables)
         self._lock = Lock()
 
     def solve(self, unary, pairwise):
@@ -173,9 +123,9 @@ cdef class CutKernel:
         with nogil:
             for v in range(n):
                 # `_force` does nothing that copying these back does not undo
-                self._force(v, 1 - labels[v])
+                self._force(v, -self._big if labels[v] else self._big)
                 self._maximise()
-                if (self._parent[v] != FREE and self._side[v] == SOURCE) != labels[v]:
+                if self._from_source(v) != labels[v]:
                     table[v, 1 - labels[v]] = self._value(unary, pairwise, shared)
                 if self._m:
                     memcpy(&self._residual[0], &residual[0], 2 * self._m * 8)
@@ -325,7 +275,7 @@ cdef class CutKernel:
         labeling = np.empty(self._n, dtype=np.int32)
         cdef int32_t[::1] labels = labeling
         for v in range(self._n):
-            labels[v] = self._parent[v] != FREE and self._side[v] == SOURCE
+            labels[v] = self._from_source(v)
         return labeling, self._value(
             self._unary, self._pairwise, len(self._pairwise) == 1)
 
@@ -335,211 +285,13 @@ cdef class CutKernel:
         cdef Py_ssize_t v, e, a, b
         cdef double total = 0.0
         for v in range(self._n):
-            total += unary[v, self._parent[v] != FREE and self._side[v] == SOURCE]
+            total += unary[v, self._from_source(v)]
         for e in range(self._m):
             a, b = self._ends[e, 0], self._ends[e, 1]
-            a = self._parent[a] != FREE and self._side[a] == SOURCE
-            b = self._parent[b] != FREE and self._side[b] == SOURCE
+            a = self._from_source(a)
+            b = self._from_source(b)
             total += pairwise[0 if shared else e, a, b]
         return total
-
-    # ---- maximum flow ----
-
-    cdef void _activate(self, Py_ssize_t v) noexcept nogil:
-        cdef Py_ssize_t place
-        if not self._is_active[v]:
-            self._is_active[v] = 1
-            place = self._active_first + self._active_count
-            self._active[place - self._n if place >= self._n else place] = <int32_t> v
-            self._active_count += 1
-
-    cdef void _orphan(self, Py_ssize_t v) noexcept nogil:
-        cdef Py_ssize_t place = self._orphan_first + self._orphan_count
-        self._parent[v] = ORPHAN
-        self._orphans[place - self._n if place >= self._n else place] = <int32_t> v
-        self._orphan_count += 1
-
-    cdef void _root(self, Py_ssize_t v) noexcept nogil:
-        """Join a variable to the terminal that has capacity for it."""
-        self._side[v] = SOURCE if self._terminal[v] > 0.0 else SINK
-        self._parent[v] = TERMINAL
-        self._time[v] = self._now
-        self._distance[v] = 1
-        self._activate(v)
-
-    cdef void _start(self) noexcept nogil:
-        cdef Py_ssize_t v
-        self._now = 0
-        self._active_first = self._active_count = 0
-        self._orphan_first = self._orphan_count = 0
-        for v in range(self._n):
-            self._is_active[v] = 0
-            self._parent[v] = FREE
-            self._time[v] = 0
-            if self._terminal[v] != 0.0:
-                self._root(v)
-
-    cdef void _force(self, Py_ssize_t v, int32_t label) noexcept nogil:
-        """Give a variable the other label, and trees that fit this again."""
-        cdef Py_ssize_t a, w
-        self._now += 1
-        self._terminal[v] += self._big if label else -self._big
-        for a in range(self._first[v], self._first[v + 1]):
-            w = self._head[a]
-            if self._parent[w] == self._sister[a]:
-                self._orphan(w)
-        self._root(v)
-        self._adopt_all()
-
-    cdef void _maximise(self) noexcept nogil:
-        cdef Py_ssize_t v, a
-        while self._active_count:
-            v = self._active[self._active_first]
-            a = -1
-            if self._parent[v] != FREE:
-                a = self._grow(v)
-            if a < 0:
-                self._active_first += 1
-                if self._active_first == self._n:
-                    self._active_first = 0
-                self._active_count -= 1
-                self._is_active[v] = 0
-                continue
-            self._now += 1
-            self._augment(a)
-            self._adopt_all()
-
-    cdef Py_ssize_t _grow(self, Py_ssize_t v) noexcept nogil:
-        """Take in the free neighbours of v; an arc that joins the trees, or -1."""
-        cdef Py_ssize_t a, w
-        cdef bint from_source = self._side[v] == SOURCE
-        cdef int32_t sister
-        for a in range(self._first[v], self._first[v + 1]):
-            sister = self._sister[a]
-            if self._residual[a if from_source else sister] <= 0.0:
-                continue
-            w = self._head[a]
-            if self._parent[w] == FREE:
-                self._side[w] = self._side[v]
-                self._parent[w] = sister
-                self._time[w] = self._time[v]
-                self._distance[w] = self._distance[v] + 1
-                self._activate(w)
-            elif self._side[w] != self._side[v]:
-                return a if from_source else sister
-            elif (self._time[w] <= self._time[v]
-                  and self._distance[w] > self._distance[v]):
-                # a shorter way to the terminal
-                self._parent[w] = sister
-                self._time[w] = self._time[v]
-                self._distance[w] = self._distance[v] + 1
-        return -1
-
-    cdef void _augment(self, Py_ssize_t joint) noexcept nogil:
-        """Push as much as the path through an arc between the trees takes."""
-        cdef double most = self._residual[joint], c
-        cdef Py_ssize_t v, a
-        v = self._head[self._sister[joint]]
-        while self._parent[v] != TERMINAL:
-            c = self._residual[self._sister[self._parent[v]]]
-            most = c if c < most else most
-            v = self._head[self._parent[v]]
-        most = self._terminal[v] if self._terminal[v] < most else most
-        v = self._head[joint]
-        while self._parent[v] != TERMINAL:
-            c = self._residual[self._parent[v]]
-            most = c if c < most else most
-            v = self._head[self._parent[v]]
-        most = -self._terminal[v] if -self._terminal[v] < most else most
-
-        self._residual[joint] -= most
-        self._residual[self._sister[joint]] += most
-        v = self._head[self._sister[joint]]
-        while self._parent[v] != TERMINAL:
-            a = self._parent[v]
-            self._residual[a] += most
-            self._residual[self._sister[a]] -= most
-            if self._residual[self._sister[a]] <= 0.0:
-                self._orphan(v)
-            v = self._head[a]
-        self._terminal[v] -= most
-        if self._terminal[v] <= 0.0:
-            self._orphan(v)
-        v = self._head[joint]
-        while self._parent[v] != TERMINAL:
-            a = self._parent[v]
-            self._residual[a] -= most
-            self._residual[self._sister[a]] += most
-            if self._residual[a] <= 0.0:
-                self._orphan(v)
-            v = self._head[a]
-        self._terminal[v] += most
-        if self._terminal[v] >= 0.0:
-            self._orphan(v)
-
-    cdef void _adopt_all(self) noexcept nogil:
-        cdef Py_ssize_t v
-        while self._orphan_count:
-            v = self._orphans[self._orphan_first]
-            self._orphan_first += 1
-            if self._orphan_first == self._n:
-                self._orphan_first = 0
-            self._orphan_count -= 1
-            self._adopt(v)
-
-    cdef int32_t _origin(self, Py_ssize_t v) noexcept nogil:
-        """Steps from v to its terminal, or -1 where the way ends at an orphan."""
-        cdef int32_t steps = 0
-        while True:
-            if self._time[v] == self._now and self._parent[v] != ORPHAN:
-                return steps + self._distance[v]
-            steps += 1
-            if self._parent[v] == TERMINAL:
-                self._time[v] = self._now
-                self._distance[v] = 1
-                return steps
-            if self._parent[v] == ORPHAN:
-                return -1
-            v = self._head[self._parent[v]]
-
-    cdef void _adopt(self, Py_ssize_t v) noexcept nogil:
-        """A new parent for an orphan, the nearest to the terminal; or set it free."""
-        cdef bint from_source = self._side[v] == SOURCE
-        cdef Py_ssize_t a, w, best = -1
-        cdef int32_t steps, fewest = 0
-        for a in range(self._first[v], self._first[v + 1]):
-            if self._residual[self._sister[a] if from_source else a] <= 0.0:
-                continue
-            w = self._head[a]
-            if self._side[w] != self._side[v] or self._parent[w] == FREE:
-                continue
-            if self._parent[w] == ORPHAN:
-                continue
-            steps = self._origin(w)
-            if steps < 0:
-                continue
-            if best < 0 or steps < fewest:
-                best, fewest = a, steps
-            # what was learnt on the way
-            while self._time[w] != self._now:
-                self._time[w] = self._now
-                self._distance[w] = steps
-                steps -= 1
-                w = self._head[self._parent[w]]
-        if best >= 0:
-            self._parent[v] = <int32_t> best
-            self._time[v] = self._now
-            self._distance[v] = fewest + 1
-            return
-        for a in range(self._first[v], self._first[v + 1]):
-            w = self._head[a]
-            if self._side[w] != self._side[v] or self._parent[w] == FREE:
-                continue
-            if self._residual[self._sister[a] if from_source else a] > 0.0:
-                self._activate(w)
-            if self._parent[w] == self._sister[a]:
-                self._orphan(w)
-        self._parent[v] = FREE
 
 
 class MinCut(CutKernel):
