@@ -198,7 +198,7 @@ def bmmf(max_marginals, unary, k):
         allowed[first[v]:first[v + 1]] = 0
         allowed[first[v] + j] = 1
         other = new_part(allowed)
-        best.allowed[first[v] + j] = 0
+        best.allowed[bounds[v] + j] = 0
         best.stale = True
         best.find_next(bounds)
         if other is None:
