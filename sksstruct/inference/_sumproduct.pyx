@@ -127,8 +127,9 @@ cdef bint scaled(
         for b in range(n):
             c += raw[b]
         memcpy(message, raw, ld * sizeof(double))
-        if sks_rescale(ld, 1.0 / c, message) < limit:
-            return False
+        # What underflows here is below 1e-308 of the largest, and the prefixes are
+        # within 1e290 of each other: no marginal could be seen in it.
+        sks_rescale(ld, 1.0 / c, message)
     if outer != NULL:
         for t in range(size - 1):
             sks_add_outer(n, ld, weight * ws.scales[t], ws.alpha + t * ld,
