@@ -4,6 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -31,3 +32,9 @@ def test_example(path, capsys):
         errors = [float(x) for x in re.findall(r"digit error +([\d.]+) %", out)]
         assert errors[1] < errors[0]  # the structure is worth learning
         assert namespace["tagger"].dual_gap_ <= 1e-3
+    if path.stem == "plot_crf_probabilities":
+        out = capsys.readouterr().out
+        errors = [float(x) for x in re.findall(r"three digits.*: ([\d.]+) %", out)]
+        assert errors[1] < errors[0]  # hints help
+        said, true = np.transpose(namespace["means"])
+        assert np.abs(said - true).max() < 0.15
