@@ -122,7 +122,7 @@ def bmmf(max_marginals, unary, k):
     cdef Part part, other, best
     cdef double last
     rows = check_variables(unary)
-    as_array = not isinstance(unary, list) or len({len(row) for row in rows}) == 1
+    as_array = len({len(row) for row in rows}) == 1
     first = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.intp)
     flat = np.concatenate(rows)
     cdef const Py_ssize_t[::1] bounds = first

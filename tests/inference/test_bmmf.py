@@ -120,6 +120,13 @@ def test_scores_about_zero():
         np.testing.assert_allclose(scores, true, atol=1e-12)
 
 
+def test_tuples_of_different_lengths():
+    unary = ((0.0, 1.0), (2.0,), (0.0, 0.5, 0.25))
+    labelings, scores = bmmf(lambda u: max_marginals(u, [], None), unary, 2)
+    assert labelings.tolist() == [[1, 0, 1], [1, 0, 2]]
+    assert scores.tolist() == [3.5, 3.25]
+
+
 def test_small_differences_of_large_scores():
     unary = np.array([[1e13, 1e13 + 1]])
     labelings, scores = bmmf(lambda u: max_marginals(u, [], None), unary, 2)
