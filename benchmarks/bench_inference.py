@@ -16,8 +16,14 @@ from sksstruct.models._chain_smooth import write_marginals
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.inference import (
     MinCut,
+    best_boxes,
+    bmmf,
     matching,
     matching_max_marginals,
+    max_marginals,
+    max_product,
+    max_product_topk,
+    parts_max_product,
 )
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.packed import PackedSequences
@@ -285,7 +291,40 @@ def assignments():
     )
 
 
+def searches():
+    """Oracles without a peer: seconds, and what they are measured by."""
+    rng = np.random.RandomState(0)
+    rows = []
+    for side in (20, 40, 80, 160):
+        unary = rng.normal(size=(5, side, side))
+        edges = [(v, v + 1) for v in range(4)]
+        (seconds,) = best_of([lambda u=unary, e=edges: parts_max_product(u, e, 2, 0.1)])
+        text = f"5 parts on {side} x {side}"
+        rows.append([text, f"{1e3 * seconds:.2f}", f"{1e9 * seconds / unary.size:.0f}"])
+        rows[-1][2] += " ns a position"
+    weights = rng.normal(size=(100, 100)) - 0.2
+    weights[30:60, 40:80] += 1.5
+    (seconds,) = best_of([lambda: best_boxes(weights)], 3)
+    visited = best_boxes(weights).n_visited
+    rows.append(["best box in 100 x 100", f"{1e3 * seconds:.2f}", f"{visited} sets"])
+    p = 50
+    unary, pairs = rng.normal(size=(p, 10)), rng.normal(size=(10, 10))
+    edges = [(rng.randint(v), v) for v in range(1, p)]
+    functions = [
+        lambda: max_product(unary, edges, pairs),
+        lambda: max_product_topk(unary, edges, pairs, 10),
+        lambda: bmmf(lambda u: max_marginals(u, edges, pairs), unary, 10),
+    ]
+    names = ["best", "10 best, max-product", "10 best, BMMF"]
+    seconds = best_of(functions)
+    for name, value in zip(names, seconds, strict=True):
+        ratio = f"{value / seconds[0]:.1f} of the best"
+        rows.append([f"tree of {p} x 10: {name}", f"{1e3 * value:.2f}", ratio])
+    table("Searches", ["oracle", "ms", ""], rows)
+
+
 with tempfile.TemporaryDirectory() as name:
     chains(Path(name))
 cuts()
 assignments()
+searches()

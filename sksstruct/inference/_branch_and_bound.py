@@ -1,4 +1,4 @@
-"""Best-first branch and bound."""
+"""Best-first branch and bound (Algorithm 13 of Pillutla et al., 2018)."""
 
 import heapq
 from itertools import count

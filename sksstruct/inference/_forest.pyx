@@ -46,7 +46,8 @@ cdef class Forest(Tree):
         n = self.n_variables
         sizes = np.array([len(row) for row in self.unary] + [1], dtype=np.intp)
         tables, which = check_tables(pairwise, self.edges, sizes)
-        check_sums("unary and pairwise", 4 * n, *self.unary, *tables)
+        flat = np.concatenate(self.unary)
+        check_sums("unary and pairwise", 4 * n, flat, *tables)
         self._size = sizes
         ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
         self._ld = ld
@@ -54,7 +55,6 @@ cdef class Forest(Tree):
         self._first = first
         self._theta = theta = aligned_zeros(first[n + 1])
         where = np.repeat(first[:n] - np.cumsum(sizes[:n]) + sizes[:n], sizes[:n])
-        flat = np.concatenate(self.unary)
         theta[where + np.arange(len(flat))] = flat
         self._pack(tables, which, both)
 

@@ -6,7 +6,8 @@ s00 + s11 >= s01 + s10. Up to a constant the energy -s is then
     a y_u + b y_v + q y_u (1 - y_v) + p (1 - y_u) y_v,   p, q >= 0
     p + q = s00 + s11 - s01 - s10,   a = s00 - s10 - q,   b = s00 - s01 - p
 
-so that labelings are cuts: label 1 on the side of the source, an arc u -> v of capacity
+(Algorithm 11 of Pillutla et al., 2018, with costs that sum to the energy), so that
+labelings are cuts: label 1 on the side of the source, an arc u -> v of capacity
 q, v -> u of capacity p, and for each variable the score of label 1 over label 0 as an
 arc from the source, or to the sink where it is negative.
 

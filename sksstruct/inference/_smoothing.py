@@ -1,4 +1,4 @@
-"""Smoothed maxima over labelings: value and gradient."""
+"""Smoothed maxima over labelings (Pillutla et al., 2018, Sections 2 and 4, App. A)."""
 
 from numbers import Real
 from typing import NamedTuple

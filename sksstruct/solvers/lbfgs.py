@@ -1,4 +1,9 @@
-"""Limited-memory quasi-Newton method for smooth losses."""
+"""Limited-memory quasi-Newton method for smooth losses.
+
+Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
+w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
+"""
 
 import time
 from numbers import Integral, Real

@@ -83,7 +83,7 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     return bind_loss(model, data, packed, data.known, loss), model, data
 
 
-def flat_weights(model, rng, w=None):
+def flat_weights(model, rng):
     """Random weights in the model's layout and in that of the reference."""
     model.start()
     blocks = model.blocks(model.w)
@@ -111,7 +111,6 @@ def test_value_and_gradient(name, form):
     gradient = np.full(model.n_weights, np.nan)
     value = smooth.value_and_gradient(gradient)
     chain = Chain(X, y, 3)
-    chain.loss_weight = 1.0
 
     def reference(w):
         return objective(chain, w, loss, augmented=name != "log")
