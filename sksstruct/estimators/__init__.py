@@ -1,5 +1,6 @@
 """scikit-learn's contract: parameters, wiring and attributes; no algorithm."""
 
 from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.linear_ssvc import LinearSSVC
 
-__all__ = ["ChainCRF"]
+__all__ = ["ChainCRF", "LinearSSVC"]

@@ -1,6 +1,7 @@
 """One fit of a chain: the problems that the solver is given, one after the other."""
 
 import numpy as np
+from sklearn.base import clone
 
 from sksstruct.estimators._chain_training import (
     bind_loss,
@@ -55,7 +56,7 @@ class ChainFit:
         if self.in_rounds:
             return self._rounds()
         is_l2 = self.loss is not None and self.loss[0] == "l2"
-        if is_l2 and state is None and isinstance(self.solver, LBFGS):
+        if is_l2 and state is None:
             return self._after_entropy()
         return self._solve(self.problem(), state)
 
@@ -76,10 +77,14 @@ class ChainFit:
             known=data.known,
             mask=self.mask if mask is None else mask,
         )
-        if loss is None:
-            return model
+        nonsmooth = loss is None
+        if nonsmooth:
+            if not getattr(self.solver, "smooths", False):
+                return model
+            loss = (self.solver.smoothing, 1.0, self.solver.k)
         known = data.known if estimator.loss == "log" else None
         problem = bind_loss(model, data, packed, known, loss)
+        problem.nonsmooth = nonsmooth
         problem.support = existing_weights(
             model,
             data,
@@ -110,7 +115,7 @@ class ChainFit:
         All labelings are equal at w = 0, where the k best say nothing.
         """
         solver = self.solver
-        start = LBFGS(solver.max_iter, max(solver.tol, 0.05), memory=solver.memory)
+        start = LBFGS(solver.max_iter, max(solver.tol, 0.05))
         smooth = ("entropy", min(self.loss[1], 0.1), 1)
         result = self._solve(self.problem(loss=smooth), solver=start)
         left = solver.max_iter - result.n_iter
@@ -118,7 +123,7 @@ class ChainFit:
             # of another loss: nothing is known of this one
             result.dual_gap, result.exact = np.inf, 0.0
             return result
-        rest = LBFGS(left, solver.tol, memory=solver.memory)
+        rest = clone(solver).set_params(max_iter=left)
         return self._solve(self.problem(), result.dual_state, rest)
 
     def _rounds(self):

@@ -6,11 +6,10 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
-from sksstruct.estimators._chain_fit import MAX_ROUNDS, ChainFit
+from sksstruct.estimators._chain_fit import ChainFit
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._chain_training import (
     TrainingData,
@@ -23,6 +22,7 @@ from sksstruct.estimators._constraints import (
     check_permitted,
     transition_mask,
 )
+from sksstruct.estimators._report import report_result
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models._chain import ChainModel, chain_blocks
 from sksstruct.solvers import resolve_solver
@@ -58,10 +58,13 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
-    solver : {"auto", "bcfw", "lbfgs"} or solver object, default="auto"
-        Optimiser. For the hinge, "auto" is the configuration of
-        `sksstruct.solvers.BCFW` that reaches a given duality gap soonest, and "bcfw"
-        is `BCFW` as published; for the other losses it is `sksstruct.solvers.LBFGS`.
+    solver : str or solver object, default="auto"
+        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        defaults. For the hinge "bcfw", "cutting_plane", "bmrm", "fw", "ssg",
+        "pragam", "casimir" or "casimir_constant"; "auto" is the configuration of
+        `sksstruct.solvers.BCFW` that reaches a given duality gap soonest. For the
+        other losses "lbfgs", which is "auto", "svrg", "casimir" or
+        "casimir_constant".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.
@@ -324,7 +327,7 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         if self.warm_start:
             self._warm = {"classes": classes, "state": result.dual_state, "mask": mask}
         callbacks.close()
-        self._report(result)
+        report_result(result, "tagger")
         return self
 
     def _forget_certificate(self):
@@ -339,29 +342,6 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             "_warm",
         ):
             self.__dict__.pop(name, None)
-
-    def _report(self, result):
-        """Interrupts and warnings that a run ended with."""
-        if result.status == "interrupted":
-            raise KeyboardInterrupt(
-                f"training was interrupted after {result.n_iter} passes; the tagger "
-                "can be used"
-            )
-        remedy = {
-            "max_iter": "Increase max_iter, tol or alpha.",
-            "stalled": "The line search found no further progress: increase tol or "
-            "alpha, or scale the features.",
-            "rounds": "The labels completed by decoding still changed after the last "
-            f"of {MAX_ROUNDS} rounds: increase alpha, or use loss='log'.",
-        }.get(result.status)
-        if remedy is not None:
-            warnings.warn(
-                f"training did not converge in {result.n_iter} passes: the duality gap "
-                f"is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
-                f"{remedy}",
-                ConvergenceWarning,
-                stacklevel=4,  # past fit and its decorator
-            )
 
     def _forbidden(self, data):
         """Forbidden transitions as pairs and as scores; observed labels are checked."""

@@ -14,11 +14,12 @@ cdef class BoundModel:
     cdef readonly Py_ssize_t max_keys
     cdef readonly Py_ssize_t key_space
     cdef readonly double visit_work      # table entries of a mean oracle call
-    cdef readonly object sizes
+    cdef readonly object sizes, starts
     cdef readonly object example_weights
-    cdef const Py_ssize_t[::1] _sizes
+    cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef readonly object w, v, u, lower, upper
+    cdef public double loss_scale        # the loss counts so many times
     cdef double* _w
     cdef double* _v
     cdef double* _u
@@ -58,3 +59,10 @@ cdef class SmoothLoss:
     cdef public object exact
     cdef public object support
     cdef public bint convex
+    cdef public bint nonsmooth
+    cdef public double diameter
+    cdef public double expected_loss
+
+    cdef int catch_up(self, Py_ssize_t i, double total) except -1 nogil
+    cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
+                         bint anchored) except -1 nogil

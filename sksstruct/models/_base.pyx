@@ -22,6 +22,7 @@ average of the iterates. Padding inside w stays zero.
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.string cimport memcmp
 
 from sksstruct.utils._layout import aligned_zeros
 
@@ -39,6 +40,9 @@ cdef class BoundModel:
         self._example_weights = self.example_weights
         self.n_examples = len(self.sizes)
         self.max_size = self.sizes.max()
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        self._starts = self.starts
+        self.loss_scale = 1.0
 
     def start(self, *, average=False, bounds=None):
         """Zero the weights; make room for averaging and bounds when asked for."""
@@ -90,9 +94,59 @@ cdef class BoundModel:
         """Form potentials from other flat weights, until told otherwise."""
         raise NotImplementedError
 
+    def dual_space(self):
+        """The dual variables as a `DualSpace`."""
+        raise NotImplementedError
+
     def flat_bounds(self, bounds):
         """Flat lower and upper bounds from a dict of named blocks."""
         raise NotImplementedError
+
+    def decode_all(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
+                   int32_t[::1] labelings, double[::1] hinge, double[::1] losses):
+        """Decode examples start <= i < stop with the loss at the current weights.
+
+        Labelings go to labelings[starts[i]:starts[i + 1]], max_y H_i(y) to hinge, and
+        their losses to losses.
+        """
+        cdef Py_ssize_t i
+        cdef double value, true_value
+        cdef int32_t[::1] truth = np.empty(self.max_size, dtype=np.int32)
+        cdef int32_t* y
+        with nogil:
+            for i in range(start, stop):
+                y = &labelings[self._starts[i]]
+                self.potentials(ws, i)
+                self.truth(i, &truth[0])
+                self.evaluate(ws, i, &truth[0], &true_value)
+                self.decode(ws, i, y, &value)
+                hinge[i] = value - true_value
+                self.loss(i, y, &losses[i])
+
+    def add_difference(self, Workspace ws, const int32_t[::1] labelings, double scale,
+                       double[::1] out):
+        """out += scale sum_i p_i A_i^T (mu_i(y_i) - mu_i(labelings_i))"""
+        cdef Py_ssize_t i
+        cdef double* v = self._v
+        cdef double* u = self._u
+        cdef const double* lower = self._lower
+        cdef int32_t[::1] truth = np.empty(self.max_size, dtype=np.int32)
+        cdef const int32_t* y
+        if out.shape[0] != self.n_weights:
+            raise ValueError(f"expected {self.n_weights} weights, got {out.shape[0]}")
+        self._v, self._u, self._lower = &out[0], NULL, NULL
+        try:
+            with nogil:
+                for i in range(self.n_examples):
+                    y = &labelings[self._starts[i]]
+                    self.truth(i, &truth[0])
+                    if memcmp(y, &truth[0], self._sizes[i] * sizeof(int32_t)) == 0:
+                        continue
+                    self.add_labeling(ws, i, &truth[0], 1.0)
+                    self.add_labeling(ws, i, y, -1.0)
+                    self.apply_change(ws, i, scale * self._example_weights[i], 0.0)
+        finally:
+            self._v, self._u, self._lower = v, u, lower
 
     def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):
         """Write max_y H_i(y) at the current weights into out, start <= i < stop."""
@@ -123,8 +177,10 @@ cdef class BoundModel:
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         pass
 
-    # theta_i at the current weights into the workspace, with the loss added, so that
-    # the values below are L_i(y) + <theta_i, mu(y)>. The only call that reads features.
+    # theta_i at the current weights into the workspace, with loss_scale times the loss
+    # added, so that the values below are L_i(y) + <theta_i, mu(y)>. The only call that
+    # reads features. Weights s w give the same labelings as w with the loss divided by
+    # s, which is how solvers shrink weights without touching them.
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
@@ -187,6 +243,50 @@ cdef class BoundModel:
         raise NotImplementedError
 
 
+class DualSpace:
+    """The dual variables of a model as one vector x, for methods that project.
+
+    D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set, where alpha w(x) is
+    affine in x, and grad D(x) = slopes(w(x)) is affine in w.
+
+    Attributes
+    ----------
+    center : ndarray
+        The point that stands for w = 0.
+    cost : int
+        Oracle calls that one product of features and weights counts for.
+    """
+
+    def combine(self, x):
+        """alpha w(x)"""
+        raise NotImplementedError
+
+    def slopes(self, w):
+        """Gradient of D where the weights are w."""
+        raise NotImplementedError
+
+    def loss(self, x):
+        """<b, x>"""
+        raise NotImplementedError
+
+    def project(self, x):
+        """The point of the set next to x."""
+        raise NotImplementedError
+
+    def risk(self, w, slopes):
+        """Mean structured hinge at weights w, whose slopes are given."""
+        raise NotImplementedError
+
+    def restrict(self, x, slopes, margin):
+        """The dual with variables fixed that are at a bound, and want to be.
+
+        Those are variables whose slope points out of the set by more than a margin.
+        Returns the space of the others, with x as its centre, and their indices; None
+        where variables are not independent of each other.
+        """
+        return None
+
+
 cdef class SmoothLoss:
     """A bound model with a smooth loss f_i: what solvers with gradients take.
 
@@ -201,7 +301,45 @@ cdef class SmoothLoss:
         Flat weights that exist, where they are not all of them; the others are zero.
     convex : bool
         Whether the loss is; else the expected mean parameters are not dual variables.
+    nonsmooth : bool
+        Whether the structured hinge is what is minimised, the smooth loss being only
+        the means to it.
+    diameter : float
+        D: smoothing by m adds at most m D to the mean loss.
+    expected_loss : float
+        sum_i p_i E L_i at the last value and gradient: with the gradient g, a dual
+        value of the hinge is expected_loss - |g|^2 / (2 alpha).
     """
+
+    # What a solver may set the smoothing to, and whether a gradient can be followed one
+    # example at a time.
+    def set_smoothing(self, double strength):
+        """Smooth by so much from now on."""
+        raise NotImplementedError
+
+    def start_visits(self, direction, bint anchored):
+        """Prepare visits of single examples, the weights being
+
+            w = s (v + (total - last) direction)
+
+        row by row, where s and total are the solver's and last, kept here for each row,
+        is the total when the row was last brought up to date.
+        """
+        raise NotImplementedError
+
+    def finish_visits(self, double total):
+        """Bring all rows up to date."""
+        raise NotImplementedError
+
+    # Bring the rows that example i reads up to date.
+    cdef int catch_up(self, Py_ssize_t i, double total) except -1 nogil:
+        raise NotImplementedError
+
+    # d = E mu_i at weights `scale` v, minus E mu_i at the last value and gradient where
+    # anchored, else minus mu_i(y_i): the change being prepared in the workspace.
+    cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
+                         bint anchored) except -1 nogil:
+        raise NotImplementedError
 
     def value_and_gradient(self, gradient, n_jobs=None):
         """Mean loss at the weights; its gradient is written out."""

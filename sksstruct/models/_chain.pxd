@@ -21,6 +21,15 @@ cdef struct ChainScratch:
     bint scanned
 
 
+cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
+                          double value) noexcept nogil:
+    ws.d_edge[edge] += value
+    if not ws.marked[edge]:
+        ws.marked[edge] = 1
+        ws.edges[ws.n_edges] = <int32_t> edge
+        ws.n_edges += 1
+
+
 cdef class ChainWorkspace(Workspace):
     cdef object _arrays
     cdef ChainScratch _scratch
@@ -30,8 +39,7 @@ cdef class ChainModel(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask
-    cdef object _owned, _reading
-    cdef const Py_ssize_t[::1] _offsets
+    cdef object _owned, _packed, _reading
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled, _sparse, _single, _all_grams

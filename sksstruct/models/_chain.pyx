@@ -41,15 +41,6 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 cdef double TINY = 1e-13
 
 
-cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
-                          double value) noexcept nogil:
-    ws.d_edge[edge] += value
-    if not ws.marked[edge]:
-        ws.marked[edge] = 1
-        ws.edges[ws.n_edges] = <int32_t> edge
-        ws.n_edges += 1
-
-
 cdef inline double end_product(int32_t y, int32_t z, int32_t truth) noexcept nogil:
     """<e_y - e_truth, e_z - e_truth>"""
     return (y == z) - (y == truth) - (z == truth) + 1.0
@@ -139,7 +130,6 @@ cdef class ChainModel(BoundModel):
         self.n_features = X.n_features
         self.ld = padded_length(n_labels)
         self.n_weights = (self.n_features + 3 + n_labels) * self.ld
-        self._offsets = offsets
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
@@ -195,7 +185,7 @@ cdef class ChainModel(BoundModel):
         else:
             values64 = values
             self._values64 = &values64[0]
-        self._owned = [values]
+        self._owned, self._packed = [values], X
         if X.is_sparse:
             index = X.values.indices if X.values.nnz else np.zeros(1, dtype=np.int32)
             index = np.ascontiguousarray(index, dtype=np.int32)
@@ -214,12 +204,20 @@ cdef class ChainModel(BoundModel):
             scores = mask
             self._mask = &scores[0, 0]
         if barred is not None:
-            if barred.shape != (self._offsets[self.n_examples], self.n_labels):
+            if barred.shape != (self._starts[self.n_examples], self.n_labels):
                 raise ValueError(f"barred has shape {barred.shape}")
             entries = barred
             self._barred = &entries[0, 0]
         self.mask = mask
         self._owned.append(barred)
+
+    def dual_space(self):
+        from sksstruct.models._chain_dual import ChainDual
+
+        positions = np.asarray(self._starts)[self.n_examples]
+        values = self._packed.values
+        return ChainDual(self, values, np.asarray(self._labels)[:positions],
+                         np.asarray(self._cost))
 
     @property
     def is_constrained(self):
@@ -297,7 +295,7 @@ cdef class ChainModel(BoundModel):
         with nogil:
             for i in range(start, stop):
                 self.potentials(workspace, i)
-                self.decode(workspace, i, &labels[self._offsets[i]], &scores[i])
+                self.decode(workspace, i, &labels[self._starts[i]], &scores[i])
 
     def predict_topk(self, Workspace workspace, Py_ssize_t start, Py_ssize_t stop,
                      Py_ssize_t k, int32_t[::1] labels, double[:, ::1] scores,
@@ -315,7 +313,7 @@ cdef class ChainModel(BoundModel):
                 counts[i] = decoder.decode(
                     self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
                     self._transitions(ws), 0, k, &scores[i, 0],
-                    &labels[k * self._offsets[i]])
+                    &labels[k * self._starts[i]])
                 for p in range(counts[i]):
                     scores[i, p] += ws.constant
 
@@ -361,12 +359,12 @@ cdef class ChainModel(BoundModel):
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef Py_ssize_t first, last, size
         if not soon:
-            sks_prefetch(&self._offsets[i], 16)
+            sks_prefetch(&self._starts[i], 16)
             sks_prefetch(&self._sizes[i], 8)
             sks_prefetch(&self._grams[i], 8)
             return
         size = self._sizes[i]
-        first, last = self._offsets[i], self._offsets[i + 1]
+        first, last = self._starts[i], self._starts[i + 1]
         if self._sparse:
             first, last = self._indptr[first], self._indptr[last]
         else:
@@ -382,9 +380,9 @@ cdef class ChainModel(BoundModel):
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t first = self._offsets[i], size = self._sizes[i]
+        cdef Py_ssize_t first = self._starts[i], size = self._sizes[i]
         cdef Py_ssize_t ld = self.ld, t, a
-        cdef double constant = 0.0
+        cdef double constant = 0.0, cost
         for t in range(size):
             self._scores(first + t, self._tail, ws.theta + t * ld)
         if self.boundary:
@@ -394,8 +392,9 @@ cdef class ChainModel(BoundModel):
         # gain is the same for all labelings, so only the observed one is touched.
         if self._labeled:
             for t in range(size):
-                ws.theta[t * ld + self._labels[first + t]] -= self._cost[first + t]
-                constant += self._cost[first + t]
+                cost = self.loss_scale * self._cost[first + t]
+                ws.theta[t * ld + self._labels[first + t]] -= cost
+                constant += cost
         ws.constant = constant
         if self._mask != NULL:
             sks_axpy(ld, 1.0, self._mask, ws.theta)
@@ -429,11 +428,11 @@ cdef class ChainModel(BoundModel):
         return 0
 
     cdef int truth(self, Py_ssize_t i, int32_t* y) except -1 nogil:
-        memcpy(y, &self._labels[self._offsets[i]], self._sizes[i] * sizeof(int32_t))
+        memcpy(y, &self._labels[self._starts[i]], self._sizes[i] * sizeof(int32_t))
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t first = self._offsets[i], t
+        cdef Py_ssize_t first = self._starts[i], t
         cdef double total = 0.0
         for t in range(self._sizes[i]):
             if y[t] != self._labels[first + t]:
@@ -534,7 +533,7 @@ cdef class ChainModel(BoundModel):
 
     cdef double _spread_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
         """|F' d|^2 and the bias' part, by forming F' d and clearing it again."""
-        cdef Py_ssize_t ld = self.ld, first = self._offsets[i], p, q, j
+        cdef Py_ssize_t ld = self.ld, first = self._starts[i], p, q, j
         cdef Py_ssize_t begin, end
         cdef double total = 0.0
         cdef double* row
@@ -571,7 +570,7 @@ cdef class ChainModel(BoundModel):
     cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
                           double average) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, first = self._offsets[i], size = self._sizes[i]
+        cdef Py_ssize_t ld = self.ld, first = self._starts[i], size = self._sizes[i]
         cdef Py_ssize_t d = self.n_features, p, target
         cdef double* weights
         cdef double* row
@@ -608,7 +607,7 @@ cdef class ChainModel(BoundModel):
         cdef Py_ssize_t d = self.n_features, p, q, j, n, begin
         cdef const int32_t* index
         for p in range(ws.n_rows):
-            n = self._row(self._offsets[i] + ws.rows[p], &begin, &index)
+            n = self._row(self._starts[i] + ws.rows[p], &begin, &index)
             for q in range(n):
                 self._truncate(index[q] if index else q)
         for j in range(d, d + 3):
@@ -619,7 +618,7 @@ cdef class ChainModel(BoundModel):
     # ---- Gram matrices ----
 
     cdef bint _gram_fits(self, Py_ssize_t i) noexcept nogil:
-        cdef Py_ssize_t size = self._sizes[i], first = self._offsets[i]
+        cdef Py_ssize_t size = self._sizes[i], first = self._starts[i]
         cdef Py_ssize_t entries, width = 4 if self._single else 8
         if self._sparse:
             entries = self._indptr[first + size] - self._indptr[first]
@@ -630,7 +629,7 @@ cdef class ChainModel(BoundModel):
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t size = self._sizes[i], first = self._offsets[i]
+        cdef Py_ssize_t size = self._sizes[i], first = self._starts[i]
         cdef Py_ssize_t s, t, p, begin, other, n, m
         cdef const int32_t* index
         cdef const int32_t* other_index
@@ -667,7 +666,7 @@ cdef class ChainModel(BoundModel):
                       double* out) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t size = self._sizes[i], ld = self.ld, s, t, k, edge
-        cdef const int32_t* truth = &self._labels[self._offsets[i]]
+        cdef const int32_t* truth = &self._labels[self._starts[i]]
         cdef const int32_t* z
         cdef const double* gram = self._grams[i]
         cdef double shift = 1.0 if self.fit_intercept else 0.0, value

@@ -15,6 +15,10 @@ simplex. The negative log-likelihood of a conditional random field is the loss s
 by the entropy with m = 1 and L = 0. Where labels were not observed, the likelihood is
 that of those that were, and mu_i(y_i) the mean over the labelings that agree with them.
 
+Solvers that visit one example at a time get E mu_i at the weights of the visit, minus
+E mu_i at those of the last sweep (the anchor) or mu_i(y_i). Weights are brought up to
+date row by row when an example reads them, so that a visit costs its own features only.
+
 A sweep writes the difference of node means of every position, examples being shared
 among threads, and then forms the gradient feature by feature, from a transposed copy
 of sparse features. Both parts give the same bits for any number of threads.
@@ -31,13 +35,17 @@ from sksstruct.inference._sumproduct cimport (
 )
 from sksstruct.inference._topk cimport TopK
 from sksstruct.models._base cimport SmoothLoss, Workspace
-from sksstruct.models._chain cimport ChainModel, ChainScratch
+from sksstruct.models._chain cimport ChainModel, ChainScratch, add_edge
 from sksstruct.projections._simplex cimport project_sorted
-from sksstruct.utils._simd cimport sks_axpy, sks_scores_f32, sks_scores_f64
+from sksstruct.utils._simd cimport (
+    sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64, sks_weigh_add,
+)
 
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
+# Below this a change of a mean parameter is rounding error.
+cdef double TINY = 1e-13
 # Examples are summed over in so many parts, whatever the number of threads.
 PARTS = 16
 
@@ -63,10 +71,24 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef readonly ChainModel chain
     cdef readonly object transposed
-    cdef double _strength
+    cdef readonly double strength
+    cdef public bint keep_edges          # keep what visits of examples are anchored at
+    cdef object _edge_means, _visit_arrays
+    cdef double* _kept
+    cdef const double* _anchors
+    cdef TopK _decoder
+    cdef SumScratch _visit_sums
+    cdef EdgeTable _visit_table
+    cdef double* _visit_scores
+    cdef int32_t* _visit_labels
+    cdef double* _visit_edges
+    cdef double* _visit_outer
+    cdef const double* _direction
+    cdef double* _last
+    cdef const unsigned char* _allowed
     cdef bint _entropy
     cdef Py_ssize_t _k
-    cdef object _differences, _losses, _partial, _values, _arrays, _numbers
+    cdef object _differences, _losses, _expected, _partial, _values, _arrays, _numbers
     cdef const unsigned char[::1] _unknown
     cdef const unsigned char[::1] _incomplete
     cdef EdgeTable _table
@@ -77,11 +99,16 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef double[::1] memory = aligned_zeros(3 * cells)
         self.model = self.chain = model
         self._entropy = smoothing == "entropy"
-        self._strength, self._k = strength, k
-        offsets = np.asarray(model._offsets)
+        self.strength, self._k = strength, k
+        offsets = np.asarray(model._starts)
         n_positions = offsets[model.n_examples]
         self._partial = None
         self._numbers = numbers
+        # omega is at most 1/2 in size, or the entropy of all labelings
+        self.diameter = 0.5
+        if self._entropy:
+            self.diameter = float(
+                model.example_weights @ model.sizes) * np.log(model.n_labels)
         self.convex = partial is None or not partial.any()
         if partial is not None and partial.any():
             self._partial = np.ascontiguousarray(partial, dtype=np.uint8)
@@ -90,7 +117,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 self._partial, offsets[:model.n_examples])
         self._differences = aligned_zeros(n_positions * model.ld).reshape(
             n_positions, model.ld)
+        cdef double[:, ::1] anchors = self._differences
+        self._anchors = &anchors[0, 0]
         self._losses = np.empty(model.n_examples)
+        self._expected = np.zeros(model.n_examples)
         self.exact = np.ones(model.n_examples, dtype=np.uint8)
         self._arrays = memory
         self._table.scores = &memory[0]
@@ -129,7 +159,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         """
         cdef ChainModel model = self.chain
         cdef Py_ssize_t ld = model.ld, n = model.n_labels, d = model.n_features
-        cdef double scale = 1.0 / self._strength if self._entropy else 1.0
+        cdef double scale = 1.0 / self.strength if self._entropy else 1.0
         # The table of this sweep, forbidden transitions and the smoothing included.
         table = np.asarray(self._arrays)[:n * ld].reshape(n, ld)
         table[...] = model.w.reshape(-1, ld)[d + 3:]
@@ -138,6 +168,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         table *= scale
         if self._entropy:
             exponentiate_table(n, ld, &self._table)
+        self._keep(self.keep_edges and self.convex)
         # of each part: bias, start, end, transitions as they are, and without factor
         sums = aligned_zeros(PARTS * (3 + 2 * n) * ld).reshape(PARTS, -1)
         bounds = [model.n_examples * p // PARTS for p in range(PARTS + 1)]
@@ -145,7 +176,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         def run(first, last):
             workspace = model.workspace(training=False)
             scratch = aligned_zeros((3 * model.max_size + 3) * ld + model.max_size
-                                    + 2 * (self._k + 1))
+                                    + 2 * (self._k + 1) + n * ld)
             labels = np.empty((self._k + 1) * model.max_size, dtype=np.int32)
             for p in range(first, last):
                 self._sweep(workspace, bounds[p], bounds[p + 1], scratch,
@@ -162,7 +193,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if not model.boundary:
             total[1:3] = 0.0
         rows[d:] = total[:3 + n]
-        if self._entropy:
+        if self._entropy and self._kept == NULL:
             ahead = np.asarray(self._arrays).reshape(3, n, ld)[1, :, :n]
             rows[d + 3:, :n] += total[3 + n:, :n] * ahead
         if self.transposed is not None:
@@ -183,7 +214,19 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 f"the loss of y[{number}] is not finite: no labeling agrees with its "
                 "known labels and forbidden_transitions, or its scores are too large "
                 "for floating-point arithmetic")
+        self.expected_loss = float(model.example_weights @ self._expected)
         return float(model.example_weights @ self._losses)
+
+    def _keep(self, bint keep):
+        """Make room for the edge means of every example, or give it back."""
+        cdef double[::1] view
+        if not keep:
+            self._edge_means, self._kept = None, NULL
+        elif self._kept == NULL:
+            self._edge_means = aligned_zeros(
+                self.chain.n_examples * self.chain.n_labels * self.chain.ld)
+            view = self._edge_means
+            self._kept = &view[0]
 
     def _gather(self, Py_ssize_t first, Py_ssize_t last, double[:, ::1] rows):
         """Gradient of the emission weights of features first <= j < last."""
@@ -223,14 +266,17 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef double[:, ::1] differences = self._differences
         cdef double[::1] losses = self._losses
+        cdef double[::1] expected = self._expected
         cdef unsigned char[::1] exact = self.exact
         cdef SumScratch sum_ws
         cdef TopK decoder = TopK()
         cdef double* node
         cdef double* other = &scratch[0]
+        cdef double* own_outer
         cdef double* edges = &sums[3 * ld]
         cdef double* outer = edges + n * ld
-        cdef double truth, value, weight, scale = 1.0 / self._strength
+        cdef double* own
+        cdef double truth, value, weight, scale = 1.0 / self.strength
         cdef bint incomplete
         cdef const int32_t* y
         sum_ws.u = other + model.max_size * ld
@@ -238,11 +284,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
         sum_ws.rows = sum_ws.alpha + model.max_size * ld
         sum_ws.scales = sum_ws.rows + 3 * ld
         cdef double* scores = sum_ws.scales + model.max_size
+        own_outer = scores + 2 * (self._k + 1)
         with nogil:
             for i in range(first, last):
-                size, start = model._sizes[i], model._offsets[i]
+                size, start = model._sizes[i], model._starts[i]
                 weight = model._example_weights[i]
                 node = &differences[start, 0]
+                # an example's own sums are added to those of all
+                own = self._kept + i * n * ld if self._kept else NULL
                 y = &model._labels[start]
                 incomplete = (self._partial is not None) and self._incomplete[i]
                 model.potentials(workspace, i)
@@ -251,9 +300,18 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 if self._entropy:
                     for t in range(size * ld):
                         ws.theta[t] *= scale
-                    sum_product_padded(size, n, ld, ws.theta, &self._table, 0, &sum_ws,
-                                       node, weight, outer, 0, edges, 0, &value)
-                    value = value * self._strength + ws.constant
+                    if own:
+                        memset(own, 0, n * ld * sizeof(double))
+                        memset(own_outer, 0, n * ld * sizeof(double))
+                        sum_product_padded(
+                            size, n, ld, ws.theta, &self._table, 0, &sum_ws, node, 1.0,
+                            own_outer, 0, own, 0, &value)
+                        sks_weigh_add(n * ld, own_outer, self._table.ahead, own)
+                    else:
+                        sum_product_padded(
+                            size, n, ld, ws.theta, &self._table, 0, &sum_ws, node,
+                            weight, outer, 0, edges, 0, &value)
+                    value = value * self.strength + ws.constant
                     if incomplete:
                         for t in range(size):
                             if not self._unknown[start + t]:
@@ -261,12 +319,23 @@ cdef class ChainSmoothLoss(SmoothLoss):
                         sum_product_padded(
                             size, n, ld, ws.theta, &self._table, 0, &sum_ws, other,
                             -weight, outer, 0, edges, 0, &truth)
-                        truth = truth * self._strength + ws.constant
+                        truth = truth * self.strength + ws.constant
                         for t in range(size):
                             sks_axpy(ld, -1.0, other + t * ld, node + t * ld)
                 else:
-                    value = self._project(model, ws, decoder, i, node, scores,
-                                          &labels[0], weight, edges, &exact[i])
+                    if own:
+                        memset(own, 0, n * ld * sizeof(double))
+                    value = self._project(
+                        model, ws, decoder, i, self._table.scores, node, scores,
+                        &labels[0], 1.0 if own else weight, own if own else edges,
+                        &exact[i])
+                if own:
+                    sks_add_table(n * ld, weight, own, edges)
+                if not incomplete:
+                    expected[i] = 0.0
+                    for t in range(size):
+                        expected[i] += model._cost[start + t] * (
+                            1.0 - node[t * ld + y[t]])
                 losses[i] = value - truth
                 if not incomplete:
                     for t in range(size):
@@ -288,7 +357,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef double _project(
             self, ChainModel model, ChainScratch* ws, TopK decoder, Py_ssize_t i,
-            double* node, double* scores, int32_t* labels, double weight,
+            const double* table, double* node, double* scores, int32_t* labels,
+            double weight,
             double* edges, unsigned char* exact) except? -1 nogil:
         """The l2-smoothed maximum over the best labelings, and its means."""
         cdef Py_ssize_t size = model._sizes[i], ld = model.ld, n, p, t
@@ -297,14 +367,14 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef const int32_t* y
         # One more than are used says whether those beyond would get a weight (Prop. 4).
         n = decoder.decode(size, model.n_labels, ld, ws.theta, ws.delta,
-                           self._table.scores, 0, self._k + 1, scores, labels)
+                           table, 0, self._k + 1, scores, labels)
         exact[0] = 1
         if n > self._k:
             n = self._k
             for p in range(n):
                 sum_of_gaps += scores[p] - scores[n]
-            exact[0] = self._strength <= sum_of_gaps
-        project_sorted(n, scores, 1.0 / self._strength, u)
+            exact[0] = self.strength <= sum_of_gaps
+        project_sorted(n, scores, 1.0 / self.strength, u)
         memset(node, 0, size * ld * sizeof(double))
         for p in range(n):
             if u[p] == 0.0:
@@ -316,7 +386,134 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 node[t * ld + y[t]] += u[p]
             for t in range(size - 1):
                 edges[y[t] * ld + y[t + 1]] += weight * u[p]
-        return scores[0] + value + 0.5 * self._strength * (1.0 - norm) + ws.constant
+        return scores[0] + value + 0.5 * self.strength * (1.0 - norm) + ws.constant
+
+
+    # ---- visits of single examples ----
+
+    def set_smoothing(self, double strength):
+        if not strength > 0.0:
+            raise ValueError(f"the smoothing must be positive, got {strength}")
+        self.strength = strength
+
+    def start_visits(self, direction, bint anchored):
+        cdef ChainModel model = self.chain
+        cdef Py_ssize_t ld = model.ld, n = model.n_labels, cells = n * ld
+        cdef Py_ssize_t rows = model.n_features + 3 + n
+        cdef double[::1] memory = aligned_zeros(
+            5 * cells + (2 * model.max_size + 3) * ld + model.max_size
+            + 2 * (self._k + 1))
+        cdef double[::1] last = np.zeros(rows)
+        cdef const double[::1] along = direction
+        cdef const unsigned char[::1] allowed
+        cdef int32_t[::1] labels = np.empty((self._k + 1) * model.max_size,
+                                            dtype=np.int32)
+        if along.shape[0] != model.n_weights:
+            raise ValueError(f"expected {model.n_weights} weights")
+        if anchored and self._kept == NULL:
+            raise ValueError("there is no anchor: keep_edges was not set in the sweep")
+        self._visit_arrays = [memory, last, direction, labels]
+        self._visit_table.scores = &memory[0]
+        self._visit_table.ahead = &memory[cells]
+        self._visit_table.back = &memory[2 * cells]
+        self._visit_outer = &memory[3 * cells]
+        self._visit_edges = &memory[4 * cells]
+        self._visit_sums.u = self._visit_edges + cells
+        self._visit_sums.alpha = self._visit_sums.u + model.max_size * ld
+        self._visit_sums.rows = self._visit_sums.alpha + model.max_size * ld
+        self._visit_sums.scales = self._visit_sums.rows + 3 * ld
+        self._visit_scores = self._visit_sums.scales + model.max_size
+        self._visit_labels = &labels[0]
+        self._direction, self._last = &along[0], &last[0]
+        self._decoder = TopK()
+        self._allowed = NULL
+        if self.support is not None:
+            flags = np.zeros(model.n_weights, dtype=np.uint8)
+            flags[self.support] = 1
+            allowed = flags
+            self._allowed = &allowed[0]
+            self._visit_arrays.append(flags)
+
+    def finish_visits(self, double total):
+        cdef Py_ssize_t j
+        for j in range(self.chain.n_features + 3 + self.chain.n_labels):
+            self._catch_row(j, total)
+
+    cdef void _catch_row(self, Py_ssize_t j, double total) noexcept nogil:
+        cdef Py_ssize_t ld = self.chain.ld, k
+        cdef double* row = self.chain._v + j * ld
+        cdef double behind = total - self._last[j]
+        if behind != 0.0:
+            sks_axpy(ld, behind, self._direction + j * ld, row)
+            self._last[j] = total
+        if self._allowed:
+            # A change goes to all weights of a row; those that do not exist are put
+            # back to zero before the row is read.
+            for k in range(ld):
+                row[k] *= self._allowed[j * ld + k]
+
+    cdef int catch_up(self, Py_ssize_t i, double total) except -1 nogil:
+        cdef Py_ssize_t d = self.chain.n_features, j, p
+        if self.chain._sparse:
+            for p in range(self.chain._indptr[self.chain._starts[i]],
+                           self.chain._indptr[self.chain._starts[i + 1]]):
+                self._catch_row(self.chain._indices[p], total)
+        else:
+            for j in range(d):
+                self._catch_row(j, total)
+        for j in range(d, d + 3 + self.chain.n_labels):
+            self._catch_row(j, total)
+        return 0
+
+    cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
+                         bint anchored) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels, cells = n * ld
+        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i], t, p
+        cdef const int32_t* y = &self.chain._labels[start]
+        cdef double* table = <double*> self._visit_table.scores
+        cdef double* edges = self._visit_edges
+        cdef const double* anchor = self._anchors + start * ld
+        cdef double factor = scale / self.strength if self._entropy else scale
+        cdef double value
+        cdef unsigned char exact
+        # The potentials are those of v with the loss divided by scale: times scale they
+        # are those of the weights.
+        self.chain.loss_scale = 1.0 / scale
+        self.chain.potentials(workspace, i)
+        self.chain.loss_scale = 1.0
+        for t in range(size * ld):
+            ws.theta[t] *= factor
+        memset(table, 0, cells * sizeof(double))
+        sks_add_table(cells, factor, self.chain._tail + 3 * ld, table)
+        if self.chain._mask != NULL:
+            sks_add_table(cells, 1.0, self.chain._mask + 2 * ld, table)
+        memset(edges, 0, cells * sizeof(double))
+        if self._entropy:
+            exponentiate_table(n, ld, &self._visit_table)
+            memset(self._visit_outer, 0, cells * sizeof(double))
+            sum_product_padded(
+                size, n, ld, ws.theta, &self._visit_table, 0, &self._visit_sums,
+                ws.d, 1.0, self._visit_outer, 0, edges, 0, &value)
+            sks_weigh_add(cells, self._visit_outer, self._visit_table.ahead, edges)
+        else:
+            self._project(self.chain, ws, self._decoder, i, table, ws.d,
+                          self._visit_scores, self._visit_labels, 1.0, edges, &exact)
+        for t in range(size):
+            ws.d[t * ld + y[t]] -= 1.0
+        if anchored:
+            # the anchor is p_i (E mu_i - mu_i(y_i)), its edges are E mu_i
+            sks_add_table(size * ld, -1.0 / self.chain._example_weights[i], anchor, ws.d)
+            sks_add_table(cells, -1.0, self._kept + i * cells, edges)
+        else:
+            for t in range(size - 1):
+                edges[y[t] * ld + y[t + 1]] -= 1.0
+        for t in range(n):
+            for p in range(t * ld, t * ld + n):
+                if edges[p] > TINY or edges[p] < -TINY:
+                    add_edge(ws, p, edges[p])
+        ws.scanned = False
+        return 0
 
 
 def write_marginals(ChainModel model, Py_ssize_t start, Py_ssize_t stop,
@@ -345,4 +542,4 @@ def write_marginals(ChainModel model, Py_ssize_t start, Py_ssize_t stop,
             model.potentials(workspace, i)
             sum_product_padded(
                 model._sizes[i], n, ld, ws.theta, &table, 0, &sum_ws,
-                &nodes[model._offsets[i], 0], 1.0, NULL, 0, NULL, 0, &log_partition[i])
+                &nodes[model._starts[i], 0], 1.0, NULL, 0, NULL, 0, &log_partition[i])

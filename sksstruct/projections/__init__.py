@@ -1,5 +1,7 @@
 """Euclidean projections."""
 
+from sksstruct.projections._box import project_box_equality
+from sksstruct.projections._polytope import project_chain_polytope
 from sksstruct.projections._simplex import project_simplex
 
-__all__ = ["project_simplex"]
+__all__ = ["project_box_equality", "project_chain_polytope", "project_simplex"]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from sksstruct.projections._select cimport select_kth
+
 
 cdef void project_sorted(Py_ssize_t n, const double* z, double scale,
                          double* u) noexcept nogil:
@@ -25,13 +27,57 @@ cdef void project_sorted(Py_ssize_t n, const double* z, double scale,
         u[k] = candidate if candidate > 0.0 else 0.0
 
 
-def project_simplex(z):
+cdef double threshold_by_partition(Py_ssize_t n, double* z) noexcept nogil:
+    """rho with sum_k max(z_k - rho, 0) = 1, z being put in another order.
+
+    Entries below a pivot are dropped when those above it sum to a rho that is no lower;
+    otherwise those above are in for good (Duchi et al., 2008, Figure 2).
+    """
+    cdef Py_ssize_t low = 0, high = n, i, j, count = 0, step
+    cdef double total = 0.0, part, p, t
+    cdef double sample[5]
+    while low < high:
+        # the median of five that are spread out
+        step = (high - low) // 5
+        for i in range(5):
+            sample[i] = z[low + i * step]
+        p = select_kth(sample, 5, 2)
+        # z[low:j] >= p after this
+        part, j = 0.0, low
+        for i in range(low, high):
+            if z[i] >= p:
+                t = z[i]
+                z[i] = z[j]
+                z[j] = t
+                part += t
+                j += 1
+        if total + part - (count + j - low) * p < 1.0:
+            # all of them stay above rho
+            total += part
+            count += j - low
+            low = j
+        else:
+            # rho is at least p: what equals p has weight zero, as has all below
+            i = low
+            while i < j:
+                if z[i] == p:
+                    j -= 1
+                    z[i] = z[j]
+                else:
+                    i += 1
+            high = j
+    return (total - 1.0) / count
+
+
+def project_simplex(z, *, method="partition"):
     """Euclidean projection onto the probability simplex.
 
     Parameters
     ----------
     z : array-like of shape (n,)
         A point; ``-inf`` entries get no weight.
+    method : {"partition", "sort"}, default="partition"
+        In expected linear time, by partitioning, or by sorting.
 
     Returns
     -------
@@ -42,7 +88,12 @@ def project_simplex(z):
     ------
     ValueError
         If z is empty, not 1-D, has an entry that is NaN or ``+inf``, or has no finite
-        entry.
+        entry; or if the method is another.
+
+    References
+    ----------
+    J. Duchi, S. Shalev-Shwartz, Y. Singer and T. Chandra, "Efficient projections onto
+    the l1-ball for learning in high dimensions", ICML 2008.
 
     Examples
     --------
@@ -55,6 +106,17 @@ def project_simplex(z):
         raise ValueError(f"z must be 1-D and not empty, got shape {z.shape}")
     if not -np.inf < z.max() < np.inf:
         raise ValueError("z must have a finite entry, and none that is NaN or +inf")
+    if method not in ("partition", "sort"):
+        raise ValueError(f"method must be 'partition' or 'sort', got {method!r}")
+    cdef double[::1] entries
+    cdef double rho
+    if method == "partition":
+        # relative to the largest entry, so that large scores lose no digits
+        shifted = z - z.max()
+        entries = shifted[shifted > -1.0]
+        with nogil:
+            rho = threshold_by_partition(entries.shape[0], &entries[0])
+        return np.maximum(shifted - rho, 0.0)
     order = np.argsort(-z, kind="stable")
     cdef const double[::1] ordered = z[order]
     cdef double[::1] weights = np.empty(len(z))

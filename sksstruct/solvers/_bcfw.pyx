@@ -156,6 +156,19 @@ cdef class BCFWKernel:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
 
+    def add_known(self, const int32_t[::1] labelings):
+        """Let a labeling of every block, in their order, be known."""
+        cdef Py_ssize_t i, size
+        cdef const int32_t* y
+        with nogil:
+            for i in range(self.n_blocks):
+                y = &labelings[self.model._starts[i]]
+                if self._find(&self.blocks[i], self.model._sizes[i],
+                              y) == self.blocks[i].n:
+                    self._append(i, y)
+                    self.promises[i] = INFINITY
+        self.oracle_calls += self.n_blocks
+
     def visit_known(self, const Py_ssize_t[::1] order, double least):
         """Visit blocks without the oracle, using known labelings only.
 

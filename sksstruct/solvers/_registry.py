@@ -1,35 +1,54 @@
-"""Solvers by name."""
+"""Solvers by name, and whether a problem has the oracles they need."""
+
+from functools import partial
 
 from sksstruct.solvers.bcfw import BCFW
+from sksstruct.solvers.bmrm import BMRM
+from sksstruct.solvers.casimir import Casimir
+from sksstruct.solvers.cutting_plane import CuttingPlane
+from sksstruct.solvers.fw import FrankWolfe
 from sksstruct.solvers.lbfgs import LBFGS
+from sksstruct.solvers.pragam import Pragam
+from sksstruct.solvers.ssg import SSG
+from sksstruct.solvers.svrg import SVRG
+
+# What reaches a given gap soonest on every problem measured so far: pairwise steps,
+# several per visit, passes over known labelings while they pay, and an average that
+# forgets the first steps.
+_auto = partial(
+    BCFW,
+    sampling="permutation",
+    step="pairwise",
+    cache=True,
+    averaging="suffix",
+    gap_every="auto",
+    cache_factor=float("inf"),
+    inner_steps=10,
+    cached_passes="auto",
+)
+_BY_NAME = {
+    "auto": _auto,
+    "bcfw": BCFW,
+    "fw": FrankWolfe,
+    "ssg": SSG,
+    "bmrm": BMRM,
+    "cutting_plane": CuttingPlane,
+    "pragam": Pragam,
+    "casimir": Casimir,
+    "casimir_constant": partial(Casimir, schedule="constant"),
+    "svrg": SVRG,
+    "lbfgs": LBFGS,
+}
 
 
-def _auto(**common):
-    """What reaches a given gap soonest on every problem measured so far: pairwise
-    steps, several per visit, passes over known labelings while they pay, and an average
-    that forgets the first steps."""
-    return BCFW(
-        sampling="permutation",
-        step="pairwise",
-        cache=True,
-        averaging="suffix",
-        gap_every="auto",
-        cache_factor=float("inf"),
-        inner_steps=10,
-        cached_passes="auto",
-        **common,
-    )
-
-
-_BY_NAME = {"auto": _auto, "bcfw": BCFW, "lbfgs": LBFGS}
-
-
-def resolve_solver(solver, *, max_iter, tol, smooth=False):
+def resolve_solver(
+    solver, *, max_iter, tol, smooth=False, oracles=("max", "topk", "exp", "projection")
+):
     """Solver object for a name or an object.
 
     Parameters
     ----------
-    solver : {"auto", "bcfw", "lbfgs"} or solver object
+    solver : str or solver object
         A name takes `max_iter` and `tol`; an object brings its own.
     max_iter : int
         Largest number of passes.
@@ -37,6 +56,8 @@ def resolve_solver(solver, *, max_iter, tol, smooth=False):
         Tolerance, relative to the objective.
     smooth : bool, default=False
         Whether the loss has a gradient; else it is the structured hinge.
+    oracles : tuple of str, default=("max", "topk", "exp")
+        Oracles that the problem has.
 
     Returns
     -------
@@ -46,7 +67,8 @@ def resolve_solver(solver, *, max_iter, tol, smooth=False):
     Raises
     ------
     ValueError
-        If there is no solver of that name, or it is not for this kind of loss.
+        If there is no solver of that name, or it needs an oracle or a loss that the
+        problem does not have.
     TypeError
         If it is neither a name nor has a method ``solve``.
     """
@@ -63,14 +85,23 @@ def resolve_solver(solver, *, max_iter, tol, smooth=False):
         raise TypeError(
             f"solver must be a name or an object of sksstruct.solvers, got {solver!r}"
         )
-    if smooth and not getattr(solver, "needs_gradient", False):
+    name = type(solver).__name__
+    needs = getattr(solver, "needs", ("max",))
+    losses = getattr(solver, "losses", ("hinge",))
+    if not set(needs) & set(oracles):
         raise ValueError(
-            f"{type(solver).__name__} minimises the structured hinge, loss='hinge', "
-            "through its max oracle; a loss with a gradient needs solver='lbfgs'"
+            f"{name} needs the oracle {' or '.join(needs)}; this problem has "
+            f"{', '.join(oracles)}"
         )
-    if not smooth and getattr(solver, "needs_gradient", False):
+    if smooth and "smooth" not in losses:
         raise ValueError(
-            f"{type(solver).__name__} needs a gradient, which loss='hinge' does not "
-            "have; use loss='log' or 'smoothed_hinge', or another solver"
+            f"{name} minimises the structured hinge, loss='hinge', through its "
+            f"{' or '.join(needs)} oracle; a loss with a gradient needs "
+            "solver='lbfgs', 'svrg' or 'casimir'"
+        )
+    if not smooth and "hinge" not in losses:
+        raise ValueError(
+            f"{name} needs a gradient, which loss='hinge' does not have; use "
+            "loss='log' or 'smoothed_hinge', or another solver"
         )
     return solver

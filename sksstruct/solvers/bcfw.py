@@ -4,10 +4,12 @@ import time
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from sksstruct.solvers._base import Solver
 from sksstruct.solvers._bcfw import BCFWKernel, fits
+from sksstruct.solvers._bounds import dual_value
+from sksstruct.solvers._loop import SCALING
 from sksstruct.solvers._result import SolverResult, Trace
 from sksstruct.utils._param_validation import (
     Interval,
@@ -20,15 +22,11 @@ from sksstruct.utils.parallel import run_in_chunks
 # Table entries decoded between two looks at signals, some tenths of a second: an
 # interrupt waits for so much work.
 _SEGMENT = 2e8
-_SCALE = (
-    "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
-    "the features, for instance to unit variance."
-)
 # Passes over known labelings without a look at what the oracle says.
 _MOST_KNOWN = 100
 
 
-class BCFW(BaseEstimator):
+class BCFW(Solver):
     """Block-coordinate Frank-Wolfe with gap sampling, pairwise steps and caching.
 
     Maximises the dual of
@@ -168,46 +166,8 @@ class BCFW(BaseEstimator):
                 "cached_passes needs cache=True: without a cache no labelings are kept"
             )
 
-    def solve(
-        self,
-        model,
-        alpha,
-        *,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-        dual_state=None,
-    ):
-        """Minimise the structured hinge objective of a bound model.
-
-        Parameters
-        ----------
-        model : BoundModel
-            Model with its data; its weights are overwritten.
-        alpha : float
-            Regularisation.
-        random_state : int, RandomState instance or None, default=None
-            Order of the visits.
-        n_jobs : int, default=None
-            Threads for the computation of the gap. Does not change the result.
-        verbose : int, default=0
-            Print a line at every computation of the gap.
-        callback : callable, default=None
-            ``callback(n_passes, weights)`` after each pass, with a function that
-            forms the weights that would be returned now; a true value stops the run.
-        dual_state : dict, default=None
-            Dual variables of an earlier result to start from.
-
-        Returns
-        -------
-        result : SolverResult
-            Weights, certificate and trace.
-        """
-        self.check()
-        return _Run(self, model, alpha, random_state, n_jobs, verbose, dual_state).run(
-            callback
-        )
+    def _solve(self, model, alpha, options):
+        return _Run(self, model, alpha, options).run(options.callback)
 
     def solve_stream(self, model, alpha, weights, averaged, seen, *, random_state=None):
         """Visit every example of a mini-batch once, other duals frozen.
@@ -243,7 +203,7 @@ class BCFW(BaseEstimator):
         kernel.visit_in_order(order.astype(np.intp))
         if not np.isfinite(model.w @ model.w):
             raise ValueError(
-                f"training broke down: the weights are not finite. {_SCALE}"
+                f"training broke down: the weights are not finite. {SCALING}"
             )
         if not self.averaging:
             return model.w, model.w
@@ -258,20 +218,6 @@ class BCFW(BaseEstimator):
         return model.w, averaged
 
     def accepts(self, dual_state, model):
-        """Tell whether dual variables of an earlier result fit this solver and model.
-
-        Parameters
-        ----------
-        dual_state : dict
-            Of a `SolverResult`.
-        model : BoundModel
-            Model with its data.
-
-        Returns
-        -------
-        fits : bool
-            Whether `solve` would take them.
-        """
         return fits(dual_state, model, self.step == "fw" and not self.cache)
 
     def _kernel(self, model, alpha):
@@ -291,14 +237,14 @@ class BCFW(BaseEstimator):
 class _Run:
     """One call of `BCFW.solve`: the passes, checks and the stopping rule."""
 
-    def __init__(self, solver, model, alpha, random_state, n_jobs, verbose, dual_state):
+    def __init__(self, solver, model, alpha, options):
         self.started = time.perf_counter()
         self.solver = solver
         self.model = model
         self.alpha = alpha
-        self.rng = check_random_state(random_state)
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.rng = check_random_state(options.random_state)
+        self.n_jobs = options.n_jobs
+        self.verbose = options.verbose
         bounds = None
         if solver.bounds is not None:
             bounds = model.flat_bounds(solver.bounds)
@@ -308,9 +254,9 @@ class _Run:
         self.scale = self._primal(model.w)
         self.target = solver.tol * self.scale
         self.kernel = solver._kernel(model, alpha)
-        if dual_state is not None:
-            self.kernel.restore(dual_state)
-        self.first_dual = self._dual(self.kernel.loss, model.v, model.w)
+        if options.dual_state is not None:
+            self.kernel.restore(options.dual_state)
+        self.first_dual = dual_value(model, alpha, self.kernel.loss, model.v, model.w)
         self.segment = int(np.clip(_SEGMENT / model.visit_work, 1, 2000))
         # memory for the averaged weights, which are formed when asked for
         self.average = np.empty_like(model.w) if solver.averaging else None
@@ -346,18 +292,6 @@ class _Run:
         return 0.5 * self.alpha * (w @ w) + float(
             self.model.example_weights @ self.hinge
         )
-
-    def _dual(self, loss, v, w):
-        """Dual objective, Osokin et al. eq. (3), or (53) where there are bounds."""
-        value = loss - 0.5 * self.alpha * (w @ w)
-        if self.model.lower is not None:
-            for bound, excess in (
-                (self.model.upper, np.maximum(v - self.model.upper, 0.0)),
-                (self.model.lower, -np.maximum(self.model.lower - v, 0.0)),
-            ):
-                active = excess != 0.0
-                value -= self.alpha * (excess[active] @ bound[active])
-        return value
 
     def _averaged(self):
         """Averaged weights before truncation, and the linear term of their dual."""
@@ -402,14 +336,14 @@ class _Run:
         if primal is None:
             primal = self._primal(w)
             self.calls_of_checks += model.n_examples
-        dual = self._dual(loss, v, w)
+        dual = dual_value(model, self.alpha, loss, v, w)
         # No step lowers the dual. Where it falls, or nothing is finite, rounding errors
         # have got the better of the features, and no certificate would be true.
         slack = 1e-6 * max(abs(self.first_dual), self.scale)
         if not (np.isfinite(primal) and dual >= self.first_dual - slack):
             raise ValueError(
                 f"training broke down: the objective is {primal:.3g}, the dual "
-                f"{dual:.3g} after starting from {self.first_dual:.3g}. {_SCALE}"
+                f"{dual:.3g} after starting from {self.first_dual:.3g}. {SCALING}"
             )
         # Rounding may put the dual a hair above the primal at the optimum.
         gap = max(primal - dual, 0.0)

@@ -10,18 +10,19 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator
 
 from sksstruct.models._base import SmoothLoss
+from sksstruct.solvers._base import Solver, starts_from_weights
+from sksstruct.solvers._loop import SCALING
 from sksstruct.solvers._result import SolverResult, Trace
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._param_validation import Interval
 
 # Without a certificate: iterations looked back on, and the part of tol that the
 # objective must have fallen by.
 _PERIOD, _FALL = 10, 0.1
 
 
-class LBFGS(BaseEstimator):
+class LBFGS(Solver):
     """L-BFGS on smooth losses, `scipy.optimize.minimize` over compiled sweeps.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
@@ -62,7 +63,8 @@ class LBFGS(BaseEstimator):
     ['b', 'b']
     """
 
-    needs_gradient = True
+    needs = ("exp", "topk")
+    losses = ("smooth",)
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -74,72 +76,15 @@ class LBFGS(BaseEstimator):
         self.tol = tol
         self.memory = memory
 
-    def check(self):
-        """Raise an error if a parameter is not valid."""
-        validate_params(self)
+    def accepts(self, dual_state, model):
+        return starts_from_weights(dual_state, model)
 
-    def solve(
-        self,
-        model,
-        alpha,
-        *,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-        dual_state=None,
-    ):
-        """Minimise the objective of a bound smooth loss.
-
-        Parameters
-        ----------
-        model : SmoothLoss
-            Model with its data and loss; its weights are overwritten.
-        alpha : float
-            Regularisation.
-        random_state : object, default=None
-            Not used: there is nothing random.
-        n_jobs : int, default=None
-            Threads for the sweeps. Does not change the result.
-        verbose : int, default=0
-            Print a line at every iteration.
-        callback : callable, default=None
-            ``callback(n_iter, weights)`` after each iteration, with a function that
-            forms the weights that would be returned now; a true value stops the run.
-        dual_state : dict, default=None
-            Weights of an earlier result to start from.
-
-        Returns
-        -------
-        result : SolverResult
-            Weights, certificate and trace.
-        """
-        self.check()
+    def _solve(self, model, alpha, options):
         if not isinstance(model, SmoothLoss):
             raise TypeError(
                 "LBFGS needs a loss with a gradient: loss='log' or 'smoothed_hinge'"
             )
-        return _Run(self, model, alpha, n_jobs, verbose, dual_state).run(callback)
-
-    def accepts(self, dual_state, model):
-        """Tell whether weights of an earlier result fit this solver and model.
-
-        Parameters
-        ----------
-        dual_state : dict
-            Of a `SolverResult`.
-        model : SmoothLoss
-            Model with its data.
-
-        Returns
-        -------
-        fits : bool
-            Whether `solve` would take them.
-        """
-        return (
-            "weights" in dual_state
-            and len(dual_state["weights"]) == model.model.n_weights
-        )
+        return _Run(self, model, alpha, options).run(options.callback)
 
 
 class _Stop(Exception):
@@ -149,17 +94,17 @@ class _Stop(Exception):
 class _Run:
     """One call of `LBFGS.solve`."""
 
-    def __init__(self, solver, loss, alpha, n_jobs, verbose, dual_state):
+    def __init__(self, solver, loss, alpha, options):
         self.started = time.perf_counter()
         self.solver = solver
         self.loss = loss
         self.model = loss.model
         self.alpha = alpha
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.n_jobs = options.n_jobs
+        self.verbose = options.verbose
         self.model.start()
-        if dual_state is not None:
-            start, kept = dual_state["weights"], loss.support
+        if options.dual_state is not None:
+            start, kept = options.dual_state["weights"], loss.support
             if kept is None:
                 kept = slice(None)
             self.model.w[kept] = start[kept]
@@ -240,9 +185,7 @@ class _Run:
             residual = (gradient @ gradient) / (2 * self.alpha)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
-                "training broke down: the objective is not finite. The features, or "
-                "1 / alpha, are too large for floating-point arithmetic: scale the "
-                "features, for instance to unit variance."
+                f"training broke down: the objective is not finite. {SCALING}"
             )
         self.calls += 1
         if self.loss.convex:

@@ -395,6 +395,22 @@ SKS_CLONES SKS_UNUSED double sks_exp_row(ptrdiff_t n, ptrdiff_t ld, const double
     return top;
 }
 
+/* y += a x, for whole tables: any multiple of 4, where sks_axpy takes single rows */
+SKS_CLONES SKS_UNUSED void sks_add_table(ptrdiff_t n, double a, const double *x,
+                                         double *y)
+{
+    for (ptrdiff_t b = 0; b < n; b += 4)
+        for (int j = 0; j < 4; j++) y[b + j] += a * x[b + j];
+}
+
+/* out += x * y, entry by entry */
+SKS_CLONES SKS_UNUSED void sks_weigh_add(ptrdiff_t n, const double *x, const double *y,
+                                         double *out)
+{
+    for (ptrdiff_t b = 0; b < n; b += 4)
+        for (int j = 0; j < 4; j++) out[b + j] += x[b + j] * y[b + j];
+}
+
 /* out = x * y entry by entry; returns their sum. */
 SKS_CLONES SKS_UNUSED double sks_weigh(ptrdiff_t ld, const double *x, const double *y,
                                        double *out)

@@ -38,6 +38,9 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
                        double* low) noexcept
     double sks_weigh(Py_ssize_t ld, const double* x, const double* y,
                      double* out) noexcept
+    void sks_add_table(Py_ssize_t n, double a, const double* x, double* y) noexcept
+    void sks_weigh_add(Py_ssize_t n, const double* x, const double* y,
+                       double* out) noexcept
     double sks_rescale(Py_ssize_t ld, double scale, double* x) noexcept
     void sks_add_outer(Py_ssize_t n, Py_ssize_t ld, double scale, const double* x,
                        const double* y, double* table) noexcept

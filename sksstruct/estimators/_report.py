@@ -1,0 +1,33 @@
+"""How a run ended, for the user."""
+
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+_REMEDIES = {
+    "max_iter": "Increase max_iter, tol or alpha.",
+    "stalled": "Rounding errors allow no further progress: increase tol or alpha, or "
+    "scale the features.",
+    "rounds": "The labels completed by decoding still changed after the last round: "
+    "increase alpha, or use loss='log'.",
+}
+
+
+def report_result(result, noun):
+    """Raise or warn where a run was interrupted or did not converge.
+
+    Called by `fit`, which a decorator wraps.
+    """
+    if result.status == "interrupted":
+        raise KeyboardInterrupt(
+            f"training was interrupted after {result.n_iter} passes; the {noun} can "
+            "be used"
+        )
+    if result.status in _REMEDIES:
+        warnings.warn(
+            f"training did not converge in {result.n_iter} passes: the duality gap is "
+            f"{result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+            f"{_REMEDIES[result.status]}",
+            ConvergenceWarning,
+            stacklevel=4,  # past fit and its decorator
+        )

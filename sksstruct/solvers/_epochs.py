@@ -1,0 +1,131 @@
+"""Epochs of variance-reduced steps, and the step length that suits them."""
+
+import numpy as np
+
+from sksstruct.solvers._stochastic import VarianceReducedKernel
+from sksstruct.utils._layout import aligned_zeros
+
+# Visits of an epoch, at least; of a trial of a step length, as a part of all.
+LEAST_VISITS = 200
+_TRIAL = 0.1
+
+
+class Epochs:
+    """The smooth part f of an objective: its gradient, and epochs of visits.
+
+    Parameters
+    ----------
+    loss : SmoothLoss
+        Mean smooth loss; its model is started.
+    rng : RandomState
+        Order of the visits.
+    n_jobs : int or None
+        Threads for the gradient.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,)
+        The weights, to be read and written.
+    gradient : ndarray of shape (n_weights,)
+        That of the last call of `value_and_gradient`, whose weights are the anchor.
+    calls : int
+        Oracle calls so far.
+    """
+
+    def __init__(self, loss, rng, n_jobs=None):
+        self.loss = loss
+        self.rng = rng
+        self.n_jobs = n_jobs
+        self.n_examples = loss.model.n_examples
+        self.calls = 0
+        self.w = loss.model.w
+        self.gradient = aligned_zeros(len(self.w))
+        loss.keep_edges = True
+        self._kernel = VarianceReducedKernel(loss)
+        self._direction = aligned_zeros(len(self.w))
+        self._outside = None
+        if loss.support is not None:
+            self._outside = np.ones(len(self.w), dtype=bool)
+            self._outside[loss.support] = False
+
+    def set_smoothing(self, strength):
+        """Smooth by so much from now on."""
+        self.loss.set_smoothing(strength)
+
+    def value_and_gradient(self):
+        """f at the weights; its gradient goes to `gradient`."""
+        value = self.loss.value_and_gradient(self.gradient, self.n_jobs)
+        if self._outside is not None:
+            self.gradient[self._outside] = 0.0
+        self.calls += self.n_examples
+        return value
+
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
+        """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
+
+        Without an anchor they are plain stochastic gradient steps.
+        """
+        n = self.n_examples
+        full, rest = divmod(int(visits), n)
+        parts = [self.rng.permutation(n) for _ in range(full)]
+        if rest:
+            parts.append(self.rng.permutation(n)[:rest])
+        order = np.concatenate(parts).astype(np.intp)
+        direction = self._direction
+        direction[:] = self.gradient if anchored else 0.0
+        if linear is not None:
+            direction += linear
+        ratios = n * self.loss.model.example_weights[order]
+        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+        self.calls += len(order)
+
+
+def calibrate(epochs, ridge):
+    """Length of stochastic gradient steps that gains most in a tenth of a pass.
+
+    Starts at the curvature of f along its gradient, and divides by four while that
+    helps. The weights stay as they are; the anchor does not.
+
+    Parameters
+    ----------
+    epochs : Epochs
+        The smooth part; its gradient is that at the weights.
+    ridge : float
+        Strength of the quadratic part.
+
+    Returns
+    -------
+    rate : float
+        Step length.
+    """
+    w, gradient = epochs.w, epochs.gradient
+    start, slope = w.copy(), gradient.copy()
+    norm = float(np.sqrt(slope @ slope))
+    if norm == 0.0:
+        return 1.0 / ridge
+    small = 1e-5
+    w -= small / norm * slope
+    epochs.value_and_gradient()
+    change = gradient - slope
+    curvature = float(np.sqrt(change @ change)) / small
+    # no step goes beyond the origin
+    rate = min(4.0 / max(curvature, 1e-12), 0.5 / ridge)
+    visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
+    best, best_rate = np.inf, rate
+    state = epochs.rng.get_state()
+    for _ in range(30):
+        epochs.rng.set_state(state)  # the same examples
+        w[:] = start
+        with np.errstate(over="ignore", invalid="ignore"):
+            epochs.epoch(visits, rate, ridge, anchored=False)
+            size = float(w @ w)
+        value = np.inf
+        if np.isfinite(size):
+            value = epochs.value_and_gradient() + ridge / 2 * size
+        if value < best:
+            best, best_rate = value, rate
+        elif np.isfinite(best):
+            break
+        rate /= 4.0
+    w[:] = start
+    return best_rate

@@ -1,0 +1,87 @@
+"""Frank-Wolfe on all examples at once."""
+
+from numbers import Integral, Real
+
+from sksstruct.solvers._base import Solver
+from sksstruct.solvers._bounds import dual_value
+from sksstruct.solvers._loop import Loop
+from sksstruct.solvers._risk import Risk
+from sksstruct.utils._param_validation import Interval
+
+
+class FrankWolfe(Solver):
+    """Batch Frank-Wolfe on the dual of the structured hinge.
+
+    Every pass decodes all examples at the same weights, and moves the dual variables of
+    all of them towards the labelings found, by one exact line search [1]_. Without
+    bounds this is the same as `BMRM` with a line search.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of one oracle call per example.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    bounds : dict, default=None
+        Box constraints on named blocks of weights, as in `BCFW`; steps are the safe
+        ones of Osokin et al. (2016), Algorithm 9, then.
+
+    References
+    ----------
+    .. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate
+       Frank-Wolfe optimization for structural SVMs", ICML 2013, Algorithm 2.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver="fw").fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    _parameter_constraints = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "bounds": [dict, None],
+    }
+
+    def __init__(self, max_iter=1000, tol=3e-3, *, bounds=None):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.bounds = bounds
+
+    def _solve(self, model, alpha, options):
+        bounds = None if self.bounds is None else model.flat_bounds(self.bounds)
+        model.start(bounds=bounds)
+        risk = Risk(model, options.n_jobs)
+        v, w, loss = model.v, model.w, 0.0
+        loop = Loop(self, alpha, options)
+
+        def look():
+            value, gradient, offset = risk.plane(w)
+            loop.calls += risk.cost
+            loop.report(
+                value + alpha / 2 * float(w @ w),
+                w,
+                dual_value(model, alpha, loss, v, w),
+            )
+            return gradient, offset
+
+        def one_pass():
+            nonlocal corner, loss
+            gradient, offset = corner
+            direction = gradient / -alpha
+            direction -= v
+            # the Frank-Wolfe gap, which is the duality gap of (w, v)
+            slope = offset - loss - alpha * float(w @ direction)
+            curvature = alpha * float(direction @ direction)
+            step = 1.0 if slope >= curvature else max(slope / curvature, 0.0)
+            direction *= step
+            model.set_weights(v + direction)
+            loss += step * (offset - loss)
+            corner = look()
+
+        corner = look()
+        loop.scale = loop.primal
+        return loop.run(one_pass)
