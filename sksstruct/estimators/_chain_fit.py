@@ -8,8 +8,10 @@ from sksstruct.estimators._chain_training import (
     complete,
     existing_weights,
     known_segments,
+    most_labelings,
 )
 from sksstruct.models._chain import ChainModel
+from sksstruct.models._scored import ScoredChain
 from sksstruct.solvers import LBFGS
 
 # Rounds of completing labels that were not observed, and training.
@@ -33,15 +35,18 @@ class ChainFit:
         Loss of missing each label.
     mask : ndarray or None
         Forbidden transitions as scores.
+    score : ScoreFunction or None
+        Nonlinear score of the labels.
     """
 
-    def __init__(self, estimator, data, solver, loss, costs, mask):
+    def __init__(self, estimator, data, solver, loss, costs, mask, score=None):
         self.estimator = estimator
         self.data = data
         self.solver = solver
         self.loss = loss
         self.costs = costs
         self.mask = mask
+        self.score = score
         self.callback = None
         self.passes = 0
 
@@ -56,7 +61,7 @@ class ChainFit:
         if self.in_rounds:
             return self._rounds()
         is_l2 = self.loss is not None and self.loss[0] == "l2"
-        if is_l2 and state is None:
+        if is_l2 and state is None and self.score is None:
             return self._after_entropy()
         return self._solve(self.problem(), state)
 
@@ -66,16 +71,18 @@ class ChainFit:
         data = self.data if data is None else data
         loss = self.loss if loss is None else loss
         packed = data.packed.compact()
+        chain = {
+            "labels": data.labels if labels is None else labels,
+            "example_weights": data.weight,
+            "label_costs": self.costs,
+            "boundary": estimator.boundary and boundary,
+            "known": data.known,
+            "mask": self.mask if mask is None else mask,
+        }
+        if self.score is not None:
+            return self._scored(packed, loss, chain)
         model = ChainModel(
-            packed,
-            len(data.classes),
-            data.labels if labels is None else labels,
-            data.weight,
-            self.costs,
-            fit_intercept=estimator.fit_intercept,
-            boundary=estimator.boundary and boundary,
-            known=data.known,
-            mask=self.mask if mask is None else mask,
+            packed, len(data.classes), fit_intercept=estimator.fit_intercept, **chain
         )
         nonsmooth = loss is None
         if nonsmooth:
@@ -92,6 +99,18 @@ class ChainFit:
             estimator.all_possible_transitions,
         )
         return problem
+
+    def _scored(self, packed, loss, chain):
+        """A chain with a score function, and its loss."""
+        n_classes = len(self.data.classes)
+        nonsmooth = loss is None
+        if nonsmooth:
+            loss = (self.solver.smoothing, 1.0, self.solver.k)
+        smoothing, strength, k = loss
+        k = min(k, most_labelings(n_classes, packed.lengths))
+        return ScoredChain(
+            self.score, packed, n_classes, (smoothing, strength, k), nonsmooth, **chain
+        )
 
     def _solve(self, problem, state=None, solver=None):
         before = self.passes

@@ -14,6 +14,7 @@ from sksstruct.inference._checks import check_k
 from sksstruct.models._chain import ChainModel
 from sksstruct.models._chain_smooth import write_marginals
 from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -211,6 +212,11 @@ class ChainPrediction:
         packed = check_sequences(X, n_features=self.n_features_in_)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
+        if hasattr(self, "score_parameters_"):
+            scores = self.score_function_.value(
+                self.score_parameters_, packed.values, n_classes
+            )
+            packed = PackedSequences(scores, packed.offsets)
         ld = padded_length(n_classes)
         index = {label: k for k, label in enumerate(self.classes_.tolist())}
         forbidden = self.forbidden_transitions_ + check_forbidden(

@@ -4,7 +4,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
@@ -24,6 +24,7 @@ from sksstruct.estimators._constraints import (
 )
 from sksstruct.estimators._report import report_result
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models import ScoreFunction
 from sksstruct.models._chain import ChainModel, chain_blocks
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -58,13 +59,17 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
+    score_function : ScoreFunction or None, default=None
+        Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
+        instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
+        by `sksstruct.solvers.ProxLinear`.
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge "bcfw", "cutting_plane", "bmrm", "fw", "ssg",
         "pragam", "casimir" or "casimir_constant"; "auto" is the configuration of
         `sksstruct.solvers.BCFW` that reaches a given duality gap soonest. For the
         other losses "lbfgs", which is "auto", "svrg", "casimir" or
-        "casimir_constant".
+        "casimir_constant". With `score_function` "prox_linear".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.
@@ -116,6 +121,10 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         Weight of each pair of neighbouring labels, from -> to.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
+    score_parameters_ : ndarray of shape (n_parameters,)
+        Parameters of `score_function_`. ``coef_`` is the identity then.
+    score_function_ : ScoreFunction
+        The score function that was fitted, where there is one.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -191,6 +200,7 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     _parameter_constraints = {
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
+        "score_function": [ScoreFunction, None],
         "solver": [str, object],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -211,6 +221,7 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         alpha=0.01,
         *,
         loss="hinge",
+        score_function=None,
         solver="auto",
         max_iter=1000,
         tol=3e-3,
@@ -227,6 +238,7 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
     ):
         self.alpha = alpha
         self.loss = loss
+        self.score_function = score_function
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
@@ -288,7 +300,12 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             costs = label_costs(self.class_weight, classes, data)
         forbidden, mask = self._forbidden(data)
         data = without_zeros(data)
-        training = ChainFit(self, data, solver, loss, costs, mask)
+        score = None
+        if self.score_function is not None:
+            score = clone(self.score_function)
+            if data.known is not None:
+                raise ValueError("score_function needs every label of y to be known")
+        training = ChainFit(self, data, solver, loss, costs, mask, score)
         state = self._warm_state(training, solver)
 
         def attributes(weights):
@@ -297,7 +314,11 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
                 "n_features_in_": n_features,
                 "forbidden_transitions_": forbidden,
                 "_loss": self.loss,
-                **_weight_attributes(weights, len(classes), n_features),
+                **(
+                    _weight_attributes(weights, len(classes), n_features)
+                    if score is None
+                    else _scored_attributes(weights, len(classes), score)
+                ),
             }
 
         max_iter = getattr(solver, "max_iter", None)
@@ -310,6 +331,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             callbacks.close()
             raise
         self._set_feature_names(data.names)
+        for name in ("score_function_", "score_parameters_"):
+            self.__dict__.pop(name, None)
         for name, value in attributes(result.weights).items():
             setattr(self, name, value)
         self._forget_certificate()
@@ -381,6 +404,8 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             The tagger.
         """
         solver, _ = self._check_parameters()
+        if hasattr(self, "score_function_"):
+            raise ValueError("partial_fit cannot go on from a fit with score_function")
         if not hasattr(solver, "solve_stream"):
             raise ValueError(f"solver {solver!r} cannot train on mini-batches")
         if self.class_weight == "balanced":
@@ -499,8 +524,19 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
                 "all_possible_states=False and all_possible_transitions=False need "
                 "loss='log' or 'smoothed_hinge'"
             )
+        nonlinear = self.score_function is not None
+        if nonlinear:
+            self.score_function.check()
+            if not (self.all_possible_states and self.all_possible_transitions):
+                raise ValueError(
+                    "score_function needs all possible states and transitions"
+                )
         solver = resolve_solver(
-            self.solver, max_iter=self.max_iter, tol=self.tol, smooth=loss is not None
+            self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            smooth=loss is not None,
+            nonlinear=nonlinear,
         )
         solver.check()
         check_random_state(self.random_state)
@@ -540,6 +576,23 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             "end": self.end_,
             "transitions": self.transitions_,
         }
+
+
+def _scored_attributes(weights, n_classes, score):
+    """Attributes of a chain whose features are the scores of the labels."""
+    tail = weights[len(weights) - (2 + n_classes) * n_classes :].reshape(-1, n_classes)
+    ld = padded_length(n_classes)
+    identity = aligned_zeros(n_classes * ld).reshape(n_classes, ld)
+    identity[np.arange(n_classes), np.arange(n_classes)] = 1.0
+    return {
+        "score_function_": score,
+        "score_parameters_": weights[: len(weights) - tail.size].copy(),
+        "coef_": identity[:, :n_classes].T,
+        "intercept_": np.zeros(n_classes),
+        "start_": tail[0].copy(),
+        "end_": tail[1].copy(),
+        "transitions_": tail[2:].copy(),
+    }
 
 
 def _weight_attributes(weights, n_classes, n_features):

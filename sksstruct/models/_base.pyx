@@ -287,6 +287,46 @@ class DualSpace:
         return None
 
 
+class NonlinearLoss:
+    """A mean loss of scores that are not linear in the weights.
+
+    Attributes
+    ----------
+    n_examples : int
+        Number of examples.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    nonsmooth : bool
+        Whether the loss is the hinge; the model below smoothes it.
+    diameter : float
+        D: smoothing by m adds at most m D to the mean loss.
+    """
+
+    def initial_weights(self, random_state):
+        """Flat weights to start from."""
+        raise NotImplementedError
+
+    def value(self, w, n_jobs=None):
+        """Mean loss."""
+        raise NotImplementedError
+
+    def linearize(self, w):
+        """Form the convex model, the loss of scores linearised at w."""
+        raise NotImplementedError
+
+    def set_smoothing(self, strength):
+        """Smooth the model by so much from now on."""
+        raise NotImplementedError
+
+    def value_and_gradient(self, w, n_jobs=None):
+        """Smoothed mean loss of the model, and its gradient."""
+        raise NotImplementedError
+
+    def example_gradient(self, i, w):
+        """Gradient of the smoothed loss of the model on example i."""
+        raise NotImplementedError
+
+
 cdef class SmoothLoss:
     """A bound model with a smooth loss f_i: what solvers with gradients take.
 

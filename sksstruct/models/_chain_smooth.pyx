@@ -28,7 +28,7 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference._sumproduct cimport (
     EdgeTable, SumScratch, exponentiate_table, sum_product_padded,
@@ -433,6 +433,34 @@ cdef class ChainSmoothLoss(SmoothLoss):
             allowed = flags
             self._allowed = &allowed[0]
             self._visit_arrays.append(flags)
+
+    @property
+    def node_differences(self):
+        """p_i (E mu_i - mu_i(y_i)) of all positions at the last sweep."""
+        return self._differences
+
+    def example_difference(self, Workspace workspace, Py_ssize_t i):
+        """E mu_i - mu_i(y_i) at the model's weights.
+
+        Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
+        start, end and transitions are those of the gradient.
+        """
+        cdef ChainModel model = self.chain
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = model.ld, size = model._sizes[i], d = model.n_features, p
+        cdef double[:, ::1] nodes = np.empty((size, ld))
+        cdef double[:, ::1] rows = np.zeros((d + 3 + model.n_labels, ld))
+        if self._decoder is None:
+            self.start_visits(np.zeros(model.n_weights), False)
+        self.mean_change(workspace, i, 1.0, False)
+        memcpy(&nodes[0, 0], ws.d, size * ld * sizeof(double))
+        for p in range(ws.n_edges):
+            (&rows[d + 3, 0])[ws.edges[p]] = ws.d_edge[ws.edges[p]]
+        model.apply_change(workspace, i, 0.0, 0.0)
+        rows.base[d] = nodes.base.sum(axis=0)
+        rows.base[d + 1] = nodes.base[0]
+        rows.base[d + 2] = nodes.base[size - 1]
+        return nodes.base, rows.base
 
     def finish_visits(self, double total):
         cdef Py_ssize_t j

@@ -9,6 +9,7 @@ from sksstruct.solvers.cutting_plane import CuttingPlane
 from sksstruct.solvers.fw import FrankWolfe
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
+from sksstruct.solvers.prox_linear import ProxLinear
 from sksstruct.solvers.ssg import SSG
 from sksstruct.solvers.svrg import SVRG
 
@@ -22,6 +23,7 @@ __all__ = [
     "CuttingPlane",
     "FrankWolfe",
     "Pragam",
+    "ProxLinear",
     "SolverResult",
     "resolve_solver",
 ]

@@ -34,6 +34,8 @@ class Solver(BaseEstimator):
     losses = ("hinge",)
     # Whether the hinge is minimised through a smooth loss bound by the estimator.
     smooths = False
+    # Whether the score is a nonlinear function of the weights.
+    nonlinear = False
 
     def check(self):
         """Raise an error if a parameter, or a combination, is not valid."""

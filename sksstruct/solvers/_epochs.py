@@ -10,7 +10,24 @@ LEAST_VISITS = 200
 _TRIAL = 0.1
 
 
-class Epochs:
+class Order:
+    """Examples in random order, and how often oracles were called."""
+
+    def __init__(self, n_examples, rng):
+        self.n_examples = n_examples
+        self.rng = rng
+        self.calls = 0
+
+    def draw(self, visits):
+        """Permutations of all examples, the last one cut short."""
+        full, rest = divmod(int(visits), self.n_examples)
+        parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
+        if rest:
+            parts.append(self.rng.permutation(self.n_examples)[:rest])
+        return np.concatenate(parts).astype(np.intp)
+
+
+class Epochs(Order):
     """The smooth part f of an objective: its gradient, and epochs of visits.
 
     Parameters
@@ -33,11 +50,9 @@ class Epochs:
     """
 
     def __init__(self, loss, rng, n_jobs=None):
+        super().__init__(loss.model.n_examples, rng)
         self.loss = loss
-        self.rng = rng
         self.n_jobs = n_jobs
-        self.n_examples = loss.model.n_examples
-        self.calls = 0
         self.w = loss.model.w
         self.gradient = aligned_zeros(len(self.w))
         loss.keep_edges = True
@@ -65,17 +80,12 @@ class Epochs:
 
         Without an anchor they are plain stochastic gradient steps.
         """
-        n = self.n_examples
-        full, rest = divmod(int(visits), n)
-        parts = [self.rng.permutation(n) for _ in range(full)]
-        if rest:
-            parts.append(self.rng.permutation(n)[:rest])
-        order = np.concatenate(parts).astype(np.intp)
+        order = self.draw(visits)
         direction = self._direction
         direction[:] = self.gradient if anchored else 0.0
         if linear is not None:
             direction += linear
-        ratios = n * self.loss.model.example_weights[order]
+        ratios = self.n_examples * self.loss.model.example_weights[order]
         self._kernel.epoch(order, ratios, direction, rate, ridge, anchored)
         self.calls += len(order)
 
@@ -83,8 +93,8 @@ class Epochs:
 def calibrate(epochs, ridge):
     """Length of stochastic gradient steps that gains most in a tenth of a pass.
 
-    Starts at the curvature of f along its gradient, and divides by four while that
-    helps. The weights stay as they are; the anchor does not.
+    Starts from the curvature of f along its gradient, and divides by four while that
+    helps; half of the best is returned. The weights stay as they are; the anchor does not.
 
     Parameters
     ----------
@@ -109,7 +119,7 @@ def calibrate(epochs, ridge):
     change = gradient - slope
     curvature = float(np.sqrt(change @ change)) / small
     # no step goes beyond the origin
-    rate = min(4.0 / max(curvature, 1e-12), 0.5 / ridge)
+    rate = min(0.5 / max(curvature, 1e-12), 0.5 / ridge)
     visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
     best, best_rate = np.inf, rate
     state = epochs.rng.get_state()
@@ -128,4 +138,5 @@ def calibrate(epochs, ridge):
             break
         rate /= 4.0
     w[:] = start
-    return best_rate
+    # what gains most at first is too long near the optimum
+    return best_rate / 2.0

@@ -9,6 +9,7 @@ from sksstruct.solvers.cutting_plane import CuttingPlane
 from sksstruct.solvers.fw import FrankWolfe
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
+from sksstruct.solvers.prox_linear import ProxLinear
 from sksstruct.solvers.ssg import SSG
 from sksstruct.solvers.svrg import SVRG
 
@@ -36,13 +37,20 @@ _BY_NAME = {
     "pragam": Pragam,
     "casimir": Casimir,
     "casimir_constant": partial(Casimir, schedule="constant"),
+    "prox_linear": ProxLinear,
     "svrg": SVRG,
     "lbfgs": LBFGS,
 }
 
 
 def resolve_solver(
-    solver, *, max_iter, tol, smooth=False, oracles=("max", "topk", "exp", "projection")
+    solver,
+    *,
+    max_iter,
+    tol,
+    smooth=False,
+    nonlinear=False,
+    oracles=("max", "topk", "exp", "projection"),
 ):
     """Solver object for a name or an object.
 
@@ -56,6 +64,8 @@ def resolve_solver(
         Tolerance, relative to the objective.
     smooth : bool, default=False
         Whether the loss has a gradient; else it is the structured hinge.
+    nonlinear : bool, default=False
+        Whether the score is a nonlinear function of the weights.
     oracles : tuple of str, default=("max", "topk", "exp")
         Oracles that the problem has.
 
@@ -78,7 +88,9 @@ def resolve_solver(
                 f"unknown solver {solver!r}; the names are {sorted(_BY_NAME)}, or pass "
                 "an object of sksstruct.solvers"
             )
-        name = "lbfgs" if solver == "auto" and smooth else solver
+        name = solver
+        if solver == "auto" and (smooth or nonlinear):
+            name = "prox_linear" if nonlinear else "lbfgs"
         solver = _BY_NAME[name](max_iter=max_iter, tol=tol)
     needed = ("solve", "check", "accepts")
     if isinstance(solver, type) or not all(hasattr(solver, name) for name in needed):
@@ -92,6 +104,13 @@ def resolve_solver(
         raise ValueError(
             f"{name} needs the oracle {' or '.join(needs)}; this problem has "
             f"{', '.join(oracles)}"
+        )
+    if nonlinear != getattr(solver, "nonlinear", False):
+        raise ValueError(
+            f"{name} needs scores that are linear in the weights; a score function "
+            "needs solver='prox_linear'"
+            if nonlinear
+            else f"{name} is for nonlinear scores: it needs a score function"
         )
     if smooth and "smooth" not in losses:
         raise ValueError(

@@ -331,8 +331,10 @@ class _Run:
             )
             self.calls_of_checks += model.n_examples
             kernel.set_gaps(self.gaps)
-            if w is model.w:
-                primal = self._objective(w)
+            last = self._objective(model.w)
+            # The average may lag behind an iterate that no visit improves any more.
+            if w is model.w or self.gaps.sum() <= 0.5 * self.target:
+                v, w, loss, primal = model.v, model.w, kernel.loss, last
         if primal is None:
             primal = self._primal(w)
             self.calls_of_checks += model.n_examples

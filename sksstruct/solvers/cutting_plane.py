@@ -101,11 +101,10 @@ class CuttingPlane(Solver):
         def one_pass():
             kernel.add_known(risk.labelings)
             for _ in range(_MOST_PASSES):
-                promised = kernel.promises_.sum()
-                if promised <= self.inner_tol * loop.gap:
-                    break
                 # all of them: what the others promise is out of date after a step
                 kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
+                if kernel.promises_.sum() <= self.inner_tol * loop.gap:
+                    break
             look()
 
         look()

@@ -1,0 +1,209 @@
+"""All solvers end at the same optimum, which independent solvers confirm."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from reference import Chain
+from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
+
+from sksstruct import ChainCRF, LinearSSVC
+from sksstruct.losses import SmoothedHinge
+from sksstruct.solvers import (
+    BCFW,
+    BMRM,
+    LBFGS,
+    SSG,
+    SVRG,
+    Casimir,
+    CuttingPlane,
+    FrankWolfe,
+    Pragam,
+    resolve_solver,
+)
+
+ALPHAS = (3.0, 1.0, 0.6)
+HINGE = {
+    "auto": resolve_solver("auto", max_iter=20_000, tol=1e-6),
+    "bcfw": BCFW(step="pairwise", max_iter=20_000, tol=1e-5),
+    "fw": FrankWolfe(60_000, 4e-5),
+    "ssg": SSG(90_000, 3e-5, check_every=500),
+    "bmrm": BMRM(5000, 1e-7),
+    "bmrm, line search": BMRM(60_000, 4e-5, inner="line_search"),
+    "cutting_plane": CuttingPlane(500, 1e-7),
+    "pragam": Pragam(20_000, 1e-5),
+    "pragam, printed": Pragam(20_000, 1e-5, restart=False),
+}
+SMOOTHING = {
+    "casimir": Casimir(5000, 3e-5),
+    "casimir, constant": Casimir(9000, 7e-5, schedule="constant"),
+    "casimir, top-K": Casimir(5000, 3e-5, smoothing="l2", k=30),
+}
+SMOOTH = {
+    "lbfgs": LBFGS(5000, 1e-7),
+    "svrg": SVRG(5000, 1e-6),
+    "casimir": Casimir(5000, 1e-6),
+    "casimir, constant": Casimir(5000, 1e-6, schedule="constant"),
+    "casimir, extrapolation": Casimir(5000, 1e-6, start="extrapolation"),
+    "casimir, previous": Casimir(5000, 1e-6, start="previous"),
+    "casimir, accuracy": Casimir(5000, 1e-6, inner="accuracy"),
+}
+
+
+@cache
+def sequences(task):
+    """A chain problem, and a multiclass problem as sequences of one position."""
+    rng = np.random.RandomState(0)
+    if task == "chain":
+        y = [rng.randint(3, size=rng.randint(2, 4)) for _ in range(8)]
+    else:
+        y = [rng.randint(4, size=1) for _ in range(30)]
+    n_classes = 3 if task == "chain" else 4
+    X = [np.eye(n_classes)[row] + rng.normal(size=(len(row), n_classes)) for row in y]
+    return X, y, n_classes
+
+
+@cache
+def optimum(task, alpha):
+    X, y, n_classes = sequences(task)
+    return Chain(X, y, n_classes).optimum(alpha)
+
+
+def fit(estimator, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # every solver reaches its tolerance
+        return estimator.fit(X, y)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("task", ["chain", "multiclass"])
+@pytest.mark.parametrize("name", [*HINGE, *SMOOTHING])
+def test_hinge(task, name, alpha):
+    X, y, n_classes = sequences(task)
+    solver = HINGE.get(name) or SMOOTHING[name]
+    model = fit(ChainCRF(alpha, solver=solver, random_state=0), X, y)
+    best = optimum(task, alpha)
+    reference = Chain(X, y, n_classes)
+    primal = reference.primal(reference.flatten(model), alpha)
+    assert model.objective_ == pytest.approx(primal, rel=1e-9)
+    assert abs(primal - best) <= 1e-4 * best
+    # the certificate is a true one
+    assert primal - best <= model.dual_gap_ * (1 + 1e-9) + 1e-9
+    assert model.dual_gap_ <= solver.tol * reference.primal(
+        np.zeros(len(reference.flatten(model))), alpha
+    )
+
+
+LOSSES = {
+    "log": "log",
+    "entropy": SmoothedHinge(strength=0.3),
+    "l2": SmoothedHinge("l2", strength=0.5, k=27),
+}
+
+
+@cache
+def smooth_optimum(task, loss, alpha):
+    """L-BFGS to a gap of 1e-9, whose objective is compared with NumPy elsewhere."""
+    X, y, _ = sequences(task)
+    return fit(ChainCRF(alpha, loss=LOSSES[loss], solver=LBFGS(9000, 1e-9)), X, y)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("task", ["chain", "multiclass"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth(task, loss, name, alpha):
+    X, y, _ = sequences(task)
+    model = ChainCRF(alpha, loss=LOSSES[loss], solver=SMOOTH[name], random_state=0)
+    fit(model, X, y)
+    best = smooth_optimum(task, loss, alpha).objective_
+    assert abs(model.objective_ - best) <= 1e-4 * best
+    assert model.objective_ - best <= model.dual_gap_ + 1e-9
+
+
+@cache
+def points():
+    rng = np.random.RandomState(1)
+    y = rng.randint(2, size=60)
+    X = rng.normal(size=(60, 5)) + 0.8 * (2 * y[:, None] - 1)
+    return X, y
+
+
+def svm_objective(X, y, alpha, w, b=0.0):
+    margins = (2 * y - 1) * (X @ w + b)
+    return alpha / 2 * (w @ w) + np.maximum(0.0, 1.0 - margins).mean()
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("name", HINGE)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_binary(name, alpha, form):
+    from scipy import sparse
+
+    X, y = points()
+    given = sparse.csr_array(X) if form == "csr" else X
+    model = LinearSSVC(alpha, solver=HINGE[name], fit_intercept=False, random_state=0)
+    fit(model, given, y)
+    peer = LinearSVC(
+        loss="hinge", C=1 / (60 * alpha), fit_intercept=False, tol=1e-10, max_iter=10**6
+    )
+    peer.fit(X, y)
+    best = svm_objective(X, y, alpha, peer.coef_[0])
+    primal = svm_objective(X, y, alpha, model.coef_[0])
+    assert model.objective_ == pytest.approx(primal, rel=1e-9)
+    assert abs(primal - best) <= 1e-4 * best
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_free_intercept(alpha):
+    """Box and equality: against a general solver over weights, bias and slacks."""
+    X, y = points()
+    n, d = X.shape
+    s = 2 * y - 1
+    rows = np.hstack([s[:, None] * X, s[:, None], np.eye(n)])
+    result = minimize(
+        lambda z: alpha / 2 * (z[:d] @ z[:d]) + z[d + 1 :].mean(),
+        np.concatenate([np.zeros(d + 1), np.ones(n)]),
+        jac=lambda z: np.concatenate([alpha * z[:d], [0.0], np.full(n, 1 / n)]),
+        bounds=[(None, None)] * (d + 1) + [(0, None)] * n,
+        constraints={
+            "type": "ineq",
+            "fun": lambda z: rows @ z - 1.0,
+            "jac": lambda z: rows,
+        },
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-13},
+    )
+    assert result.success
+    model = LinearSSVC(alpha, solver=Pragam(20_000, 1e-6), penalize_intercept=False)
+    fit(model, X, y)
+    primal = svm_objective(X, y, alpha, model.coef_[0], model.intercept_[0])
+    assert model.objective_ == pytest.approx(primal, rel=1e-9)
+    assert abs(primal - result.fun) <= 1e-4 * result.fun
+
+
+def test_binary_smooth():
+    """Two classes as a chain of one position, against L-BFGS on the logistic loss."""
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = points()
+    alpha = 0.3
+    sequences = [row[None] for row in X]
+    labels = [[label] for label in y]
+    peer = LogisticRegression(C=2 / (60 * alpha), fit_intercept=False, tol=1e-10)
+    peer.fit(X, y)
+    for name in ("svrg", "casimir", "lbfgs"):
+        model = ChainCRF(
+            alpha,
+            loss="log",
+            fit_intercept=False,
+            boundary=False,
+            solver=SMOOTH[name],
+            random_state=0,
+        )
+        fit(model, sequences, labels)
+        # half of the difference of both classes' weights, each with its penalty
+        w = model.coef_[1] - model.coef_[0]
+        np.testing.assert_allclose(w, peer.coef_[0], atol=2e-3)

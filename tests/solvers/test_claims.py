@@ -1,0 +1,195 @@
+"""What the papers prove of their methods, on problems where it can be computed."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+from scipy.optimize import linprog
+from sksstruct.models._binary import BinaryModel
+from sksstruct.models._chain import ChainModel
+from sksstruct.models._chain_smooth import ChainSmoothLoss
+
+from sksstruct.solvers import BMRM, CuttingPlane, Pragam
+from sksstruct.solvers._base import Options
+from sksstruct.solvers._catalyst import Catalyst, Schedule, best_kappa
+from sksstruct.solvers._epochs import Epochs
+from sksstruct.solvers._risk import Risk
+from sksstruct.solvers.pragam import _Run
+from sksstruct.utils.packed import PackedSequences
+
+
+class Hadamard:
+    """max(0, max_i <a_i, w>) with orthonormal a_i, in the manner of eq. (14).
+
+    The matrix printed in Saha et al. (2009) has each column and its negative, so that
+    two planes are enough. What the proof of Theorem 6 uses is that the a_i are
+    orthonormal and the risk is not negative, and that ties go to a new plane.
+    """
+
+    nonnegative = False  # not known to the solver
+    cost = 1
+
+    def __init__(self, d):
+        self.A = hadamard(d) / np.sqrt(d)
+        self.n_weights = d
+
+    def plane(self, w):
+        values = np.round(self.A.T @ w, 12)
+        k = int(np.argmax(values))
+        assert values[k] >= 0.0
+        return values[k], self.A[:, k].copy(), 0.0
+
+
+@pytest.mark.parametrize("inner", ["qp", "line_search"])
+@pytest.mark.parametrize("alpha", [1.0, 0.01])
+def test_bmrm_lower_bound(inner, alpha):
+    """Theorems 6 and 7: the gap is no less than 1 / (2 lambda t) for t < d / 2."""
+    d = 64
+    solver = BMRM(d // 2 - 1, 0.0, inner=inner)
+    result = solver._minimise(Hadamard(d), alpha, Options())
+    gaps = result.history["gap"]
+    assert len(gaps) == d // 2
+    for t, gap in enumerate(gaps[1:], 1):
+        bound = 1.0 / (2.0 * alpha * t)
+        assert gap >= bound * (1 - 1e-12)
+        if inner == "qp":  # which is what the proof computes
+            assert gap == pytest.approx(bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("alpha", [1.0, 0.03, 0.001])
+def test_pragam_upper_bound(seed, alpha):
+    """Eq. (26): the gap after k iterations is below 2 R^2 / (lambda (k+1) (k+2))."""
+    rng = np.random.RandomState(seed)
+    n = 40
+    X, y = rng.normal(size=(n, 6)), rng.randint(2, size=n)
+    X *= rng.uniform(0.5, 2.0, size=(n, 1))
+    R2 = (X**2).sum(axis=1).max()
+    model = BinaryModel(X, y, np.full(n, 1.0 / n), False)
+    model.start()
+    space = model.dual_space()
+    run = _Run(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
+    for k in range(300):
+        gap = space.risk(run.w, run.slopes) + alpha / 2 * run.w @ run.w - run.dual()
+        assert -1e-12 <= gap <= 2.0 * R2 / (alpha * (k + 1) * (k + 2))
+        run.iterate()
+    # the constant of the data is smaller, and so is the gap
+    sharp = _Run(
+        Pragam(lipschitz=np.linalg.norm(X, 2) ** 2 / alpha, restart=False),
+        space,
+        alpha,
+    )
+    for _ in range(300):
+        sharp.iterate()
+    assert sharp.gap() < gap
+
+
+def multiclass(seed, n=12, n_classes=3):
+    """Data of single positions, and the matrix of all labelings of each example."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(n_classes, size=n).astype(np.int32)
+    X = np.eye(n_classes)[y] + rng.normal(size=(n, n_classes))
+    packed = PackedSequences.from_lengths(X, [1] * n)
+    model = ChainModel(packed, n_classes, y, fit_intercept=False, boundary=False)
+    loss = ChainSmoothLoss(model, "l2", 1.0, n_classes).bind(packed)
+    loss.nonsmooth = True
+    # A^(i) maps w to the scores of all labels relative to the true one
+    spectral = [np.linalg.norm(np.kron(np.eye(n_classes), x[None]), 2) ** 2 for x in X]
+    return model, loss, X, y, max(spectral)
+
+
+def unregularised(X, y, n_classes):
+    """Least hinge loss and the least weights (in sum of sizes) that have it."""
+    n, d = X.shape
+    k = n_classes * d
+    rows, sides = [], []
+    for i, a in product(range(n), range(n_classes)):
+        row = np.zeros(k + n)
+        row[a * d : (a + 1) * d] += X[i]
+        row[y[i] * d : (y[i] + 1) * d] -= X[i]
+        row[k + i] = -1.0
+        rows.append(row)
+        sides.append(-float(a != y[i]))
+    cost = np.concatenate([np.zeros(k), np.full(n, 1.0 / n)])
+    free = [(None, None)] * k + [(0, None)] * n
+    result = linprog(cost, np.array(rows), sides, bounds=free)
+    assert result.success
+    w = result.x[:k]
+    return result.fun, float(w @ w)
+
+
+def run(catalyst, risk, alpha, most):
+    """Hinge objectives of w_1, w_2, ..."""
+    w = catalyst.epochs.w
+    for _ in range(most):
+        catalyst.step()
+        yield risk.decode(w)[0] + alpha / 2 * float(w @ w)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("alpha", [0.5, 0.02])
+@pytest.mark.parametrize("start", ["prox_center", "extrapolation", "previous"])
+def test_casimir_with_regularisation(adaptive, alpha, start):
+    """Corollaries 17 and 18."""
+    model, loss, _, _, A = multiclass(0)
+    best = CuttingPlane(500, 1e-9).solve(model, alpha, random_state=0).objective
+    model.start()
+    D, mu = 0.5, 0.1 if adaptive else 0.02
+    kappa = best_kappa(alpha, adaptive, A / mu, model.n_examples)
+    schedule = Schedule(alpha, adaptive, mu, kappa)
+    epochs = Epochs(loss, np.random.RandomState(0))
+    catalyst = Catalyst(epochs, alpha, schedule, A, 200, start, most_epochs=None)
+    q = alpha / (alpha + kappa)
+    root, eta = np.sqrt(q), 1.0 - np.sqrt(q) / 2.0
+    first = 1.0 * (len(np.unique(multiclass(0)[3])) > 1) - best  # F(0) = 1
+    for k, value in enumerate(run(catalyst, Risk(model), alpha, 40), 1):
+        if adaptive:
+            rest = mu * D / (1 - root) * (2 - root + root / (1 - np.sqrt(eta)))
+            bound = eta ** (k / 2) * (2 * first + rest)
+        else:
+            bound = (3 - root) / (1 - root) * mu * D + 2 * eta**k * first
+        assert -1e-9 <= value - best <= bound
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_casimir_without_regularisation(adaptive):
+    """Corollaries 19 and 20."""
+    model, loss, X, y, A = multiclass(1, n=20)
+    best, norm = unregularised(X, y, 3)
+    assert best > 0.05  # else zero loss would be too easy
+    model.start()
+    D, mu = 0.5, 0.2
+    kappa = best_kappa(0.0, adaptive, A / mu, model.n_examples)
+    schedule = Schedule(0.0, adaptive, mu, kappa)
+    epochs = Epochs(loss, np.random.RandomState(0))
+    catalyst = Catalyst(epochs, 0.0, schedule, A, 400, most_epochs=None)
+    first = 1.0 - best
+    for k, value in enumerate(run(catalyst, Risk(model), 0.0, 40), 1):
+        if adaptive:
+            factor = np.log(k + 1) / (k + 1) / (np.log(2) if k == 1 else 1.0)
+            bound = factor * (2 * first + kappa * norm + 27 * mu * D)
+        else:
+            bound = 8 / (k + 2) ** 2 * (first + kappa / 2 * norm)
+            bound += mu * D * (1 + 12 / (k + 2) + 30 / (k + 2) ** 2)
+        assert -1e-9 <= value - best <= bound
+    assert value - best < 0.2 * first
+
+
+def test_sequence_of_extrapolations():
+    """Lemma 21, and eq. (27) itself."""
+    for ridge, adaptive in product((0.0, 0.3), (False, True)):
+        schedule = Schedule(ridge, adaptive, 0.1, 0.7)
+        model, loss, *_ = multiclass(0)
+        model.start()
+        epochs = Epochs(loss, np.random.RandomState(0))
+        catalyst = Catalyst(epochs, ridge, schedule, 10.0, 5)
+        for k in range(1, 12):
+            before = catalyst.a
+            catalyst.step()
+            a, after = catalyst.a, schedule.kappa(k + 1) + ridge
+            left = a * a * after
+            right = (1 - a) * before**2 * (schedule.kappa(k) + ridge) + a * ridge
+            assert left == pytest.approx(right, rel=1e-12)
+            assert 0 < a <= before * (1 + 1e-12) < 1
+            assert a * a >= ridge / after * (1 - 1e-12)
