@@ -7,6 +7,7 @@ import pkgutil
 
 import pytest
 from numpydoc.validate import validate
+from sklearn.base import BaseEstimator
 
 import sksstruct
 
@@ -21,6 +22,8 @@ PUBLIC = (
     "sksstruct.solvers",
     "sksstruct.inference",
     "sksstruct.losses",
+    "sksstruct.models",
+    "sksstruct.plotting",
     "sksstruct.projections",
     "sksstruct.feature_extraction",
     "sksstruct.metrics",
@@ -60,18 +63,22 @@ def test_parameters_and_docstrings_agree():
     """Every constructor parameter is documented, and no other."""
     from numpydoc.docscrape import NumpyDocString
 
-    from sksstruct import ChainCRF
-    from sksstruct.feature_extraction import SequenceVectorizer
-    from sksstruct.losses import SmoothedHinge
-    from sksstruct.solvers import BCFW, LBFGS
-
-    for cls in (ChainCRF, BCFW, LBFGS, SequenceVectorizer, SmoothedHinge):
+    classes = [
+        value
+        for module in PUBLIC
+        for value in vars(importlib.import_module(module)).values()
+        if inspect.isclass(value)
+        and issubclass(value, BaseEstimator)
+        and value.__module__.startswith("sksstruct.")
+    ]
+    assert len(set(classes)) > 15
+    for cls in set(classes):
         documented = {
             name.strip()
             for parameter in NumpyDocString(inspect.cleandoc(cls.__doc__))["Parameters"]
             for name in parameter.name.split(",")
         }
-        assert documented == set(inspect.signature(cls).parameters)
+        assert documented == set(inspect.signature(cls).parameters), cls
 
 
 def modules():

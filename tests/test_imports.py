@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "metrics": {"metrics", "utils"},
     "datasets": {"datasets", "utils"},
     "feature_extraction": {"feature_extraction", "utils"},
+    "plotting": {"plotting", "utils"},
 }
 # estimator_checks is for estimators, and names one in its example only.
 IMPORT = re.compile(r"^\s*(?:from\s+sksstruct\.([\w.]+)\s+c?import|"

@@ -35,11 +35,11 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     alpha : float, default=1e-4
         Regularisation, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
-    solver : {"auto", "pragam", "bmrm", "bcfw", "ssg", "cutting_plane", "fw"} or solver \
-object, default="auto"
-        Optimiser. "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches
-        a given gap soonest, or `sksstruct.solvers.Pragam` where the intercept is not
-        regularised.
+    solver : str or solver object, default="auto"
+        Optimiser: "pragam", "bmrm", "bcfw", "ssg", "cutting_plane", "fw", or an object
+        of `sksstruct.solvers`. "auto" is the configuration of
+        `sksstruct.solvers.BCFW` that reaches a given gap soonest, or
+        `sksstruct.solvers.Pragam` where the intercept is not regularised.
     max_iter : int, default=10000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=1e-3
@@ -97,7 +97,8 @@ object, default="auto"
     --------
     >>> from sksstruct import LinearSSVC
     >>> X, y = [[0.0], [1.0], [3.0], [4.0]], ["low", "low", "high", "high"]
-    >>> LinearSSVC(alpha=0.01, random_state=0).fit(X, y).predict([[0.5], [3.5]]).tolist()
+    >>> classifier = LinearSSVC(alpha=0.01, random_state=0).fit(X, y)
+    >>> classifier.predict([[0.5], [3.5]]).tolist()
     ['low', 'high']
     """
 
@@ -196,8 +197,6 @@ object, default="auto"
             )
         weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         total = float(weight.sum())
-        if total <= 0.0:
-            raise ValueError("sample_weight must not be zero everywhere")
         factors = compute_class_weight(
             self.class_weight, classes=classes, y=y, sample_weight=weight
         )
@@ -251,8 +250,6 @@ object, default="auto"
 
     def _check_parameters(self):
         validate_params(self)
-        if not np.isfinite(self.alpha):
-            raise ValueError(f"alpha must be finite, got {self.alpha!r}")
         free = self.fit_intercept and not self.penalize_intercept
         solver = self.solver
         if isinstance(solver, str) and solver == "auto" and free:

@@ -388,7 +388,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 edges[y[t] * ld + y[t + 1]] += weight * u[p]
         return scores[0] + value + 0.5 * self.strength * (1.0 - norm) + ws.constant
 
-
     # ---- visits of single examples ----
 
     def set_smoothing(self, double strength):
@@ -531,7 +530,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
             ws.d[t * ld + y[t]] -= 1.0
         if anchored:
             # the anchor is p_i (E mu_i - mu_i(y_i)), its edges are E mu_i
-            sks_add_table(size * ld, -1.0 / self.chain._example_weights[i], anchor, ws.d)
+            sks_add_table(size * ld, -1.0 / self.chain._example_weights[i], anchor,
+                          ws.d)
             sks_add_table(cells, -1.0, self._kept + i * cells, edges)
         else:
             for t in range(size - 1):

@@ -41,7 +41,7 @@ class ScoredChain(NonlinearLoss):
         self.values, self.offsets = packed.values, packed.offsets
         self.n_labels, self.n_examples = n_labels, len(packed)
         self.nonsmooth = nonsmooth
-        self._scores = np.zeros((len(packed.values), n_labels))
+        self._scores = np.zeros((packed.offsets[-1], n_labels))
         positions = PackedSequences(self._scores, packed.offsets)
         self.model = ChainModel(positions, n_labels, fit_intercept=False, **chain)
         self.smooth = ChainSmoothLoss(self.model, *loss).bind(positions)
@@ -73,9 +73,7 @@ class ScoredChain(NonlinearLoss):
 
     def split(self, w):
         """Parameters of the score, and start, end and transitions, as views."""
-        return w[: self.n_parameters], w[self.n_parameters :].reshape(
-            self._tail.shape
-        )
+        return w[: self.n_parameters], w[self.n_parameters :].reshape(self._tail.shape)
 
     def _join(self, parameters, rows):
         tail = rows[self.n_labels + 1 :, : self.n_labels].copy()
@@ -115,9 +113,7 @@ class ScoredChain(NonlinearLoss):
         self._set_tail(w)
         value = self.smooth.value_and_gradient(self._gradient, n_jobs)
         differences = self.smooth.node_differences[:, : self.n_labels]
-        gradient = self.score.vjp(
-            parameters, self.values, self.n_labels, differences
-        )
+        gradient = self.score.vjp(parameters, self.values, self.n_labels, differences)
         rows = self._gradient.reshape(-1, self.model.ld)
         return value, self._join(gradient, rows)
 

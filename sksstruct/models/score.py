@@ -123,8 +123,8 @@ class ELUScore(ScoreFunction):
     >>> from sksstruct import ChainCRF
     >>> from sksstruct.models import ELUScore
     >>> X, y = [[[0.0], [1.0], [2.0]]] * 4, [["out", "in", "out"]] * 4
-    >>> tagger = ChainCRF(alpha=1e-3, score_function=ELUScore(8), random_state=0).fit(X, y)
-    >>> tagger.predict([[[0.0], [1.0], [2.0]]])[0].tolist()
+    >>> tagger = ChainCRF(1e-3, score_function=ELUScore(8), random_state=0)
+    >>> tagger.fit(X, y).predict([[[0.0], [1.0], [2.0]]])[0].tolist()
     ['out', 'in', 'out']
     """
 
@@ -219,9 +219,7 @@ class ELUScore(ScoreFunction):
             First-order change of the scores.
         """
         first, bias, second, _ = self._split(w, X.shape[1], n_labels)
-        d_first, d_bias, d_second, d_last = self._split(
-            direction, X.shape[1], n_labels
-        )
+        d_first, d_bias, d_second, d_last = self._split(direction, X.shape[1], n_labels)
         units, slopes = self._hidden(first, bias, X)
         change = slopes * (X @ d_first + d_bias)
         return change @ second + units @ d_second + d_last

@@ -1,6 +1,6 @@
 """Projection onto a box with one linear equality, in linear time.
 
-    minimise 1/2 |x - z|^2   over   l <= x <= u,  <a, x> = c        (Saha et al., App. B)
+    minimise 1/2 |x - z|^2  over  l <= x <= u,  <a, x> = c    (Saha et al., App. B)
 
 is solved by x_i = clip(z_i + rho a_i, l_i, u_i), where rho is the root of
 
@@ -68,8 +68,8 @@ cdef void narrow(const double[:] a, const double[:] z, const double[:] l,
                  double* high) noexcept nogil:
     """Bracket the root from a guess, by a few steps that go a bit too far."""
     cdef double value, slope
-    cdef int step
-    for step in range(4):
+    cdef int _step
+    for _step in range(4):
         value = derivative(a, z, l, u, c, at, &slope)
         if value >= 0.0:
             high[0] = at
@@ -158,11 +158,11 @@ cdef double root_by_medians(
     return low if low > -INFINITY else (high if high < INFINITY else 0.0)
 
 
-def root_by_sorting(a, z, l, u, c):
+def root_by_sorting(a, z, lower, upper, c):
     """The same root from all kinks in order, in O(n log n)."""
     moves = a != 0.0
-    a, z, l, u = a[moves], z[moves], l[moves], u[moves]
-    kinks = np.concatenate([(l - z) / a, (u - z) / a])
+    a, z, lower, upper = a[moves], z[moves], lower[moves], upper[moves]
+    kinks = np.concatenate([(lower - z) / a, (upper - z) / a])
     starts = np.minimum(kinks[:len(a)], kinks[len(a):])
     stops = np.maximum(kinks[:len(a)], kinks[len(a):])
     free = np.isneginf(starts)
@@ -170,7 +170,7 @@ def root_by_sorting(a, z, l, u, c):
     # f(rho) = offset + slope rho left of all kinks
     offset = float((a[free] * z[free]).sum()) - c
     fixed = ~free
-    offset += float(np.where(a > 0, a * l, a * u)[fixed].sum())
+    offset += float(np.where(a > 0, a * lower, a * upper)[fixed].sum())
     finite = np.isfinite(stops)
     at = np.concatenate([starts[fixed], stops[finite]])
     if not len(at):

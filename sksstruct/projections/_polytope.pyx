@@ -2,14 +2,15 @@
 
 Saha et al. (2009), Appendix E.3.1, with all d_t equal to 1. The tables alpha_t of pairs
 of neighbours are not negative, sum to a mass, and agree on the variables they share;
-with a multiplier lambda for the mass and mu_t(j) for the agreement of tables t and t + 1,
+with a multiplier lambda for the mass and mu_t(j) for the agreement of tables t and
+t + 1,
 
-    alpha_t(i, j) = [ m_t(i, j) + lambda 1[t = 0] + mu_t(j) - mu_{t-1}(i) ]_+        (37)
+    alpha_t(i, j) = [ m_t(i, j) + lambda 1[t = 0] + mu_t(j) - mu_{t-1}(i) ]_+      (37)
 
 which minimise 1/2 sum alpha^2 - mass lambda, convex and piecewise quadratic. The paper
 alternates between blocks of multipliers; Newton's method on all of them at once needs a
-banded system for each step, and ends at the exact solution. The mass of the other tables
-follows from that of the first.
+banded system for each step, and ends at the exact solution. The mass of the other
+tables follows from that of the first.
 """
 
 import numpy as np
@@ -127,11 +128,11 @@ cdef double project_chain(
 
     Returns the largest violation of a constraint.
     """
-    cdef Py_ssize_t n = count_duals(n_edges, n_states), p, halvings, steps
+    cdef Py_ssize_t n = count_duals(n_edges, n_states), p, _halving, _step
     cdef double value, before, slope, length, worst, now
     value = evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
     worst = largest(n, ws.gradient)
-    for steps in range(MOST_STEPS):
+    for _step in range(MOST_STEPS):
         if worst <= 1e-14 * mass:
             break
         # Where no table entry moves with a multiplier the Hessian is zero, and the
@@ -142,7 +143,7 @@ cdef double project_chain(
             slope += ws.gradient[p] * ws.step[p]
         memcpy(ws.best, duals, n * sizeof(double))
         before, length = value, 1.0
-        for halvings in range(MOST_HALVINGS):
+        for _halving in range(MOST_HALVINGS):
             for p in range(n):
                 duals[p] = ws.best[p] + length * ws.step[p]
             value = evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)

@@ -158,7 +158,7 @@ cdef class BCFWKernel:
 
     def add_known(self, const int32_t[::1] labelings):
         """Let a labeling of every block, in their order, be known."""
-        cdef Py_ssize_t i, size
+        cdef Py_ssize_t i
         cdef const int32_t* y
         with nogil:
             for i in range(self.n_blocks):

@@ -94,7 +94,8 @@ def calibrate(epochs, ridge):
     """Length of stochastic gradient steps that gains most in a tenth of a pass.
 
     Starts from the curvature of f along its gradient, and divides by four while that
-    helps; half of the best is returned. The weights stay as they are; the anchor does not.
+    helps; half of the best is returned. The weights stay as they are; the anchor does
+    not.
 
     Parameters
     ----------

@@ -43,6 +43,7 @@ class Loop:
         self.calls = 0
         self.n_pass = 0
         self.primals = []
+        self.reported = 0
 
     @property
     def gap(self):
@@ -69,6 +70,7 @@ class Loop:
             self.primal, self.weights = float(primal), np.array(weights)
             self.exact = exact
         self.primals.append(self.primal)
+        self.reported = self.n_pass
         seconds = time.perf_counter() - self.started
         self.trace.add(
             self.n_pass, self.calls, seconds, self.primal, self.dual, self.gap
@@ -92,11 +94,12 @@ class Loop:
             and self.primals[-1 - _PERIOD] - self.primal <= _FALL * self.target
         )
 
-    def run(self, one_pass, dual_state=None):
+    def run(self, one_pass, look=None, dual_state=None):
         """Call ``one_pass()`` until it is enough, or it returns True: no progress.
 
-        `report` must have been called before, once. ``dual_state()`` forms what a run
-        can start from again; the weights where it is None.
+        `report` must have been called before, once. ``look()`` is called in the end
+        where the last passes were not reported. ``dual_state()`` forms what a run can
+        start from again; the weights where it is None.
         """
         status = "max_iter"
         try:
@@ -106,8 +109,8 @@ class Loop:
                     break
                 if self.n_pass == self.solver.max_iter:
                     break
-                stalled = one_pass()
                 self.n_pass += 1
+                stalled = one_pass()
                 if self.callback is not None and self.callback(
                     self.n_pass, lambda: self.weights.copy()
                 ):
@@ -118,6 +121,8 @@ class Loop:
                     break
         except KeyboardInterrupt:
             status = "interrupted"
+        if look is not None and self.reported < self.n_pass:
+            look()
         weights = self.weights
         return SolverResult(
             weights=weights,

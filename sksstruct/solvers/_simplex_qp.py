@@ -47,7 +47,7 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
 
 def _climb(gram, linear, x, face):
     """From x to the maximum on a face, or on the part of it that is reached."""
-    while True:
+    for _ in range(3 * len(x) + 10):
         index = np.flatnonzero(face)
         m = len(index)
         system = np.zeros((m + 1, m + 1))
@@ -56,22 +56,34 @@ def _climb(gram, linear, x, face):
         # the direction that keeps the sum; least squares where planes depend on others
         slope = linear[index] - system[:m, :m] @ x[index]
         right = np.append(slope - slope.mean(), 0.0)
-        direction = np.linalg.lstsq(system, right, rcond=1e-13)[0][:m]
-        direction -= direction.mean()
+        solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+        direction = solution[:m]
+        # What is left over is a direction without curvature that ascends for ever, up
+        # to the edge of the face.
+        rest = (right - system @ solution)[:m]
+        flat = np.abs(rest).max() > 1e-10 * np.abs(right).max()
+        if flat:
+            direction = rest
+        direction = direction - direction.mean()
         gain = slope @ direction
         if not gain > 0.0:
             return x, face
         bend = direction @ system[:m, :m] @ direction
-        step = min(1.0, gain / bend) if bend > 0.0 else np.inf
+        step = gain / bend if bend > 1e-14 * gain else np.inf
         falling = direction < 0.0
         limits = np.full(m, np.inf)
         limits[falling] = -x[index][falling] / direction[falling]
         k = int(np.argmin(limits))
         x = x.copy()
         if limits[k] >= step:
+            if step == np.inf:  # of rounding errors only
+                return x, face
             x[index] += step * direction
+            if flat:  # the other directions are still to go
+                continue
             return x, face
         x[index] = np.maximum(x[index] + limits[k] * direction, 0.0)
         x[index[k]] = 0.0
         x /= x.sum()
         face = x > 0
+    return x, face

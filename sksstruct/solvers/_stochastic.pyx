@@ -1,10 +1,11 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
-Weights are w = s (v + (total - last) direction): the factor s takes the shrinking by the
-regulariser, so that a step costs the example's own features; `direction`, the part of a
-variance-reduced step that is the same for all examples, is added to a row of v when an
-example reads it. A change c of v made while the weighted sum of the factors was S enters
-the later iterates only, and their weighted sum is S v - u with u = sum S c.
+Weights are w = s (v + (total - last) direction): the factor s takes the shrinking by
+the regulariser, so that a step costs the example's own features; `direction`, the part
+of a variance-reduced step that is the same for all examples, is added to a row of v
+when an example reads it. A change c of v made while the weighted sum of the factors was
+S enters the later iterates only, and their weighted sum is S v - u with u = sum S c.
+When s gets small it goes into v, and the sum so far is put aside.
 """
 
 import numpy as np
@@ -32,6 +33,7 @@ cdef class SubgradientKernel:
     cdef Workspace workspace
     cdef double alpha
     cdef readonly double s, steps, weighted, loss
+    cdef object collected       # the sum of iterates up to the last fold
     cdef int32_t[::1] decoded, observed
 
     def __cinit__(self, BoundModel model, double alpha):
@@ -39,6 +41,7 @@ cdef class SubgradientKernel:
         self.workspace = model.workspace()
         self.alpha = alpha
         self.s = 1.0
+        self.collected = 0.0
         self.decoded = np.zeros(model.max_size, dtype=np.int32)
         self.observed = np.zeros(model.max_size, dtype=np.int32)
 
@@ -70,8 +73,7 @@ cdef class SubgradientKernel:
                     if shrink < SMALL:
                         # nothing is left of the weights
                         with gil:
-                            model.v[:] = 0.0
-                            self._forget()
+                            self._fold(0.0)
                     else:
                         self.s *= shrink
                     model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
@@ -82,19 +84,17 @@ cdef class SubgradientKernel:
                     self.weighted += self.steps * self.s
                     if self.s < SMALL:
                         with gil:
-                            self._fold()
+                            self._fold(self.s)
         finally:
             model.loss_scale = 1.0
 
-    def _fold(self):
-        self.model.v *= self.s
-        self.weighted /= self.s
-        self.s = 1.0
-
-    def _forget(self):
-        """All weights are zero; what the average has so far stays in u."""
+    def _fold(self, double s):
+        """Multiply the weights by s; the sum of iterates begins anew."""
         if self.model.u is not None and self.weighted:
-            raise ValueError("the first step only may take all of the weights")
+            self.collected += self.weighted * self.model.v - self.model.u
+            self.model.u[:] = 0.0
+        self.weighted = 0.0
+        self.model.v *= s
         self.s = 1.0
 
     def weights(self):
@@ -106,7 +106,7 @@ cdef class SubgradientKernel:
         if not self.steps:
             return self.weights()
         total = self.steps * (self.steps + 1.0) / 2.0
-        return (self.weighted * self.model.v - self.model.u) / total
+        return (self.collected + self.weighted * self.model.v - self.model.u) / total
 
 
 cdef class VarianceReducedKernel:

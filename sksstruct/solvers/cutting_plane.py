@@ -17,7 +17,7 @@ _MOST_PASSES = 1000
 
 
 class CuttingPlane(Solver):
-    """n-slack cutting planes: a working set of labelings for each example.
+    """The n-slack cutting-plane method: labelings to obey for each example.
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these almost
@@ -108,4 +108,4 @@ class CuttingPlane(Solver):
             look()
 
         look()
-        return loop.run(one_pass, kernel.export)
+        return loop.run(one_pass, dual_state=kernel.export)

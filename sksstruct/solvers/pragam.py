@@ -111,7 +111,7 @@ class Pragam(Solver):
             nonlocal run, x, index, in_round, gap_at_start, products
             run.iterate()
             in_round += 1
-            last = loop.n_pass + 1 == self.max_iter
+            last = loop.n_pass == self.max_iter
             if not last and in_round % self.check_every:
                 return
             if index is None:
@@ -137,7 +137,7 @@ class Pragam(Solver):
         look()
         loop.scale = loop.primal
         gap_at_start = loop.gap
-        return loop.run(one_pass)
+        return loop.run(one_pass, look)
 
 
 class _Run:

@@ -60,11 +60,9 @@ class ProxLinear(Solver):
     --------
     >>> from sksstruct import ChainCRF
     >>> from sksstruct.models import ELUScore
-    >>> from sksstruct.solvers import ProxLinear
     >>> X, y = [[[0.0], [1.0], [2.0]]] * 4, [["out", "in", "out"]] * 4
-    >>> solver = ProxLinear(max_iter=50, inner_iter=3)
     >>> tagger = ChainCRF(
-    ...     1e-3, score_function=ELUScore(8), solver=solver, random_state=0
+    ...     1e-3, score_function=ELUScore(8), solver="prox_linear", random_state=0
     ... )
     >>> tagger.fit(X, y).predict([[[0.0], [1.0], [2.0]]])[0].tolist()
     ['out', 'in', 'out']
@@ -115,7 +113,9 @@ class ProxLinear(Solver):
 
     def _solve(self, model, alpha, options):
         if not isinstance(model, NonlinearLoss):
-            raise TypeError("ProxLinear needs a nonlinear score; see score_function of ChainCRF")
+            raise TypeError(
+                "ProxLinear needs a nonlinear score; see score_function of ChainCRF"
+            )
         rng = check_random_state(options.random_state)
         w = model.initial_weights(rng)
         if options.dual_state is not None:
@@ -146,7 +146,7 @@ class ProxLinear(Solver):
 
         def one_pass():
             nonlocal w, eta
-            k = loop.n_pass + 1
+            k = loop.n_pass
             smoothing = mu / k
             now = lipschitz * k if mu else lipschitz
             ridge = alpha + 1.0 / eta

@@ -139,11 +139,9 @@ class SSG(Solver):
             steps = kernel.steps + np.arange(1.0, n + 1.0)
             kernel.visit(order.astype(np.intp), self._rates(steps, alpha, n))
             loop.calls += n
-            if (loop.n_pass + 1) % self.check_every == 0 or (
-                loop.n_pass + 1 == self.max_iter
-            ):
+            if loop.n_pass % self.check_every == 0:
                 look()
 
         look()
         loop.scale = loop.primal
-        return loop.run(one_pass)
+        return loop.run(one_pass, look)

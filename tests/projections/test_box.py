@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 
 from sksstruct.projections import project_box_equality
 
+WIDTHS = st.sampled_from([0.0, 0.5, 2.0, np.inf])
 NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 3.0])
 
 
@@ -15,7 +16,9 @@ def problems(draw):
     n = draw(st.integers(1, 8))
     z, a, x = (draw(hnp.arrays(np.float64, n, elements=NUMBERS)) for _ in range(3))
     below, above = (
-        draw(hnp.arrays(np.float64, n, elements=st.sampled_from([0.0, 0.5, 2.0, np.inf])))
+        draw(
+            hnp.arrays(np.float64, n, elements=st.sampled_from([0.0, 0.5, 2.0, np.inf]))
+        )
         for _ in range(2)
     )
     # a point of the set makes sure that there is one
@@ -51,9 +54,7 @@ def is_projection(x, z, lower, upper, a, c):
 @given(problems(), st.sampled_from(["median", "sort"]))
 def test_conditions_hold(problem, method):
     z, lower, upper, a, c = problem
-    is_projection(
-        project_box_equality(z, lower, upper, a, c, method=method), *problem
-    )
+    is_projection(project_box_equality(z, lower, upper, a, c, method=method), *problem)
 
 
 @pytest.mark.parametrize("n", [3, 40, 10_000, 300_000])

@@ -77,9 +77,7 @@ def test_general_solver(seed):
         options={"ftol": 1e-14, "maxiter": 500},
     )
     assert result.success
-    np.testing.assert_allclose(
-        project_chain_polytope(m).ravel(), result.x, atol=1e-6
-    )
+    np.testing.assert_allclose(project_chain_polytope(m).ravel(), result.x, atol=1e-6)
 
 
 def test_points_of_the_polytope_stay():

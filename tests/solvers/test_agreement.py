@@ -38,7 +38,7 @@ HINGE = {
 }
 SMOOTHING = {
     "casimir": Casimir(5000, 3e-5),
-    "casimir, constant": Casimir(9000, 7e-5, schedule="constant"),
+    "casimir, constant": Casimir(9000, 8e-5, schedule="constant"),
     "casimir, top-K": Casimir(5000, 3e-5, smoothing="l2", k=30),
 }
 SMOOTH = {

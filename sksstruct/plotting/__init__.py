@@ -1,0 +1,5 @@
+"""Displays, in scikit-learn's manner; they need matplotlib."""
+
+from sksstruct.plotting._convergence import ConvergenceDisplay
+
+__all__ = ["ConvergenceDisplay"]

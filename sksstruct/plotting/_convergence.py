@@ -1,0 +1,163 @@
+"""How an objective fell, or a gap closed, during a fit."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+_LABELS = {
+    "seconds": "seconds",
+    "oracle_calls": "oracle calls",
+    "pass": "passes",
+    "gap": "duality gap",
+    "primal": "primal objective",
+    "dual": "dual objective",
+    "suboptimality": "objective above the optimum",
+}
+_X, _Y = ("seconds", "oracle_calls", "pass"), ("gap", "primal", "dual", "suboptimality")
+
+
+class ConvergenceDisplay:
+    """Convergence of a training run.
+
+    It is recommended to use `from_estimator` to create one.
+
+    Parameters
+    ----------
+    history : dict of ndarray
+        Columns of a trace, as in the ``history_`` of estimators.
+    x : {"seconds", "oracle_calls", "pass"}, default="seconds"
+        What to draw against.
+    y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
+        What to draw; "suboptimality" is the objective minus `optimum`.
+    optimum : float, default=None
+        Optimum of the objective, or a lower bound.
+    name : str, default=None
+        Label of the line.
+
+    Attributes
+    ----------
+    line_ : matplotlib Artist
+        The line.
+    ax_ : matplotlib Axes
+        Axes with the line.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    ConvergenceDisplay.from_estimator : From a fitted estimator.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.plotting import ConvergenceDisplay
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, random_state=0).fit(X, y)
+    >>> display = ConvergenceDisplay(tagger.history_, x="oracle_calls")
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, history, *, x="seconds", y="gap", optimum=None, name=None):
+        self.history = history
+        self.x = x
+        self.y = y
+        self.optimum = optimum
+        self.name = name
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the line.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        name : str, default=None
+            Label of the line; that of the display where None.
+        **kwargs : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display itself.
+        """
+        for value, names, argument in ((self.x, _X, "x"), (self.y, _Y, "y")):
+            if value not in names:
+                raise ValueError(f"{argument} must be one of {names}, got {value!r}")
+        if (self.y == "suboptimality") != (self.optimum is not None):
+            raise ValueError("y='suboptimality' needs optimum, which nothing else uses")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        values = np.asarray(
+            self.history["primal" if self.y == "suboptimality" else self.y], float
+        )
+        if self.y == "suboptimality":
+            values = values - self.optimum
+        # What is not known is not drawn; nor is zero, on a scale of logarithms.
+        shown = np.isfinite(values)
+        if self.y in ("gap", "suboptimality"):
+            shown &= values > 0
+            ax.set_yscale("log")
+        name = self.name if name is None else name
+        kwargs = {"label": name, "drawstyle": "steps-post", **kwargs}
+        (self.line_,) = ax.plot(
+            np.asarray(self.history[self.x])[shown], values[shown], **kwargs
+        )
+        ax.set(xlabel=_LABELS[self.x], ylabel=_LABELS[self.y])
+        if kwargs["label"] is not None:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        x="seconds",
+        y="gap",
+        optimum=None,
+        name=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Draw how the training of a fitted estimator converged.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            Fitted estimator with a ``history_``, or a `Pipeline` that ends in one.
+        x : {"seconds", "oracle_calls", "pass"}, default="seconds"
+            What to draw against.
+        y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
+            What to draw.
+        optimum : float, default=None
+            For "suboptimality": the optimum, or a lower bound.
+        name : str, default=None
+            Label of the line; by default the name of the solver.
+        ax : matplotlib Axes, default=None
+            Axes to draw on, so that several runs can be compared; new ones where None.
+        **kwargs : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display, drawn.
+
+        Examples
+        --------
+        >>> from sksstruct import ChainCRF
+        >>> from sksstruct.plotting import ConvergenceDisplay
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> tagger = ChainCRF(alpha=0.1, solver="bmrm").fit(X, y)
+        >>> ConvergenceDisplay.from_estimator(tagger)  # doctest: +SKIP
+        """
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        check_is_fitted(estimator, "history_")
+        if name is None:
+            name = type(estimator.solver_).__name__
+        display = cls(estimator.history_, x=x, y=y, optimum=optimum, name=name)
+        return display.plot(ax=ax, **kwargs)

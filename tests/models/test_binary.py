@@ -1,0 +1,124 @@
+"""The binary model and the dual spaces against NumPy."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sksstruct.models._binary import BinaryModel
+from sksstruct.models._chain import ChainModel
+
+from sksstruct.solvers._risk import Risk
+from sksstruct.utils.packed import PackedSequences
+
+
+def binary(form="dense", free_bias=False, intercept=True, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(15, 4)) * (rng.uniform(size=(15, 4)) < 0.6)
+    y = rng.randint(2, size=15)
+    p = rng.uniform(0.5, 1.5, size=15)
+    p /= p.sum()
+    given = sparse.csr_array(X) if form == "csr" else X
+    model = BinaryModel(given, y, p, intercept and not free_bias, free_bias=free_bias)
+    model.start()
+    return model, X, 2 * y - 1, p
+
+
+def chain(seed=0, n_labels=3):
+    rng = np.random.RandomState(seed)
+    sizes = [1, 3, 4, 1, 2]
+    X = rng.normal(size=(sum(sizes), 2))
+    labels = rng.randint(n_labels, size=sum(sizes)).astype(np.int32)
+    p = rng.uniform(0.5, 1.5, size=5)
+    packed = PackedSequences.from_lengths(X, sizes)
+    costs = rng.uniform(0.5, 2.0, size=n_labels)
+    model = ChainModel(packed, n_labels, labels, p / p.sum(), costs)
+    model.start()
+    return model
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_risk_and_plane(form, intercept):
+    model, X, s, p = binary(form, intercept=intercept)
+    w = np.random.RandomState(1).normal(size=5)
+    w[-1] *= intercept
+    value, gradient, offset = Risk(model).plane(w)
+    margins = s * (X @ w[:-1] + w[-1])
+    wrong = margins < 1
+    assert value == pytest.approx(p @ np.maximum(0, 1 - margins))
+    expected = -(p * s * wrong) @ np.column_stack([X, np.full(15, float(intercept))])
+    np.testing.assert_allclose(gradient, expected, atol=1e-14)
+    assert offset == pytest.approx(p @ wrong)
+    assert gradient @ w + offset == pytest.approx(value)
+
+
+def spaces():
+    yield "box", binary()[0].dual_space()
+    yield "csr", binary("csr", intercept=False)[0].dual_space()
+    yield "equality", binary(free_bias=True)[0].dual_space()
+    yield "chain", chain().dual_space()
+
+
+@pytest.mark.parametrize(("name", "space"), list(spaces()), ids=lambda x: str(x)[:8])
+def test_dual_spaces(name, space):
+    """D is concave with the gradient `slopes`; risk and D are dual to each other."""
+    rng = np.random.RandomState(0)
+    alpha = 0.3
+
+    def dual(x):
+        u = space.combine(x)
+        return space.loss(x) - u @ u / (2 * alpha)
+
+    assert not space.combine(space.center).any() and space.loss(space.center) == 0.0
+    x = space.project(space.center + 0.1 * rng.normal(size=space.center.shape))
+    # the projection leaves points of the set where they are
+    np.testing.assert_allclose(space.project(x), x, atol=1e-12)
+    gradient = space.slopes(space.combine(x) / alpha)
+    for _ in range(5):
+        direction = rng.normal(size=x.shape)
+        h = 1e-5
+        slope = (dual(x + h * direction) - dual(x - h * direction)) / (2 * h)
+        assert slope == pytest.approx(np.vdot(gradient, direction), rel=1e-6, abs=1e-9)
+    # weak duality, and equality of the linear parts at the maximiser of the risk
+    for _ in range(5):
+        other = space.project(rng.normal(size=x.shape))
+        w = space.combine(other) / alpha
+        slopes = space.slopes(w)
+        primal = space.risk(w, slopes) + alpha / 2 * w @ w
+        assert primal >= dual(x) - 1e-12
+        best = space.project(space.center + 1e7 * slopes)
+        value = space.loss(best) - space.combine(best) @ w
+        assert space.risk(w, slopes) == pytest.approx(value, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("free_bias", [False, True])
+def test_restriction_is_the_same_problem(free_bias):
+    model, *_ = binary(free_bias=free_bias)
+    space = model.dual_space()
+    rng = np.random.RandomState(2)
+    x = space.project(rng.uniform(-0.05, 0.15, size=15))
+    w = space.combine(x)
+    slopes = space.slopes(w)
+    part, index = space.restrict(x, slopes, 0.01)
+    assert 0 < len(index) < 15
+    np.testing.assert_allclose(part.combine(x[index]), space.combine(x), atol=1e-14)
+    assert part.loss(x[index]) == pytest.approx(space.loss(x))
+    np.testing.assert_allclose(part.slopes(w), slopes[index])
+    # at these weights the fixed variables are what maximises their part of the risk
+    assert part.risk(w, part.slopes(w)) == pytest.approx(space.risk(w, slopes))
+    assert space.restrict(np.zeros(15), np.full(15, -1.0), 0.1) is None or free_bias
+
+
+def test_lazy_scaling_gives_the_same_labelings():
+    """Weights s w with the loss, or w with the loss divided by s."""
+    model = chain()
+    rng = np.random.RandomState(3)
+    w = np.zeros_like(model.w)
+    rows = w.reshape(-1, model.ld)[:, : model.n_labels]
+    rows[...] = rng.normal(size=rows.shape)
+    plain = Risk(model)
+    value, _ = plain.decode(0.2 * w)
+    labelings = plain.labelings.copy()
+    model.loss_scale = 1 / 0.2
+    scaled, _ = plain.decode(w)
+    np.testing.assert_array_equal(plain.labelings, labelings)
+    assert 0.2 * scaled == pytest.approx(value)

@@ -1,0 +1,201 @@
+"""Nonlinear scores: derivatives, and the loss that is built on them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sksstruct import ChainCRF
+from sksstruct.models import ELUScore, ScoreFunction
+from sksstruct.models._scored import ScoredChain
+from sksstruct.solvers import ProxLinear
+from sksstruct.utils.packed import PackedSequences
+
+
+def data(seed=0, form=np.asarray):
+    rng = np.random.RandomState(seed)
+    sizes = [2, 1, 4, 3]
+    X = rng.normal(size=(10, 3))
+    labels = rng.randint(3, size=10).astype(np.int32)
+    return PackedSequences.from_lengths(form(X), sizes), labels
+
+
+def scored(loss, nonsmooth=False, form=np.asarray, **kwargs):
+    packed, labels = data(form=form)
+    rng = np.random.RandomState(4)
+    p = rng.uniform(size=4)
+    problem = ScoredChain(
+        ELUScore(5),
+        packed,
+        3,
+        loss,
+        nonsmooth,
+        labels=labels,
+        example_weights=p / p.sum(),
+        **kwargs,
+    )
+    w = problem.initial_weights(rng)
+    return problem, w + 0.3 * rng.normal(size=w.shape)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_products_with_the_jacobian(form):
+    rng = np.random.RandomState(0)
+    score = ELUScore(4)
+    X = rng.normal(size=(6, 3))
+    w = score.initialize(3, 2, rng) + 0.1 * rng.normal(size=3 * 4 + 4 + 4 * 2 + 2)
+    given = form(X)
+    direction, cotangent = rng.normal(size=w.shape), rng.normal(size=(6, 2))
+    h = 1e-6
+    change = score.value(w + h * direction, given, 2)
+    change = (change - score.value(w - h * direction, given, 2)) / (2 * h)
+    product = score.jvp(w, given, 2, direction)
+    np.testing.assert_allclose(product, change, atol=1e-8)
+    gradient = score.vjp(w, given, 2, cotangent)
+    assert gradient @ direction == pytest.approx((cotangent * product).sum())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("loss", [("entropy", 0.7, 1), ("l2", 0.7, 81)])
+@pytest.mark.parametrize("boundary", [True, False])
+def test_gradient_of_the_linearised_loss(form, loss, boundary):
+    problem, w = scored(loss, form=form, boundary=boundary)
+    problem.linearize(w)
+    rng = np.random.RandomState(5)
+    at = w + 0.1 * rng.normal(size=w.shape)
+    value, gradient = problem.value_and_gradient(at)
+    for _ in range(4):
+        direction = rng.normal(size=w.shape)
+        h = 1e-5
+        up = problem.value_and_gradient(at + h * direction)[0]
+        down = problem.value_and_gradient(at - h * direction)[0]
+        assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-7)
+    # the examples' gradients sum up to it
+    total = sum(
+        p * problem.example_gradient(i, at)
+        for i, p in enumerate(problem.example_weights)
+    )
+    np.testing.assert_allclose(total, gradient, atol=1e-12)
+    # where it is linearised the model touches the loss, and h is convex: Lemma 34's
+    # bound is a small multiple of the squared distance
+    assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w))
+    assert abs(problem.value(at) - value) <= 20 * (at - w) @ (at - w)
+
+
+def test_hinge_is_the_limit_of_its_smoothing():
+    problem, w = scored(("l2", 1e-9, 81), nonsmooth=True)
+    problem.linearize(w)
+    assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w), abs=1e-7)
+
+
+def xor(n, seed):
+    rng = np.random.RandomState(seed)
+    X = [rng.normal(size=(rng.randint(2, 6), 2)) for _ in range(n)]
+    return X, [np.where(x[:, 0] * x[:, 1] > 0, "same", "other") for x in X]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_learns_what_no_linear_score_can(loss):
+    X, y = xor(40, 0)
+    X_test, y_test = xor(100, 1)
+    linear = ChainCRF(1e-3, loss=loss).fit(X, y)
+    assert linear.score(X_test, y_test) < 0.7
+    model = ChainCRF(
+        1e-3, loss=loss, score_function=ELUScore(12), random_state=0, tol=0.1
+    ).fit(X, y)
+    assert isinstance(model.solver_, ProxLinear)
+    assert model.score(X_test, y_test) > 0.8
+    # the objective never rises (Theorem 35), and is what is reported
+    assert (np.diff(model.history_["primal"]) <= 1e-12).all()
+    assert model.dual_gap_ == np.inf
+    again = ChainCRF(
+        1e-3, loss=loss, score_function=ELUScore(12), random_state=0, tol=0.1
+    ).fit(X, y)
+    np.testing.assert_array_equal(again.score_parameters_, model.score_parameters_)
+    if loss == "log":
+        means = model.predict_proba(X_test)
+        np.testing.assert_allclose(means[0].sum(axis=1), 1.0)
+
+
+def test_objective_of_a_fitted_score():
+    X, y = xor(8, 2)
+    model = ChainCRF(0.01, score_function=ELUScore(6), random_state=0, tol=0.2)
+    model.fit(X, y)
+    total = 0.0
+    classes = model.classes_.tolist()
+    for x, labels in zip(X, y, strict=True):
+        unary = model.score_function_.value(model.score_parameters_, x, 2)
+        unary[0] += model.start_
+        unary[-1] += model.end_
+        truth = np.array([classes.index(label) for label in labels])
+        scores = {}
+        from itertools import product
+
+        for z in product(range(2), repeat=len(x)):
+            z = np.array(z)
+            value = unary[np.arange(len(x)), z].sum()
+            value += model.transitions_[z[:-1], z[1:]].sum() + (z != truth).mean()
+            scores[tuple(z)] = value
+        total += max(scores.values()) - scores[tuple(truth)]
+    w = np.concatenate(
+        [
+            model.score_parameters_,
+            model.start_,
+            model.end_,
+            model.transitions_.ravel(),
+        ]
+    )
+    assert model.objective_ == pytest.approx(total / 8 + 0.005 * w @ w, rel=1e-9)
+
+
+def test_warm_start_and_pickle():
+    import pickle
+
+    X, y = xor(8, 3)
+    model = ChainCRF(
+        0.01, score_function=ELUScore(4), warm_start=True, random_state=0, tol=0.5
+    )
+    first = model.fit(X, y).objective_
+    assert model.fit(X, y).objective_ <= first
+    other = pickle.loads(pickle.dumps(model))
+    for a, b in zip(other.predict(X), model.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class NoScore(ScoreFunction):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"score_function": "elu"}, "score_function"),
+        ({"score_function": ELUScore(0)}, "n_hidden"),
+        ({"score_function": ELUScore(), "solver": "bcfw"}, "linear in the weights"),
+        ({"solver": "prox_linear"}, "it needs a score function"),
+        (
+            {
+                "score_function": ELUScore(),
+                "loss": "log",
+                "all_possible_states": False,
+            },
+            "all possible states",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(parameters, match):
+    X, y = xor(5, 0)
+    with pytest.raises(ValueError, match=match):
+        ChainCRF(**parameters).fit(X, y)
+
+
+def test_unknown_labels_and_streams_are_refused():
+    X, y = xor(5, 0)
+    model = ChainCRF(score_function=ELUScore(2), tol=1.0, random_state=0)
+    partial = [list(row) for row in y]
+    partial[2][0] = None
+    with pytest.raises(ValueError, match="every label of y to be known"):
+        model.fit(X, partial)
+    with pytest.raises(ValueError, match="mini-batches"):
+        model.partial_fit(X, y, classes=["same", "other"])
+    with pytest.raises(NotImplementedError):
+        ChainCRF(score_function=NoScore()).fit(X, y)

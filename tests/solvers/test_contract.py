@@ -1,0 +1,315 @@
+"""What every solver owes to the estimators that use it."""
+
+import inspect
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sksstruct.models._chain import ChainModel
+from sksstruct.models._chain_smooth import ChainSmoothLoss
+
+from sksstruct import ChainCRF, solvers
+from sksstruct.datasets import make_chain
+from sksstruct.solvers import BMRM, SSG, SVRG, Casimir, FrankWolfe, Pragam
+from sksstruct.solvers._simplex_qp import maximise_on_simplex
+from sksstruct.utils.estimator_checks import CHECKS
+from sksstruct.utils.packed import PackedSequences
+
+HINGE = (
+    "fw",
+    "ssg",
+    "bmrm",
+    "cutting_plane",
+    "pragam",
+    "casimir",
+    "casimir_constant",
+)
+SMOOTH = ("svrg", "casimir", "casimir_constant")
+EVERY = [(name, "hinge") for name in HINGE] + [(name, "log") for name in SMOOTH]
+
+
+@pytest.fixture
+def data():
+    return make_chain(30, n_classes=3, random_state=0)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ChainCRF(solver="cutting_plane"),
+        ChainCRF(solver=BMRM(500)),
+        ChainCRF(loss="log", solver="svrg"),
+    ],
+    ids=str,
+)
+def test_estimator_checks(check, estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize(("name", "loss"), EVERY)
+def test_same_bits_for_any_number_of_threads(data, name, loss):
+    fits = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for n_jobs in (None, 1, 3):
+            model = ChainCRF(
+                0.1,
+                loss=loss,
+                solver=name,
+                max_iter=15,
+                n_jobs=n_jobs,
+                random_state=0,
+            )
+            fits.append(model.fit(data.X, data.y))
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.coef_, fits[0].coef_)
+        np.testing.assert_array_equal(other.transitions_, fits[0].transitions_)
+
+
+@pytest.mark.parametrize(("name", "loss"), EVERY)
+def test_trace_and_callbacks(data, name, loss):
+    model = ChainCRF(0.1, loss=loss, solver=name, max_iter=8, tol=0, random_state=0)
+    seen = []
+
+    class Watch:
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            if context.task_name == "pass":
+                seen.append(fitted_estimator)
+
+        def teardown(self, estimator, context):
+            pass
+
+    if name == "casimir_constant" and loss == "hinge":
+        model.set_params(tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 8 passes"):
+        model.set_callbacks(Watch()).fit(data.X, data.y)
+    history = model.history_
+    assert history["pass"][-1] == model.n_iter_ == 8
+    assert history["oracle_calls"][-1] >= 30
+    for column in ("pass", "oracle_calls", "seconds"):
+        assert (np.diff(history[column]) >= 0).all()
+    assert (np.diff(history["primal"]) <= 0).all()
+    assert (np.diff(history["dual"]) >= 0).all()
+    assert (history["primal"] >= history["dual"]).all()
+    assert history["gap"][-1] == model.dual_gap_
+    assert model.objective_ == history["primal"][-1]
+    assert len(seen) >= 8 and all(m is not None for m in seen[:8])
+
+
+@pytest.mark.parametrize(("name", "loss"), EVERY)
+def test_weights_and_constraints(data, name, loss):
+    """Example weights act as repetitions; forbidden transitions hold in training."""
+    tol = 3e-4
+    kwargs = {"loss": loss, "solver": name, "tol": tol, "random_state": 0}
+    forbidden = [(0, 1)]
+    y = [[2 if (a, b) == (0, 1) else b for a, b in _pairs(row)] for row in data.y]
+    weight = np.ones(30)
+    weight[:3] = 2.0
+    weight[3] = 0.0
+    keep = [0, 0, 1, 1, 2, 2, *range(4, 30)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one = ChainCRF(1.0, forbidden_transitions=forbidden, **kwargs)
+        one.fit(data.X, y, sample_weight=weight)
+        two = ChainCRF(1.0, forbidden_transitions=forbidden, **kwargs)
+        two.fit([data.X[i] for i in keep], [y[i] for i in keep])
+        auto = ChainCRF(
+            1.0, loss=loss, forbidden_transitions=forbidden, tol=1e-6, random_state=0
+        )
+        auto.fit(data.X, y, sample_weight=weight)
+    assert one.objective_ == pytest.approx(two.objective_, rel=3e-3)
+    assert one.objective_ == pytest.approx(auto.objective_, rel=3e-3)
+
+
+def _pairs(row):
+    """Each label with the one before it, after replacements made so far."""
+    before = None
+    for label in row:
+        label = 2 if (before, label) == (0, 1) else label
+        yield before, label
+        before = label
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_weights_that_do_not_exist_stay_zero(data, name):
+    from sksstruct.feature_extraction import SequenceVectorizer
+
+    rng = np.random.RandomState(0)
+    X = [[{f"f{rng.randint(12)}": 1.0, "b": 2.0} for _ in row] for row in data.y]
+    X = SequenceVectorizer().fit_transform(X)
+    kwargs = {"loss": "log", "all_possible_states": False, "tol": 1e-6}
+    kwargs["all_possible_transitions"] = False
+    model = ChainCRF(0.05, solver=name, random_state=0, **kwargs).fit(X, data.y)
+    best = ChainCRF(0.05, **kwargs).fit(X, data.y)
+    assert model.objective_ == pytest.approx(best.objective_, rel=1e-5)
+    np.testing.assert_array_equal(model.coef_ == 0, best.coef_ == 0)
+    assert (model.coef_ == 0).any()
+
+
+@pytest.mark.parametrize("name", ["svrg", "casimir", "cutting_plane"])
+def test_warm_start(data, name):
+    loss = "log" if name == "svrg" else "hinge"
+    model = ChainCRF(0.1, loss=loss, solver=name, warm_start=True, random_state=0)
+    passes = model.fit(data.X, data.y).n_iter_
+    assert model.fit(data.X, data.y).n_iter_ <= passes / 2
+
+
+def test_every_step_rule_of_subgradients(data):
+    best = ChainCRF(1.0, tol=1e-7, random_state=0).fit(data.X, data.y).objective_
+    for kwargs in (
+        {},
+        {"sampling": "uniform"},
+        {"averaging": False},
+        {"step_size": "constant_then_decay"},
+        {"step_size": "constant_then_decay", "eta0": 0.5, "t0": 10, "averaging": False},
+    ):
+        solver = SSG(4000, 1e-3, check_every=20, **kwargs)
+        model = ChainCRF(1.0, solver=solver, random_state=0).fit(data.X, data.y)
+        assert model.objective_ == pytest.approx(best, rel=1e-2)
+        certified = kwargs.get("sampling", "p") == "p" and not kwargs.get("step_size")
+        assert np.isfinite(model.dual_gap_) == certified
+        assert model.objective_ - best <= model.dual_gap_ + 1e-6
+
+
+def test_frank_wolfe_with_bounds(data):
+    bounds = {"transitions": (None, 0.0), "coef": (-0.5, 1.0)}
+    model = ChainCRF(0.1, solver=FrankWolfe(20_000, 1e-3, bounds=bounds))
+    model.fit(data.X, data.y)
+    peer = ChainCRF(
+        0.1, solver=solvers.BCFW(bounds=bounds, tol=1e-4), random_state=0
+    ).fit(data.X, data.y)
+    assert (model.transitions_ <= 0).all() and (
+        np.abs(model.coef_ - 0.25) <= 0.75
+    ).all()
+    assert (model.transitions_ == 0).any()
+    assert model.objective_ == pytest.approx(peer.objective_, abs=2e-3)
+
+
+def test_dropped_planes_change_nothing(data):
+    few = ChainCRF(0.05, solver=BMRM(3000, 1e-6, drop_after=5)).fit(data.X, data.y)
+    every = ChainCRF(0.05, solver=BMRM(3000, 1e-6, drop_after=None))
+    every.fit(data.X, data.y)
+    assert few.objective_ == pytest.approx(every.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_simplex_quadratic_programs(seed):
+    """The conditions of optimality, also with planes that depend on each other."""
+    rng = np.random.RandomState(seed)
+    n = rng.randint(1, 12)
+    A = np.round(rng.normal(size=(rng.randint(1, 6), n)), rng.randint(0, 4))
+    if n > 2:
+        A[:, 1] = A[:, 0]
+    b = np.round(rng.normal(size=n), 2)
+    start = rng.dirichlet(np.ones(n)) * (rng.uniform(size=n) < 0.5)
+    start = start / start.sum() if start.sum() else np.eye(n)[0]
+    x = maximise_on_simplex(A.T @ A, b, start)
+    assert (x >= 0).all() and x.sum() == pytest.approx(1.0)
+    slope = b - A.T @ (A @ x)
+    assert slope.max() - x @ slope <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver", "match"),
+    [
+        ("hinge", "svrg", "SVRG needs a gradient"),
+        ("log", "bmrm", "BMRM minimises the structured hinge"),
+        ("log", Pragam(), "through its projection oracle"),
+        ("log", "ssg", "through its max oracle"),
+    ],
+)
+def test_what_does_not_fit_is_refused(data, loss, solver, match):
+    with pytest.raises(ValueError, match=match):
+        ChainCRF(loss=loss, solver=solver).fit(data.X, data.y)
+
+
+def test_missing_oracles_are_named():
+    with pytest.raises(ValueError, match="BMRM needs the oracle max; this problem has"):
+        solvers.resolve_solver("bmrm", max_iter=1, tol=0.1, oracles=("exp",))
+
+
+def test_unknown_labels_need_lbfgs(data):
+    y = [[None, *row[1:]] if len(row) > 1 else list(row) for row in data.y]
+    for name in SMOOTH:
+        with pytest.raises(ValueError, match="solver='lbfgs'"):
+            ChainCRF(loss="log", solver=name).fit(data.X, y)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in solvers.__all__ if n not in ("SolverResult", "resolve_solver")]
+)
+def test_parameters(name):
+    """Constructors only assign; bad values are named before any work."""
+    cls = getattr(solvers, name)
+    solver = cls()
+    clone(solver).check()
+    for parameter in inspect.signature(cls).parameters:
+        assert parameter in cls._parameter_constraints
+        with pytest.raises((ValueError, TypeError), match=parameter):
+            cls(**{parameter: object()}).check()
+
+
+SIZED = {
+    "ssg": SSG(1),
+    "bmrm": BMRM(3),
+    "fw": FrankWolfe(2),
+    "cutting_plane": solvers.CuttingPlane(2),
+    "bcfw": solvers.BCFW(max_iter=1),
+    "auto": solvers.resolve_solver("auto", max_iter=1, tol=0.0),
+    "casimir": Casimir(1, learning_rate=0.02),
+    "svrg": SVRG(1, learning_rate=0.02, epoch_size=1.0),
+    "lbfgs": solvers.LBFGS(2),
+}
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Random data of about the size of CoNLL-2000's training set."""
+    rng = np.random.RandomState(0)
+    sizes = rng.randint(1, 48, size=8900)
+    n, d = int(sizes.sum()), 75_000
+    indices = np.sort(rng.randint(d, size=(n, 12)), axis=1).astype(np.int32)
+    values = sparse.csr_array(
+        (np.ones(12 * n), indices.ravel(), np.arange(n + 1) * 12), shape=(n, d)
+    )
+    values.sum_duplicates()
+    labels = rng.randint(22, size=n).astype(np.int32)
+    return PackedSequences.from_lengths(values, sizes), labels
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_memory(large, name):
+    """Nothing of size examples x weights, which would be 115 GB."""
+    packed, labels = large
+    solver = SIZED[name]
+    features = packed.values.data.nbytes + packed.values.indices.nbytes
+    model = ChainModel(packed, 22, labels)
+    weights = 8 * model.n_weights
+    tracemalloc.start()
+    try:
+        problem = model
+        if "hinge" not in solver.losses or solver.smooths:
+            problem = ChainSmoothLoss(model, "entropy", 0.1).bind(packed)
+            problem.nonsmooth = "hinge" in solver.losses
+        solver.solve(problem, 0.01, random_state=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # vectors of weights, node means of all positions, and a copy of the features
+    nodes = 8 * 24 * len(labels)
+    pairs = 8 * 24 * 22 * 8900 if name in ("svrg", "casimir") else 0
+    vectors = 2 * solver.memory + 16 if name == "lbfgs" else 16
+    assert peak <= vectors * weights + 3 * nodes + pairs + 3 * features
