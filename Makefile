@@ -48,7 +48,7 @@ doc: $(VENV)/doc
 	$(PY) -m sphinx -W --keep-going -q -b html doc doc/_build/html
 
 benchmarks: $(VENV)/benchmark
-	for script in $(BENCH)/bench_*.py; do $(PY) $$script || exit 1; done
+	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py; do $(PY) $$script || exit 1; done
 
 SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.py[xd]' -o -name '*.pxd' -o -name '*.h')
 

@@ -93,9 +93,9 @@ class Epochs(Order):
 def calibrate(epochs, ridge):
     """Length of stochastic gradient steps that gains most in a tenth of a pass.
 
-    Starts from the curvature of f along its gradient, and divides by four while that
-    helps; half of the best is returned. The weights stay as they are; the anchor does
-    not.
+    Starts from the curvature of f along its gradient, and goes up and down by factors
+    of four while that helps; half of the best is returned. The weights stay as they
+    are; the anchor does not.
 
     Parameters
     ----------
@@ -119,25 +119,35 @@ def calibrate(epochs, ridge):
     epochs.value_and_gradient()
     change = gradient - slope
     curvature = float(np.sqrt(change @ change)) / small
-    # no step goes beyond the origin
-    rate = min(0.5 / max(curvature, 1e-12), 0.5 / ridge)
+    rate = 0.05 / max(curvature, 1e-12)
+    most = 0.5 / ridge  # no step goes beyond the origin
     visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
-    best, best_rate = np.inf, rate
     state = epochs.rng.get_state()
-    for _ in range(30):
+
+    def value(rate):
         epochs.rng.set_state(state)  # the same examples
         w[:] = start
         with np.errstate(over="ignore", invalid="ignore"):
             epochs.epoch(visits, rate, ridge, anchored=False)
             size = float(w @ w)
-        value = np.inf
-        if np.isfinite(size):
-            value = epochs.value_and_gradient() + ridge / 2 * size
-        if value < best:
-            best, best_rate = value, rate
-        elif np.isfinite(best):
+        if not np.isfinite(size):
+            return np.inf
+        return epochs.value_and_gradient() + ridge / 2 * size
+
+    best_rate = min(rate, most)
+    best = value(best_rate)
+    for factor in (4.0, 0.25):
+        first = best_rate
+        for _ in range(30):
+            rate = min(best_rate * factor, most)
+            if rate == best_rate:
+                break
+            now = value(rate)
+            if now >= best and np.isfinite(best):
+                break
+            best, best_rate = now, rate
+        if best_rate != first:
             break
-        rate /= 4.0
     w[:] = start
     # what gains most at first is too long near the optimum
     return best_rate / 2.0

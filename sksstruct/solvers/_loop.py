@@ -70,6 +70,7 @@ class Loop:
             self.primal, self.weights = float(primal), np.array(weights)
             self.exact = exact
         self.primals.append(self.primal)
+        self.last = primal
         self.reported = self.n_pass
         seconds = time.perf_counter() - self.started
         self.trace.add(
@@ -90,6 +91,8 @@ class Loop:
             return True
         return (
             self.gap == np.inf
+            # an iterate that is still far above what was there before is under way
+            and self.last - self.primal <= self.target
             and len(self.primals) > _PERIOD
             and self.primals[-1 - _PERIOD] - self.primal <= _FALL * self.target
         )
