@@ -42,7 +42,9 @@ from sksstruct.solvers import (
 PARTS = ("ocr", "conll", "a9a", "projections", "pragam", "crf")
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data-home", default=None, help="folder of the data sets")
-parser.add_argument("--out", default="benchmarks/plots", help="where to write PNG files")
+parser.add_argument(
+    "--out", default="benchmarks/plots", help="where to write PNG files"
+)
 parser.add_argument("--seconds", type=float, default=1.0, help="factor of all budgets")
 parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
 args = parser.parse_args()

@@ -286,6 +286,8 @@ class ChainPrediction:
         Features go by ``feature_names_in_``, or by ``x0``, ``x1``, ...
         """
         check_is_fitted(self, "coef_")
+        if hasattr(self, "score_parameters_"):
+            raise AttributeError("state_features_: the score is no sum over features")
         features = getattr(self, "feature_names_in_", None)
         if features is None:
             features = [f"x{j}" for j in range(self.n_features_in_)]

@@ -97,9 +97,10 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         not in y, as in some folds of a cross-validation, are ignored. Not for
         ``loss="log"``, which has no cost of an error.
     warm_start : bool, default=False
-        Whether `fit` starts from the last one: from its dual variables with the hinge,
-        which fit any training set with the same sequence lengths and labels, other
-        features and another alpha included; from its weights with the other losses.
+        Whether `fit` starts from the last one: from its dual variables with the hinge
+        by `BCFW` and `CuttingPlane`, which fit any training set with the same sequence
+        lengths and labels, other features and another alpha included; from its weights
+        with the other losses and `Casimir`. The other solvers cannot.
         Else fit starts afresh, with a warning; without one where labels are completed.
     n_jobs : int, default=None
         Threads for computing the duality gap, for sweeps of losses with a gradient, and
@@ -555,8 +556,9 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         if not fits or not solver.accepts(warm["state"], training.problem()):
             warnings.warn(
                 "warm_start: the last fit was on sequences of other lengths or labels, "
-                "with fewer forbidden transitions, or by another kind of solver; "
-                "starting afresh",
+                "with fewer forbidden transitions, or by another kind of solver, or "
+                f"{type(solver).__name__} cannot go on from an earlier fit; starting "
+                "afresh",
                 UserWarning,
                 stacklevel=4,
             )

@@ -301,3 +301,22 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         positive = self.decision_function(X) > 0
         return self.classes_[positive.astype(int)]
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy of the predicted classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        return super().score(X, y, sample_weight)

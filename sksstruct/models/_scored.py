@@ -62,7 +62,17 @@ class ScoredChain(NonlinearLoss):
     def initial_weights(self, random_state):
         d = self.values.shape[1]
         start = self.score.initialize(d, self.n_labels, random_state)
+        if np.ndim(start) != 1 or not np.isfinite(start).all():
+            raise ValueError(
+                "initialize of the score function must return a vector of numbers"
+            )
         self.n_parameters = len(start)
+        scores = np.asarray(self.score.value(start, self.values, self.n_labels))
+        if scores.shape != self._scores.shape or not np.isfinite(scores).all():
+            raise ValueError(
+                "value of the score function must return finite numbers of shape "
+                f"{self._scores.shape}, got {scores.shape}"
+            )
         return np.concatenate([start, np.zeros(self._tail.size)])
 
     def _set_tail(self, w):

@@ -10,6 +10,9 @@ and from there to z_k = w_k + beta_k (w_k - w_{k-1}), eqs. (27)-(29).
 
 import numpy as np
 
+# Epochs of a step that is to reach an accuracy, at most.
+MOST_EPOCHS = 500
+
 
 class Schedule:
     """The sequences of Algorithm 4: smoothing, regularisation and accuracy.
@@ -95,7 +98,8 @@ class Catalyst:
     start : {"prox_center", "extrapolation", "previous"}
         Where the epochs of a step start.
     most_epochs : int or None
-        Epochs of a step; None for as many as the accuracy delta_k takes, eq. (26).
+        Epochs of a step; None for as many as the accuracy delta_k takes, eq. (26), up
+        to `MOST_EPOCHS`.
     linear : ndarray or None
         Linear term.
     """
@@ -128,7 +132,6 @@ class Catalyst:
             epochs.set_smoothing(mu)
             lipschitz = self.smoothness / mu
         ridge = self.ridge + kappa
-        rate = 1.0 / (lipschitz + ridge)
         linear = -kappa * self.z
         if self.linear is not None:
             linear += self.linear
@@ -139,7 +142,7 @@ class Catalyst:
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
-        count = 0
+        count, before = 0, np.inf
         while True:
             value = epochs.value_and_gradient()
             if on_gradient is not None:
@@ -149,15 +152,20 @@ class Catalyst:
                 slope = epochs.gradient + linear + ridge * w
                 moved = w - self.z
                 bound = ridge * schedule.delta(k) * kappa * float(moved @ moved)
-                if float(slope @ slope) <= bound or float(slope @ slope) < 1e-24:
+                residual = float(slope @ slope)
+                if count == 0:
+                    bound = max(bound, 1e-24 * residual)
+                if residual <= bound or count == MOST_EPOCHS or residual == 0.0:
                     break
-            elif count == self.most_epochs:
-                break
-            epochs.epoch(self.visits, rate, ridge, linear)
+                if not residual < before:  # the steps are too long to contract
+                    self.smoothness *= 2.0
+                    lipschitz *= 2.0
+                before = residual
+            epochs.epoch(self.visits, 1.0 / (lipschitz + ridge), ridge, linear)
             count += 1
             if count == self.most_epochs:
                 break
-        before, self.w = self.w, w.copy()
+        last, self.w = self.w, w.copy()
         after = schedule.kappa(k + 1)
         c = self.a**2 * (kappa + self.ridge)
         # eq. (27), a quadratic equation for alpha_k
@@ -165,4 +173,4 @@ class Catalyst:
         a = (np.sqrt(r * r + 4.0 * p * c) - r) / (2.0 * p)
         beta = self.a * (1.0 - self.a) * (kappa + self.ridge) / (c + a * p)
         self.a = a
-        self.z_before, self.z = self.z, self.w + beta * (self.w - before)
+        self.z_before, self.z = self.z, self.w + beta * (self.w - last)

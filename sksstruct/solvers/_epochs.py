@@ -90,7 +90,7 @@ class Epochs(Order):
         self.calls += len(order)
 
 
-def calibrate(epochs, ridge):
+def calibrate(epochs, ridge, at_zero=True):
     """Length of stochastic gradient steps that gains most in a tenth of a pass.
 
     Starts from the curvature of f along its gradient, and goes up and down by factors
@@ -103,6 +103,8 @@ def calibrate(epochs, ridge):
         The smooth part; its gradient is that at the weights.
     ridge : float
         Strength of the quadratic part.
+    at_zero : bool, default=True
+        Whether to try the steps from zero: near the optimum none gains anything.
 
     Returns
     -------
@@ -110,10 +112,15 @@ def calibrate(epochs, ridge):
         Step length.
     """
     w, gradient = epochs.w, epochs.gradient
+    given = w.copy()
+    if at_zero and w.any():
+        w[:] = 0.0
+        epochs.value_and_gradient()
     start, slope = w.copy(), gradient.copy()
     norm = float(np.sqrt(slope @ slope))
     if norm == 0.0:
-        return 1.0 / ridge
+        w[:] = given
+        return 0.5 / ridge
     small = 1e-5
     w -= small / norm * slope
     epochs.value_and_gradient()
@@ -136,7 +143,7 @@ def calibrate(epochs, ridge):
 
     best_rate = min(rate, most)
     best = value(best_rate)
-    for factor in (4.0, 0.25):
+    for factor in (4.0, 0.25) if np.isfinite(best) else (0.25,):
         first = best_rate
         for _ in range(30):
             rate = min(best_rate * factor, most)
@@ -148,6 +155,6 @@ def calibrate(epochs, ridge):
             best, best_rate = now, rate
         if best_rate != first:
             break
-    w[:] = start
+    w[:] = given
     # what gains most at first is too long near the optimum
     return best_rate / 2.0

@@ -6,8 +6,8 @@ import numpy as np
 
 from sksstruct.solvers._result import SolverResult, Trace
 
-# Without a certificate: reports looked back on, and the part of tol that the objective
-# must have fallen by.
+# Without a certificate: reports that are compared with as many before, and the part of
+# tol that the objective must have fallen by.
 _PERIOD, _FALL = 10, 0.1
 SCALING = (
     "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
@@ -42,7 +42,7 @@ class Loop:
         self.exact = 1.0
         self.calls = 0
         self.n_pass = 0
-        self.primals = []
+        self.values = []
         self.reported = 0
 
     @property
@@ -69,8 +69,7 @@ class Loop:
         if primal < self.primal:
             self.primal, self.weights = float(primal), np.array(weights)
             self.exact = exact
-        self.primals.append(self.primal)
-        self.last = primal
+        self.values.append(float(primal))
         self.reported = self.n_pass
         seconds = time.perf_counter() - self.started
         self.trace.add(
@@ -89,12 +88,14 @@ class Loop:
         """Whether the gap is small enough, or the objective no longer falls."""
         if self.gap <= self.target:
             return True
+        # Of what was reported, and not of the best: an iterate that comes down from
+        # above where it began is under way.
         return (
             self.gap == np.inf
-            # an iterate that is still far above what was there before is under way
-            and self.last - self.primal <= self.target
-            and len(self.primals) > _PERIOD
-            and self.primals[-1 - _PERIOD] - self.primal <= _FALL * self.target
+            and len(self.values) > 2 * _PERIOD
+            and self.primal < self.values[0]
+            and min(self.values[-2 * _PERIOD : -_PERIOD]) - min(self.values[-_PERIOD:])
+            <= _FALL * self.target
         )
 
     def run(self, one_pass, look=None, dual_state=None):

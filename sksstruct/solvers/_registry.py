@@ -66,7 +66,7 @@ def resolve_solver(
         Whether the loss has a gradient; else it is the structured hinge.
     nonlinear : bool, default=False
         Whether the score is a nonlinear function of the weights.
-    oracles : tuple of str, default=("max", "topk", "exp")
+    oracles : tuple of str, default=("max", "topk", "exp", "projection")
         Oracles that the problem has.
 
     Returns

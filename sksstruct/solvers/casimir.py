@@ -16,6 +16,10 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 # A decreasing smoothing starts where it may change the objective by this part of it.
 _FIRST_BIAS = 0.1
+# No smoothing changes it by less than this.
+_LEAST_BIAS = 1e-8
+# Passes without progress until steps are made shorter.
+_PATIENCE = 5
 
 
 class Casimir(Solver):
@@ -47,7 +51,8 @@ class Casimir(Solver):
         Strength of the proximal term, at first where it increases.
     learning_rate : float or "auto", default="auto"
         ``1 / (L + alpha)`` where L is the Lipschitz constant of the gradients at the
-        first smoothing.
+        first smoothing. "auto" is found as in `SVRG`; steps are halved when there is no
+        progress in five passes.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
@@ -55,6 +60,12 @@ class Casimir(Solver):
         eq. (26).
     budget : float, default=1.0
         Visits between two full gradients, in numbers of examples; no fewer than 200.
+
+    Notes
+    -----
+    Memory is that of `SVRG`. With the hinge, the expected mean parameters of every
+    gradient are dual variables, and the best point on the segment from those before is
+    kept: the certificate.
 
     References
     ----------
@@ -147,7 +158,7 @@ class _Run:
             self.duals = Segment(alpha, True)
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
-        self.value = np.inf
+        self.value, self.idle = np.inf, 0
         value = self.epochs.value_and_gradient()
         self._certify(value, mu)
         if loss.nonsmooth:
@@ -162,15 +173,14 @@ class _Run:
 
     def _last_smoothing(self):
         """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
-        return self.solver.tol / 10.0 * self.loop.scale / self.loss.diameter
+        part = max(self.solver.tol / 10.0, _LEAST_BIAS)
+        return part * self.loop.scale / self.loss.diameter
 
     def _first_smoothing(self):
         if self.solver.mu is not None:
             return self.solver.mu
         if self.adaptive:
             return _FIRST_BIAS * self.loop.scale / self.loss.diameter
-        if self.solver.tol == 0.0:
-            raise ValueError("schedule='constant' needs mu, or tol > 0")
         return self._last_smoothing()
 
     def _accelerate(self, adaptive, mu, lipschitz):
@@ -208,22 +218,44 @@ class _Run:
         self.loop.report(self.value, w, self.loop.dual)
 
     def run(self):
-        return self.loop.run(self._one_pass)
+        if self.loss.nonsmooth:
+            return self.loop.run(self._one_pass)
+        return self.loop.run(self._one_pass, self._look_smooth)
+
+    def _look_smooth(self):
+        """Report the weights that the last pass went to."""
+        self.model.w[:] = self.catalyst.w
+        if np.isfinite(self.model.w @ self.model.w):
+            self._certify(self.epochs.value_and_gradient(), 0.0)
 
     def _one_pass(self):
-        w, catalyst = self.model.w, self.catalyst
+        w, catalyst, loop = self.model.w, self.catalyst, self.loop
+        reached = loop.primal, loop.dual
         with np.errstate(over="ignore", invalid="ignore"):
             catalyst.step(self._certify)
+            self.smoothness = catalyst.smoothness
             size = float(w @ w)
         if np.isfinite(size) and self.loss.nonsmooth:
             self._look()
+        # The weights of a smooth loss are looked at when the next pass begins.
+        loop.reported = loop.n_pass if self.loss.nonsmooth else -1
+        # while the smoothing decreases the hinge need not
+        settled = not (self.loss.nonsmooth and catalyst.schedule.adaptive)
+        idle = settled and reached == (loop.primal, loop.dual)
+        self.idle = self.idle + 1 if idle else 0
         # Extrapolation lets the objective rise now and then, but not far above where
-        # it began: the steps are too long then.
-        if not np.isfinite(size) or self.value > 2.0 * self.first:
-            w[:] = self.loop.weights
+        # it began, nor for long: the steps are too long then.
+        if (
+            not np.isfinite(size)
+            or self.value > 2.0 * self.first
+            or self.idle == _PATIENCE
+        ):
+            w[:] = loop.weights
             self.smoothness *= 2.0
-            catalyst.smoothness = self.smoothness
-            catalyst.restart()
+            mu = catalyst.schedule.mu(max(catalyst.k, 1))
+            lipschitz = self.smoothness / mu if mu else self.smoothness
+            self._accelerate(catalyst.schedule.adaptive, mu, lipschitz)
+            self.idle = 0
         elif self.loss.nonsmooth and catalyst.schedule.adaptive and self.alpha > 0:
             # What is smoothed less than the tolerance asks for takes longer for
             # nothing: from there on the smoothing is constant.

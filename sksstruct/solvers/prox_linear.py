@@ -34,8 +34,9 @@ class ProxLinear(Solver):
     max_iter : int, default=1000
         Largest number of passes.
     tol : float, default=3e-3
-        Stop when the objective has fallen by less than ``tol / 10`` of its first value
-        in ten passes. There is no certificate: the problem is not convex.
+        Stop when ten passes have lowered the objective by less than ``tol / 10`` of its
+        first value, as steps that are too short do too. There is no certificate: the
+        problem is not convex.
     eta : float or "auto", default="auto"
         Length of the steps; "auto" begins at 1, and doubles it after a step that the
         objective falls by, and divides it by four after others.
@@ -139,7 +140,7 @@ class ProxLinear(Solver):
         epochs.value_and_gradient()
         rate = self.learning_rate
         if rate == "auto":
-            rate = calibrate(epochs, alpha)
+            rate = calibrate(epochs, alpha, at_zero=False)
         lipschitz = max(1.0 / rate - alpha, alpha)
         eta = 1.0 if self.eta == "auto" else self.eta
         visits = max(model.n_examples, LEAST_VISITS)
@@ -167,13 +168,14 @@ class ProxLinear(Solver):
                 finite = np.isfinite(epochs.w @ epochs.w)
                 value = objective(epochs.w) if finite else np.inf
             loop.calls = epochs.calls
-            if value <= loop.primal:  # line 4
+            previous = loop.primal
+            if value <= previous:  # line 4
                 w = epochs.w.copy()
                 loop.report(value, w)
             else:
                 loop.report(loop.primal, w)
             if self.eta == "auto":
-                eta = 2.0 * eta if value < loop.primals[-2] else eta / 4.0
+                eta = 2.0 * eta if value < previous else eta / 4.0
                 eta = float(np.clip(eta, *_ETA))
 
         return loop.run(one_pass)

@@ -25,8 +25,8 @@ class SSG(Solver):
         Largest number of passes, each of one oracle call per example.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is
-        none, stop when the objective has fallen by less than a tenth of that in ten
-        computations.
+        none, stop when the lowest of ten computations of the objective is less than a
+        tenth of that below the lowest of the ten before.
     step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
         Step t has length ``1 / (alpha t)`` [1]_, or
         ``eta0 / (1 + floor(t / t0))`` [2]_ (Section 7.2).

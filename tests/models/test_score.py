@@ -165,6 +165,22 @@ class NoScore(ScoreFunction):
     pass
 
 
+class Broken(ELUScore):
+    def value(self, w, X, n_labels):
+        return super().value(w, X, n_labels)[:, :1]
+
+
+def test_what_a_score_function_returns_is_checked():
+    X, y = xor(5, 0)
+    with pytest.raises(
+        ValueError, match=r"value of the score function .* got \(\d+, 1"
+    ):
+        ChainCRF(score_function=Broken()).fit(X, y)
+    model = ChainCRF(score_function=ELUScore(2), tol=1.0, random_state=0).fit(X, y)
+    assert not hasattr(model, "state_features_")
+    assert len(model.transition_features_) == 4
+
+
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
