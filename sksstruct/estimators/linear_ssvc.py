@@ -200,8 +200,14 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         factors = compute_class_weight(
             self.class_weight, classes=classes, y=y, sample_weight=weight
         )
+        if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
+            raise ValueError("class_weight must be finite and not negative")
+        if not np.isfinite(total):
+            raise ValueError("sample_weight is too large: its sum overflows")
         weight = weight * factors[labels] / total
         keep = weight > 0.0
+        if not keep.any():
+            raise ValueError("class_weight and sample_weight leave no sample")
         if not keep.all():
             X, labels, weight = X[keep], labels[keep], weight[keep]
         if sparse.issparse(X) and not X.has_sorted_indices:

@@ -100,7 +100,9 @@ class ConvergenceDisplay:
             shown &= values > 0
             ax.set_yscale("log")
         name = self.name if name is None else name
-        kwargs = {"label": name, "drawstyle": "steps-post", **kwargs}
+        kwargs = {"label": name, **kwargs}
+        if "ds" not in kwargs:
+            kwargs.setdefault("drawstyle", "steps-post")
         (self.line_,) = ax.plot(
             np.asarray(self.history[self.x])[shown], values[shown], **kwargs
         )
@@ -127,7 +129,8 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator instance
-            Fitted estimator with a ``history_``, or a `Pipeline` that ends in one.
+            Fitted estimator with a ``history_``, a `Pipeline` that ends in one, or a
+            search that has refitted one.
         x : {"seconds", "oracle_calls", "pass"}, default="seconds"
             What to draw against.
         y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
@@ -154,6 +157,7 @@ class ConvergenceDisplay:
         >>> tagger = ChainCRF(alpha=0.1, solver="bmrm").fit(X, y)
         >>> ConvergenceDisplay.from_estimator(tagger)  # doctest: +SKIP
         """
+        estimator = getattr(estimator, "best_estimator_", estimator)
         if hasattr(estimator, "steps"):
             estimator = estimator.steps[-1][1]
         check_is_fitted(estimator, "history_")

@@ -1,4 +1,4 @@
-"""Projection onto a box with one linear equality, in linear time.
+"""Projection onto a box with one linear equality, in expected linear time.
 
     minimise 1/2 |x - z|^2  over  l <= x <= u,  <a, x> = c    (Saha et al., App. B)
 
@@ -183,11 +183,25 @@ def root_by_sorting(a, z, lower, upper, c):
     values[0] = offset + slope * at[0]
     values[1:] = values[0] + np.cumsum(slopes[1:len(at)] * np.diff(at))
     k = int(np.searchsorted(values, 0.0))
-    if k == 0:
-        return at[0] - (values[0] / slope if slope > 0 else 0.0)
-    if slopes[k] > 1e-15 * slopes.max():
-        return at[k - 1] - values[k - 1] / slopes[k]
-    return at[k - 1]
+    # The running sums say between which kinks the root is, about; there f is formed
+    # from the entries themselves.
+    n = len(at)
+    for k in (k, k - 1, k + 1):
+        if not 0 <= k <= n:
+            continue
+        low = at[k - 1] if k > 0 else -np.inf
+        high = at[k] if k < n else np.inf
+        middle = (low + high) / 2 if 0 < k < n else (at[0] - 1 if k == 0 else low + 1)
+        x = z + middle * a
+        inside = (x > lower) & (x < upper)
+        slope = float((a[inside] ** 2).sum())
+        ends = np.where(x >= upper, upper, lower)
+        offset = float((a * np.where(inside, z, ends)).sum()) - c
+        if slope > 0.0:
+            root = -offset / slope
+            if low <= root <= high:
+                return root
+    return min(max(root, low), high) if slope > 0.0 else (low if k > 0 else high)
 
 
 def project_box_equality(z, lower, upper, a, c, *, method="median"):
@@ -206,8 +220,8 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     c : float
         Right hand side.
     method : {"median", "sort"}, default="median"
-        In linear time, through medians of the kinks of a piecewise linear function, or
-        by sorting them.
+        In expected linear time, through medians of the kinks of a piecewise linear
+        function, or by sorting them.
 
     Returns
     -------

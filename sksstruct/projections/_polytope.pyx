@@ -129,15 +129,16 @@ cdef double project_chain(
     Returns the largest violation of a constraint.
     """
     cdef Py_ssize_t n = count_duals(n_edges, n_states), p, _halving, _step
-    cdef double value, before, slope, length, worst, now
+    cdef double value, before, slope, length, worst, now, damping = 1e-9
+    cdef Py_ssize_t most = MOST_STEPS + 20 * n_edges
     value = evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
     worst = largest(n, ws.gradient)
-    for _step in range(MOST_STEPS):
+    for _step in range(most):
         if worst <= 1e-14 * mass:
             break
         # Where no table entry moves with a multiplier the Hessian is zero, and the
-        # damping makes the step long; halving finds where entries begin to move.
-        newton_step(n_edges, n_states, out, 1e-9, ws.gradient, ws.band, ws.step)
+        # damping sets the length of the step: it follows what halving finds.
+        newton_step(n_edges, n_states, out, damping, ws.gradient, ws.band, ws.step)
         slope = 0.0
         for p in range(n):
             slope += ws.gradient[p] * ws.step[p]
@@ -158,6 +159,10 @@ cdef double project_chain(
             evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
             break
         worst = now
+        if _halving >= 2:
+            damping = min(10.0 * damping, 1e6)
+        elif _halving == 0:
+            damping = max(0.1 * damping, 1e-12)
     return worst
 
 
@@ -191,7 +196,7 @@ def project_all(Py_ssize_t k, const Py_ssize_t[::1] edges, const double[::1] mas
     if worst > 1e-6:
         raise ValueError(
             f"training broke down: a projection onto the local polytope is off by "
-            f"{worst:.1e}; scale the features")
+            f"{worst:.1e}; use another solver for sequences as long as these")
 
 
 def project_chain_polytope(m):
@@ -257,6 +262,5 @@ def project_chain_polytope(m):
                                   &out[0, 0, 0])
     if violation > 1e-9:
         raise ValueError(
-            f"the projection was not found (a constraint is off by {violation:.1e}): "
-            "scale m down")
+            f"the projection was not found: a constraint is off by {violation:.1e}")
     return np.asarray(out)

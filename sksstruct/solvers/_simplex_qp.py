@@ -29,19 +29,48 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
     """
     n = len(linear)
     x = np.array(start, dtype=np.float64)
-    scale = np.abs(linear).max() + np.abs(gram).max() + np.finfo(float).tiny
     face = x > 0
     value = -np.inf
     for _ in range(rounds * n + 1):
         x, face = _climb(gram, linear, x, face)
-        slope = linear - gram @ x
-        level = x @ slope
+        product = gram @ x
+        slope = linear - product
         best = int(np.argmax(slope))
         reached = x @ (linear + slope) / 2
-        if slope[best] - level <= 1e-15 * scale or face[best] or reached <= value:
+        noise = _EPS * (np.abs(linear).max() + np.abs(product).max())
+        if slope[best] - x @ slope <= noise:
             break
+        if face[best] or reached <= value:
+            # rounding errors hide the maximum on the face: go on pair by pair
+            moved = _pair(gram, slope, x, best)
+            if moved is None:
+                break
+            x, face = moved, moved > 0
+            value = -np.inf
+            rounds -= 1
+            if rounds < 0:
+                break
+            continue
         value = reached
         face[best] = True
+    return x
+
+
+# Relative size of rounding errors in sums of a few products.
+_EPS = 1e-14
+
+
+def _pair(gram, slope, x, best):
+    """The best step from the worst positive entry to the best one."""
+    worst = int(np.argmin(np.where(x > 0, slope, np.inf)))
+    bend = gram[best, best] - 2 * gram[best, worst] + gram[worst, worst]
+    gain = slope[best] - slope[worst]
+    if worst == best or not gain > 0:
+        return None
+    step = min(x[worst], gain / bend) if bend > 0 else x[worst]
+    x = x.copy()
+    x[worst] -= step
+    x[best] += step
     return x
 
 
@@ -50,37 +79,38 @@ def _climb(gram, linear, x, face):
     for _ in range(3 * len(x) + 10):
         index = np.flatnonzero(face)
         m = len(index)
-        system = np.zeros((m + 1, m + 1))
-        system[:m, :m] = gram[np.ix_(index, index)]
-        system[:m, m] = system[m, :m] = 1.0
-        # the direction that keeps the sum; least squares where planes depend on others
-        slope = linear[index] - system[:m, :m] @ x[index]
-        right = np.append(slope - slope.mean(), 0.0)
-        solution = np.linalg.lstsq(system, right, rcond=1e-13)[0]
-        direction = solution[:m]
-        # What is left over is a direction without curvature that ascends for ever, up
-        # to the edge of the face.
-        rest = (right - system @ solution)[:m]
-        flat = np.abs(rest).max() > 1e-10 * np.abs(right).max()
+        part = gram[np.ix_(index, index)]
+        product = part @ x[index]
+        slope = linear[index] - product
+        # the products are sums of terms that may be larger than they are
+        noise = _EPS * (np.abs(linear[index]).max() + np.abs(part).max())
+        slope = slope - slope.mean()
+        # curvature along directions that keep the sum
+        centred = part - part.mean(axis=0)
+        centred = centred - centred.mean(axis=1)[:, None]
+        bends, vectors = np.linalg.eigh((centred + centred.T) / 2)
+        parts = vectors.T @ slope
+        curved = bends > 1e-15 * m * np.abs(part).max()
+        rest = vectors[:, ~curved] @ parts[~curved]
+        # a direction without curvature ascends for ever, up to the edge of the face
+        flat = np.abs(rest).max() > noise
         if flat:
             direction = rest
+        else:
+            direction = vectors[:, curved] @ (parts[curved] / bends[curved])
         direction = direction - direction.mean()
         gain = slope @ direction
         if not gain > 0.0:
             return x, face
-        bend = direction @ system[:m, :m] @ direction
-        step = gain / bend if bend > 1e-14 * gain else np.inf
         falling = direction < 0.0
         limits = np.full(m, np.inf)
         limits[falling] = -x[index][falling] / direction[falling]
         k = int(np.argmin(limits))
         x = x.copy()
-        if limits[k] >= step:
-            if step == np.inf:  # of rounding errors only
-                return x, face
-            x[index] += step * direction
-            if flat:  # the other directions are still to go
-                continue
+        if limits[k] >= 1.0 and not flat:
+            x[index] += direction
+            return x, face
+        if limits[k] == np.inf:
             return x, face
         x[index] = np.maximum(x[index] + limits[k] * direction, 0.0)
         x[index[k]] = 0.0

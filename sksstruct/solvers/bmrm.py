@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from sksstruct.solvers._base import Solver
-from sksstruct.solvers._loop import Loop
+from sksstruct.solvers._loop import SCALING, Loop
 from sksstruct.solvers._risk import Risk
 from sksstruct.solvers._simplex_qp import maximise_on_simplex
 from sksstruct.utils._param_validation import Interval, StrOptions
@@ -133,6 +133,8 @@ class Bundle:
         gram[:n, :n] = self.gram
         gram[n, :n] = gram[:n, n] = products
         gram[n, n] = gradient @ gradient
+        if not np.isfinite(gram[n] / self.alpha).all():
+            raise ValueError(f"training broke down: a plane is too steep. {SCALING}")
         index = np.flatnonzero(gradient)
         self.planes.append((index, gradient[index]))
         self.gram = gram

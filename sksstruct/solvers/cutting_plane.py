@@ -14,6 +14,8 @@ from sksstruct.utils._param_validation import Interval
 
 # Passes over the working set between two calls of the oracles, at most.
 _MOST_PASSES = 1000
+# Passes in which the dual may fail to rise.
+_IDLE = 10
 
 
 class CuttingPlane(Solver):
@@ -98,14 +100,21 @@ class CuttingPlane(Solver):
                 dual_value(model, alpha, kernel.loss, w, w),
             )
 
+        idle = 0
+
         def one_pass():
+            nonlocal idle
             kernel.add_known(risk.labelings)
             for _ in range(_MOST_PASSES):
                 # all of them: what the others promise is out of date after a step
                 kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
-                if kernel.promises_.sum() <= self.inner_tol * loop.gap:
+                if not kernel.promises_.sum() > self.inner_tol * loop.gap:
                     break
+            before = loop.dual
             look()
+            # the dual rises until rounding errors hide it
+            idle = 0 if loop.dual > before else idle + 1
+            return idle == _IDLE
 
         look()
         return loop.run(one_pass, dual_state=kernel.export)

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from sksstruct.solvers._base import Solver
-from sksstruct.solvers._loop import Loop
+from sksstruct.solvers._loop import SCALING, Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Dual variables at a bound rest until the next restart where their slope is beyond this
@@ -134,6 +134,7 @@ class Pragam(Solver):
                 x = x.copy()
                 run = _Run(self, part, alpha)
 
+        loop.dual = 0.0  # of the centre, which stands for w = 0
         look()
         loop.scale = loop.primal
         gap_at_start = loop.gap
@@ -174,10 +175,14 @@ class _Run:
 
     def _fits(self, change, bend):
         """Whether L bounds the curvature of a step; doubles it if not."""
-        if not self.adaptive:
+        size, bent = float(np.vdot(change, change)), float(bend @ bend)
+        if not np.isfinite(bent / self.alpha):
+            raise ValueError(f"training broke down: the dual overflows. {SCALING}")
+        # a change of alpha w that is rounding error says nothing
+        noise = 1e-28 * float(self.u @ self.u) if hasattr(self, "u") else 0.0
+        if not self.adaptive or bent <= noise or size == 0.0:
             return True
-        curvature = float(bend @ bend) / self.alpha
-        if curvature <= self.L * float(np.vdot(change, change)) * (1 + 1e-12):
+        if bent / self.alpha <= self.L * size * (1 + 1e-12):
             return True
         self.L *= 2.0
         return False
@@ -201,10 +206,11 @@ class _Run:
             u = space.combine(x)
             if self._fits(x - beta, u - u_beta):
                 break
-        self.w = (1.0 - tau) * self.w + tau * w_beta
-        self.slopes = (1.0 - tau) * self.slopes + tau * slopes
-        self.x, self.u = x, u
-        self.mu *= 1.0 - tau
+        w = (1.0 - tau) * self.w + tau * w_beta
+        slopes = (1.0 - tau) * self.slopes + tau * slopes
+        mu = (1.0 - tau) * self.mu
+        # at once, so that an interrupt leaves what belongs together
+        self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
 
     def gap(self):
         """Duality gap, of the variables that move."""

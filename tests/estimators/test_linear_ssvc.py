@@ -142,6 +142,20 @@ def test_what_does_not_fit_is_refused_at_once(points):
         LinearSSVC().fit(X, y, sample_weight=np.zeros(80))
 
 
+def test_weights_that_make_no_sense(points):
+    X, y = points
+    for weight in ({0: np.nan}, {0: -1.0}, {0: np.inf}):
+        with pytest.raises(ValueError, match="class_weight must be finite"):
+            LinearSSVC(class_weight=weight).fit(X, y)
+    with pytest.raises(ValueError, match="leave no sample"):
+        LinearSSVC(class_weight={0: 0.0, 1: 0.0}).fit(X, y)
+    with (
+        pytest.raises(ValueError, match="its sum overflows"),
+        np.errstate(all="ignore"),
+    ):
+        LinearSSVC().fit(X, y, sample_weight=np.full(80, 1e308))
+
+
 def test_search_over_the_solvers_parameters(points):
     X, y = points
     grid = {"alpha": [1.0, 0.01], "solver__lipschitz": ["adaptive", 1e4]}

@@ -98,6 +98,20 @@ def test_quadratic_program(seed):
     np.testing.assert_allclose(x, exact, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["median", "sort"])
+def test_normals_of_different_size(method):
+    x = project_box_equality(
+        [-0.119, 0.98], [0, -np.inf], [0, 0], [1e4, -1e-6], 4.8e-7, method=method
+    )
+    np.testing.assert_allclose(x, [0, -0.48], rtol=1e-9)
+    rng = np.random.RandomState(0)
+    for n in (50, 9000):
+        z, a = rng.normal(size=n), rng.normal(size=n)
+        c = np.maximum(0.0, a).sum() * (1 - 1e-9)
+        x = project_box_equality(z, 0.0, 1.0, a, c, method=method)
+        assert a @ x == pytest.approx(c, rel=1e-12)
+
+
 def test_many_equal_kinks_and_data_made_against_samples():
     x = project_box_equality(np.zeros(5000), 0.0, 1.0, 1.0, 2500.0)
     np.testing.assert_allclose(x, 0.5, atol=1e-14)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models._chain import ChainModel
 from sksstruct.models._chain_smooth import ChainSmoothLoss
 
-from sksstruct import ChainCRF, solvers
+from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import BMRM, SSG, SVRG, Casimir, FrankWolfe, Pragam
@@ -271,9 +271,11 @@ def test_dropped_planes_change_nothing(data):
     assert few.objective_ == pytest.approx(every.objective_, rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-4, 1.0, 1e4, 1e8])
 @pytest.mark.parametrize("seed", range(40))
-def test_simplex_quadratic_programs(seed):
-    """The conditions of optimality, also with planes that depend on each other."""
+def test_simplex_quadratic_programs(seed, scale):
+    """The conditions of optimality, with planes that depend on each other, and with
+    curvatures far from the size of the linear term."""
     rng = np.random.RandomState(seed)
     n = rng.randint(1, 12)
     A = np.round(rng.normal(size=(rng.randint(1, 6), n)), rng.randint(0, 4))
@@ -282,10 +284,56 @@ def test_simplex_quadratic_programs(seed):
     b = np.round(rng.normal(size=n), 2)
     start = rng.dirichlet(np.ones(n)) * (rng.uniform(size=n) < 0.5)
     start = start / start.sum() if start.sum() else np.eye(n)[0]
-    x = maximise_on_simplex(A.T @ A, b, start)
+    gram = scale * A.T @ A
+    x = maximise_on_simplex(gram, b, start)
     assert (x >= 0).all() and x.sum() == pytest.approx(1.0)
-    slope = b - A.T @ (A @ x)
-    assert slope.max() - x @ slope <= 1e-9
+    slope = b - gram @ x
+    assert slope.max() - x @ slope <= 1e-9 * max(1.0, scale)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("alpha", [1e-4, 0.01, 1.0])
+def test_bundles_reach_what_cutting_planes_do(scale, alpha):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(100, 8))
+    y = (X[:, 0] + 0.5 * rng.normal(size=100) > 0).astype(int)
+    kwargs = {"tol": 1e-6, "max_iter": 2000, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one = LinearSSVC(alpha, solver="bmrm", **kwargs).fit(scale * X, y)
+        two = LinearSSVC(alpha, solver="cutting_plane", **kwargs).fit(scale * X, y)
+    best = min(one.objective_, two.objective_)
+    assert one.objective_ - best <= 1e-4
+    assert one.dual_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("solver", ["pragam", "bmrm", "bcfw", "ssg", "cutting_plane"])
+def test_overflow_is_an_error_or_a_true_certificate(solver):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(20, 3)), rng.randint(2, size=20)
+    for scale, alpha in ((1e150, 0.01), (1.0, 1e-310), (1e160, 0.01)):
+        model = LinearSSVC(alpha, solver=solver, max_iter=5, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model.fit(scale * X, y)
+            except ValueError as error:
+                assert "broke down" in str(error)
+            else:
+                assert np.isfinite(model.objective_ + model.coef_.sum())
+
+
+def test_pragam_without_a_tolerance():
+    """Where nothing moves any more but rounding errors, iterations end."""
+    rng = np.random.default_rng(824)
+    n, d = int(rng.choice([2, 5, 20, 60])), int(rng.choice([1, 3, 8]))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.choice([-3, 0, 0, 2, 5])
+    y = rng.integers(0, 2, n)
+    y[0], y[-1] = 0, 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearSSVC(1.0, solver=Pragam(400, tol=0.0)).fit(X, y)
+    assert model.dual_gap_ < 1e-6
 
 
 @pytest.mark.parametrize(
