@@ -138,7 +138,6 @@ class ELUScore(ScoreFunction):
         self.scale = scale
 
     def check(self):
-        """Raise an error if a constructor parameter is not valid."""
         validate_params(self)
 
     def _split(self, w, n_features, n_labels):
@@ -149,22 +148,6 @@ class ELUScore(ScoreFunction):
         return first.reshape(-1, h), bias, second.reshape(h, -1), last
 
     def initialize(self, n_features, n_labels, random_state):
-        """Normal weights, and biases of zero.
-
-        Parameters
-        ----------
-        n_features : int
-            Features of a position.
-        n_labels : int
-            Number of labels.
-        random_state : RandomState
-            Source of randomness.
-
-        Returns
-        -------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters.
-        """
         h = self.n_hidden
         w = np.zeros(n_features * h + h + h * n_labels + n_labels)
         first, _, second, _ = self._split(w, n_features, n_labels)
@@ -180,44 +163,10 @@ class ELUScore(ScoreFunction):
         return np.where(a > 0.0, a, low - 1.0), np.where(a > 0.0, 1.0, low)
 
     def value(self, w, X, n_labels):
-        """Scores; see `ScoreFunction`.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters.
-        X : ndarray or CSR array of shape (n_positions, n_features)
-            Features.
-        n_labels : int
-            Number of labels.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_positions, n_labels)
-            Scores.
-        """
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
         return self._hidden(first, bias, X)[0] @ second + last
 
     def jvp(self, w, X, n_labels, direction):
-        """Jacobian times a vector; see `ScoreFunction`.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_positions, n_features)
-            Features.
-        n_labels : int
-            Number of labels.
-        direction : ndarray of shape (n_parameters,)
-            Change of the parameters.
-
-        Returns
-        -------
-        change : ndarray of shape (n_positions, n_labels)
-            First-order change of the scores.
-        """
         first, bias, second, _ = self._split(w, X.shape[1], n_labels)
         d_first, d_bias, d_second, d_last = self._split(direction, X.shape[1], n_labels)
         units, slopes = self._hidden(first, bias, X)
@@ -225,24 +174,6 @@ class ELUScore(ScoreFunction):
         return change @ second + units @ d_second + d_last
 
     def vjp(self, w, X, n_labels, cotangent):
-        """Vector times the Jacobian; see `ScoreFunction`.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_positions, n_features)
-            Features.
-        n_labels : int
-            Number of labels.
-        cotangent : ndarray of shape (n_positions, n_labels)
-            Coefficients of the scores.
-
-        Returns
-        -------
-        gradient : ndarray of shape (n_parameters,)
-            Gradient.
-        """
         first, bias, second, _ = self._split(w, X.shape[1], n_labels)
         units, slopes = self._hidden(first, bias, X)
         inner = slopes * (cotangent @ second.T)
