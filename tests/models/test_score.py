@@ -95,7 +95,7 @@ def xor(n, seed):
 
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 def test_learns_what_no_linear_score_can(loss):
-    X, y = xor(40, 0)
+    X, y = xor(30, 0)
     X_test, y_test = xor(100, 1)
     linear = ChainCRF(1e-3, loss=loss).fit(X, y)
     assert linear.score(X_test, y_test) < 0.7
