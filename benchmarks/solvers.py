@@ -338,7 +338,7 @@ if "crf" in args.only:
             with Clock() as clock:
                 trainer.train(str(Path(folder) / "model"))
         theirs, value = clock.seconds, trainer.logparser.last_iteration["loss"]
-        rows.append(["CRFsuite, L-BFGS", f"{theirs:.1f}", f"{value:.1f}", "", "1"])
+        rows.append(["CRFsuite, L-BFGS", f"{theirs:.1f}", f"{value:.1f}", "", "1", ""])
     for label, solver in (
         ("SVRG", SVRG()),
         ("SVRG, seed 1", SVRG()),
@@ -351,9 +351,13 @@ if "crf" in args.only:
         rows.append([label, f"{clock.seconds:.1f}", f"{n * model.objective_:.1f}"])
         within = "" if value is None else f"{n * model.objective_ / value - 1:.1e}"
         rows[-1] += [within, "" if theirs is None else f"{clock.seconds / theirs:.2f}"]
+        if value is not None:
+            near = n * model.history_["primal"] <= 1.001 * value
+            rows[-1].append(f"{model.history_['seconds'][near.argmax()]:.1f}")
     table(
         "Likelihood of CoNLL-2000, default tolerance (asked: 1e-3 above CRFsuite's "
         "objective in a fifth of its time)",
-        ["who", "CPU seconds", "objective", "above CRFsuite's", "part of its time"],
+        ["who", "CPU seconds", "objective", "above CRFsuite's", "part of its time"]
+        + ["seconds to 1e-3 above"] * (value is not None),
         rows,
     )
