@@ -1,11 +1,12 @@
 """What every solver is: parameters, the oracles it needs, and one call."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils._param_validation import Interval, validate_params
 
 
 @dataclass
@@ -32,6 +33,10 @@ class Solver(BaseEstimator):
 
     needs = ("max",)
     losses = ("hinge",)
+    _parameter_constraints = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
     # Whether the hinge is minimised through a smooth loss bound by the estimator.
     smooths = False
     # Whether the score is a nonlinear function of the weights.

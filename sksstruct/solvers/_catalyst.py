@@ -110,10 +110,6 @@ class Catalyst:
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
         self.linear = linear
-        self.restart()
-
-    def restart(self):
-        """Begin anew at the weights."""
         self.w = self.epochs.w.copy()
         self.z, self.z_before = self.w.copy(), self.w.copy()
         self.a = self.schedule.alpha0
@@ -142,7 +138,7 @@ class Catalyst:
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
-        count, before = 0, np.inf
+        count, before, floor = 0, np.inf, 0.0
         while True:
             value = epochs.value_and_gradient()
             if on_gradient is not None:
@@ -154,8 +150,8 @@ class Catalyst:
                 bound = ridge * schedule.delta(k) * kappa * float(moved @ moved)
                 residual = float(slope @ slope)
                 if count == 0:
-                    bound = max(bound, 1e-24 * residual)
-                if residual <= bound or count == MOST_EPOCHS or residual == 0.0:
+                    floor = 1e-24 * residual  # what rounding errors leave
+                if residual <= max(bound, floor) or count == MOST_EPOCHS:
                     break
                 if not residual < before:  # the steps are too long to contract
                     self.smoothness *= 2.0

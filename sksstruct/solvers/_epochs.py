@@ -158,3 +158,33 @@ def calibrate(epochs, ridge, at_zero=True):
     w[:] = given
     # what gains most at first is too long near the optimum
     return best_rate / 2.0
+
+
+def check_convex(loss):
+    """Refuse losses of labels that were not observed."""
+    if not loss.convex:
+        raise ValueError(
+            "labels that were not observed make loss='log' non-convex, which needs "
+            "solver='lbfgs'"
+        )
+
+
+def start_from(loss, weights):
+    """Start at the given weights, as far as they exist."""
+    kept = slice(None) if loss.support is None else loss.support
+    loss.model.w[kept] = weights[kept]
+
+
+def report_smooth(loop, epochs, primal, alpha):
+    """Report weights and gradient of a smooth objective, with its certificate.
+
+    The dual value is that of the expected mean parameters: |grad P|^2 / (2 alpha) below
+    the objective.
+    """
+    loop.calls = epochs.calls
+    exact = float(np.mean(epochs.loss.exact))
+    dual = -np.inf
+    if exact == 1.0 and alpha > 0.0:
+        residual = epochs.gradient + alpha * epochs.w
+        dual = primal - float(residual @ residual) / (2 * alpha)
+    loop.report(primal, epochs.w, dual, exact)

@@ -2,14 +2,19 @@
 
 import numpy as np
 
+# Relative size of rounding errors in sums of a few products.
+_EPS = 1e-14
+# Steps of pairs of entries, where rounding errors hide the maximum on a face.
+_PAIRS = 10
+
 
 def maximise_on_simplex(gram, linear, start, rounds=10):
     """Maximise ``<linear, x> - x' gram x / 2`` over the probability simplex.
 
     Each round goes to the maximum on the face of the positive entries, dropping the
     entry that turns negative first until none does, and then lets in the entry of
-    steepest ascent, as Wolfe's minimum norm point does. Every step is an ascent, so
-    that any x returned gives a lower bound of the maximum.
+    steepest ascent, as Wolfe's minimum norm point does. Any point of the simplex gives
+    a lower bound of the maximum.
 
     Parameters
     ----------
@@ -30,7 +35,7 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
     n = len(linear)
     x = np.array(start, dtype=np.float64)
     face = x > 0
-    value = -np.inf
+    value, pairs = -np.inf, 0
     for _ in range(rounds * n + 1):
         x, face = _climb(gram, linear, x, face)
         product = gram @ x
@@ -41,23 +46,15 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
         if slope[best] - x @ slope <= noise:
             break
         if face[best] or reached <= value:
-            # rounding errors hide the maximum on the face: go on pair by pair
             moved = _pair(gram, slope, x, best)
-            if moved is None:
+            pairs += 1
+            if moved is None or pairs > _PAIRS:
                 break
-            x, face = moved, moved > 0
-            value = -np.inf
-            rounds -= 1
-            if rounds < 0:
-                break
+            x, face, value = moved, moved > 0, -np.inf
             continue
         value = reached
         face[best] = True
     return x
-
-
-# Relative size of rounding errors in sums of a few products.
-_EPS = 1e-14
 
 
 def _pair(gram, slope, x, best):

@@ -1,6 +1,13 @@
-"""Bundle method for regularised risk minimisation."""
+"""Bundle method for regularised risk minimisation.
 
-from numbers import Integral, Real
+Minimises J(w) = alpha/2 |w|^2 + R(w), R being the mean structured hinge. Each pass adds
+a plane <a_t, .> + b_t below R and minimises alpha/2 |w|^2 plus the largest plane (Saha
+et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
+
+    max_beta  <b, beta> - |A beta|^2 / (2 alpha),   w = -A beta / alpha
+"""
+
+from numbers import Integral
 
 import numpy as np
 
@@ -61,8 +68,7 @@ class BMRM(Solver):
     """
 
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "inner": [StrOptions({"qp", "line_search"})],
         "drop_after": [Interval(Integral, 1, None, closed="left"), None],
     }

@@ -1,4 +1,11 @@
-"""Casimir-SVRG: Catalyst acceleration with smoothing."""
+"""Casimir-SVRG: Catalyst acceleration with smoothing.
+
+Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
+Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
+of SVRG, extrapolated by (27)-(29); parameters as in Propositions 29-32. A gradient g of
+the smoothed hinge, with the expected loss E, is a plane below the hinge and gives the
+dual value E - |g|^2 / (2 alpha).
+"""
 
 from numbers import Integral, Real
 
@@ -7,11 +14,17 @@ from sklearn.utils import check_random_state
 
 from sksstruct.solvers._base import Solver, starts_from_weights
 from sksstruct.solvers._catalyst import Catalyst, Schedule, best_kappa
-from sksstruct.solvers._epochs import LEAST_VISITS, Epochs, calibrate
+from sksstruct.solvers._epochs import (
+    LEAST_VISITS,
+    Epochs,
+    calibrate,
+    check_convex,
+    report_smooth,
+    start_from,
+)
 from sksstruct.solvers._loop import Loop
 from sksstruct.solvers._risk import Risk
 from sksstruct.solvers.bmrm import Segment
-from sksstruct.solvers.svrg import check_convex, report_smooth, start_from
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # A decreasing smoothing starts where it may change the objective by this part of it.
@@ -85,8 +98,7 @@ class Casimir(Solver):
     losses = ("hinge", "smooth")
     smooths = True
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "schedule": [StrOptions({"adaptive", "constant"})],
         "smoothing": [StrOptions({"entropy", "l2"})],
         "k": [Interval(Integral, 1, None, closed="left")],

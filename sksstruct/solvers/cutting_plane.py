@@ -1,4 +1,9 @@
-"""The n-slack cutting-plane method."""
+"""The n-slack cutting-plane method.
+
+Minimises alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
+labelings, which get the oracle's answers at the minimum (Tsochantaridis et al., 2005,
+Algorithm 1), until H_i at the answer and the largest of the set differ by little.
+"""
 
 from numbers import Integral, Real
 
@@ -54,8 +59,7 @@ class CuttingPlane(Solver):
     """
 
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "inner_tol": [Interval(Real, 0, 1, closed="neither")],
         "max_cached": [Interval(Integral, 2, None, closed="left")],
     }
@@ -85,9 +89,10 @@ class CuttingPlane(Solver):
             sample_by_gap=False,
         )
         n = model.n_examples
-        loop = Loop(self, alpha, options, scale=risk.decode(model.w)[0])
-        loop.calls += n
+        loop = Loop(self, alpha, options)
         if options.dual_state is not None:
+            loop.scale = risk.decode(model.w)[0]
+            loop.calls += n
             kernel.restore(options.dual_state)
 
         def look():
@@ -117,4 +122,6 @@ class CuttingPlane(Solver):
             return idle == _IDLE
 
         look()
+        if loop.scale is None:
+            loop.scale = loop.primal
         return loop.run(one_pass, dual_state=kernel.export)

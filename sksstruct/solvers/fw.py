@@ -1,12 +1,19 @@
-"""Frank-Wolfe on all examples at once."""
+"""Frank-Wolfe on all examples at once.
 
-from numbers import Integral, Real
+Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
+oracle's answers at w, l_s their mean loss, and
+
+    w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))
+
+A pass moves (v, l) towards (w_s, l_s) by gap / (alpha |v - w_s|^2), clipped to [0, 1],
+with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2), where
+w is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
+"""
 
 from sksstruct.solvers._base import Solver
 from sksstruct.solvers._bounds import dual_value
 from sksstruct.solvers._loop import Loop
 from sksstruct.solvers._risk import Risk
-from sksstruct.utils._param_validation import Interval
 
 
 class FrankWolfe(Solver):
@@ -41,8 +48,7 @@ class FrankWolfe(Solver):
     """
 
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "bounds": [dict, None],
     }
 

@@ -6,7 +6,7 @@ alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
 """
 
 import time
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from scipy.optimize import minimize
@@ -66,8 +66,7 @@ class LBFGS(Solver):
     needs = ("exp", "topk")
     losses = ("smooth",)
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
     }
 

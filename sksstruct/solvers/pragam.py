@@ -1,4 +1,13 @@
-"""Primal-adjoint gap minimisation: accelerated projected steps in the dual."""
+"""Primal-adjoint gap minimisation: accelerated projected steps in the dual.
+
+Maximises D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et al.,
+2009, eqs. (21)-(22)) by Algorithm 1. Two of its mappings (23)-(25) are projections:
+
+    x_mu(w) = project(centre + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
+
+tau solves tau^2 / (1 - tau) = mu / L, the largest that keeps the excessive gap; the
+printed 2 / (k + 3) is smaller.
+"""
 
 from numbers import Integral, Real
 
@@ -60,8 +69,7 @@ class Pragam(Solver):
 
     needs = ("projection",)
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "lipschitz": [
             Interval(Real, 0, None, closed="neither"),
             StrOptions({"adaptive"}),
@@ -152,7 +160,7 @@ class _Run:
         self.begin(space.center, space.combine(space.center))
 
     def begin(self, center, u):
-        """Lines 1: the prox-function is half the squared distance from the centre."""
+        """Line 1: the prox-function is half the squared distance from the centre."""
         space = self.space
         self.center = center
         self.w = u / self.alpha

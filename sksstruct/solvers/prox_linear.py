@@ -1,4 +1,9 @@
-"""The prox-linear method for scores that are not linear in the weights."""
+"""The prox-linear method for scores that are not linear in the weights.
+
+Minimises F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
+and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018), whose convex models (61) go to
+Casimir-SVRG.
+"""
 
 from numbers import Integral, Real
 
@@ -74,8 +79,7 @@ class ProxLinear(Solver):
     smooths = True
     nonlinear = True
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "smoothing": [StrOptions({"entropy", "l2"})],
         "k": [Interval(Integral, 1, None, closed="left")],

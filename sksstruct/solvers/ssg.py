@@ -1,4 +1,12 @@
-"""Stochastic subgradient method."""
+"""Stochastic subgradient method.
+
+For alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, the oracle's answer
+being y:
+
+    w <- (1 - rate_t alpha) w + rate_t n p_i A_i^T (mu_i(y_i) - mu_i(y))
+
+The average is 2/(t (t + 1)) sum_k k w_k (Pillutla et al., 2018, Section 7.2).
+"""
 
 from numbers import Integral, Real
 
@@ -68,8 +76,7 @@ class SSG(Solver):
     """
 
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "step_size": [StrOptions({"pegasos", "constant_then_decay"})],
         "eta0": [Interval(Real, 0, None, closed="neither"), None],
         "t0": [Interval(Integral, 1, None, closed="left"), None],

@@ -1,12 +1,23 @@
-"""Stochastic variance-reduced gradient."""
+"""Stochastic variance-reduced gradient.
 
-from numbers import Integral, Real
+Minimises P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and Zhang,
+2013, Procedure SVRG). P(w) - |grad P(w)|^2 / (2 alpha) is a dual value at every anchor.
+"""
+
+from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers._base import Solver, starts_from_weights
-from sksstruct.solvers._epochs import LEAST_VISITS, Epochs, calibrate
+from sksstruct.solvers._epochs import (
+    LEAST_VISITS,
+    Epochs,
+    calibrate,
+    check_convex,
+    report_smooth,
+    start_from,
+)
 from sksstruct.solvers._loop import Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -65,8 +76,7 @@ class SVRG(Solver):
     needs = ("exp", "topk")
     losses = ("smooth",)
     _parameter_constraints = {
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **Solver._parameter_constraints,
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
             StrOptions({"auto"}),
@@ -133,33 +143,3 @@ class SVRG(Solver):
             look()
 
         return loop.run(one_pass)
-
-
-def check_convex(loss):
-    """Refuse losses of labels that were not observed."""
-    if not loss.convex:
-        raise ValueError(
-            "labels that were not observed make loss='log' non-convex, which needs "
-            "solver='lbfgs'"
-        )
-
-
-def start_from(loss, weights):
-    """Start at the given weights, as far as they exist."""
-    kept = slice(None) if loss.support is None else loss.support
-    loss.model.w[kept] = weights[kept]
-
-
-def report_smooth(loop, epochs, primal, alpha):
-    """Report weights and gradient of a smooth objective, with its certificate.
-
-    The dual value is that of the expected mean parameters: |grad P|^2 / (2 alpha) below
-    the objective.
-    """
-    loop.calls = epochs.calls
-    exact = float(np.mean(epochs.loss.exact))
-    dual = -np.inf
-    if exact == 1.0 and alpha > 0.0:
-        residual = epochs.gradient + alpha * epochs.w
-        dual = primal - float(residual @ residual) / (2 * alpha)
-    loop.report(primal, epochs.w, dual, exact)
