@@ -73,6 +73,10 @@ def test_pragam_upper_bound(seed, alpha):
     for k in range(300):
         gap = space.risk(run.w, run.slopes) + alpha / 2 * run.w @ run.w - run.dual()
         assert -1e-12 <= gap <= 2.0 * R2 / (alpha * (k + 1) * (k + 2))
+        # the excessive gap: smoothed by mu, the primal is not above the dual
+        x = space.project(run.slopes / run.mu)
+        smoothed = alpha / 2 * run.w @ run.w + run.slopes @ x - run.mu / 2 * x @ x
+        assert smoothed <= run.dual() + 1e-9
         run.iterate()
     # the constant of the data is smaller, and so is the gap
     sharp = _Run(
@@ -185,11 +189,15 @@ def test_sequence_of_extrapolations():
         epochs = Epochs(loss, np.random.RandomState(0))
         catalyst = Catalyst(epochs, ridge, schedule, 10.0, 5)
         for k in range(1, 12):
-            before = catalyst.a
+            before, last = catalyst.a, catalyst.w
             catalyst.step()
             a, after = catalyst.a, schedule.kappa(k + 1) + ridge
             left = a * a * after
             right = (1 - a) * before**2 * (schedule.kappa(k) + ridge) + a * ridge
             assert left == pytest.approx(right, rel=1e-12)
+            kappa = schedule.kappa(k) + ridge
+            beta = before * (1 - before) * kappa / (before**2 * kappa + a * after)
+            z = catalyst.w + beta * (catalyst.w - last)  # eqs. (28), (29)
+            np.testing.assert_allclose(catalyst.z, z, atol=1e-14)
             assert 0 < a <= before * (1 + 1e-12) < 1
             assert a * a >= ridge / after * (1 - 1e-12)
