@@ -6,8 +6,8 @@ oracle's answers at w, l_s their mean loss, and
     w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))
 
 A pass moves (v, l) towards (w_s, l_s) by gap / (alpha |v - w_s|^2), clipped to [0, 1],
-with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2), where
-w is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
+with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2); w
+is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
 """
 
 from sksstruct.solvers._base import Solver

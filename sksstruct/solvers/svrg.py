@@ -1,7 +1,8 @@
 """Stochastic variance-reduced gradient.
 
 Minimises P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
-Zhang, 2013, Procedure SVRG). P(w) - |grad P(w)|^2 / (2 alpha) is a dual value at every anchor.
+Zhang, 2013, Procedure SVRG). At every anchor P(w) - |grad P(w)|^2 / (2 alpha) is a
+dual value.
 """
 
 from numbers import Real
