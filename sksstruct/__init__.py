@@ -1,7 +1,7 @@
 """scikit-learn-compatible estimators for structured prediction."""
 
-from sksstruct.estimators import ChainCRF, LinearSSVC
+from sksstruct.estimators import ChainCRF, LinearSSVC, SSVMClassifier
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["ChainCRF", "LinearSSVC", "__version__"]
+__all__ = ["ChainCRF", "LinearSSVC", "SSVMClassifier", "__version__"]

@@ -2,5 +2,6 @@
 
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.linear_ssvc import LinearSSVC
+from sksstruct.estimators.ssvm import SSVMClassifier
 
-__all__ = ["ChainCRF", "LinearSSVC"]
+__all__ = ["ChainCRF", "LinearSSVC", "SSVMClassifier"]

@@ -20,6 +20,7 @@ cdef class BoundModel:
     cdef const double[::1] _example_weights
     cdef readonly object w, v, u, lower, upper
     cdef public double loss_scale        # the loss counts so many times
+    cdef public object required_bounds   # that the oracles need; a dict, or None
     cdef double* _w
     cdef double* _v
     cdef double* _u

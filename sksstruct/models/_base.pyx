@@ -102,6 +102,19 @@ cdef class BoundModel:
         """Flat lower and upper bounds from a dict of named blocks."""
         raise NotImplementedError
 
+    def box(self, bounds):
+        """Flat bounds: the given ones and those that the oracles need; or None."""
+        given = [each for each in (bounds, self.required_bounds) if each is not None]
+        if not given:
+            return None
+        flat = [self.flat_bounds(each) for each in given]
+        lower = np.maximum.reduce([each[0] for each in flat])
+        upper = np.minimum.reduce([each[1] for each in flat])
+        if not (lower <= upper).all():
+            raise ValueError(
+                f"bounds leave no weights: the model needs {self.required_bounds}")
+        return lower, upper
+
     def decode_all(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
                    int32_t[::1] labelings, double[::1] hinge, double[::1] losses):
         """Decode examples start <= i < stop with the loss at the current weights.

@@ -41,6 +41,8 @@ class Solver(BaseEstimator):
     smooths = False
     # Whether the score is a nonlinear function of the weights.
     nonlinear = False
+    # Whether weights can be confined to a box.
+    bounded = False
 
     def check(self):
         """Raise an error if a parameter, or a combination, is not valid."""

@@ -50,6 +50,7 @@ def resolve_solver(
     tol,
     smooth=False,
     nonlinear=False,
+    bounded=False,
     oracles=("max", "topk", "exp", "projection"),
 ):
     """Solver object for a name or an object.
@@ -66,6 +67,8 @@ def resolve_solver(
         Whether the loss has a gradient; else it is the structured hinge.
     nonlinear : bool, default=False
         Whether the score is a nonlinear function of the weights.
+    bounded : bool, default=False
+        Whether weights are confined to a box.
     oracles : tuple of str, default=("max", "topk", "exp", "projection")
         Oracles that the problem has.
 
@@ -104,6 +107,11 @@ def resolve_solver(
         raise ValueError(
             f"{name} needs the oracle {' or '.join(needs)}; this problem has "
             f"{', '.join(oracles)}"
+        )
+    if bounded and not getattr(solver, "bounded", False):
+        raise ValueError(
+            f"{name} cannot confine weights to a box, as the oracles of this model "
+            "need; use BCFW, or solver='auto'"
         )
     if nonlinear != getattr(solver, "nonlinear", False):
         raise ValueError(

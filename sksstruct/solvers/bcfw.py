@@ -104,7 +104,7 @@ class BCFW(Solver):
     ['b', 'b']
     """
 
-    needs_gradient = False
+    bounded = True
     _parameter_constraints = {
         "sampling": [StrOptions({"gap", "uniform", "permutation"})],
         "step": [StrOptions({"fw", "pairwise", "away"})],
@@ -245,10 +245,7 @@ class _Run:
         self.rng = check_random_state(options.random_state)
         self.n_jobs = options.n_jobs
         self.verbose = options.verbose
-        bounds = None
-        if solver.bounds is not None:
-            bounds = model.flat_bounds(solver.bounds)
-        model.start(average=bool(solver.averaging), bounds=bounds)
+        model.start(average=bool(solver.averaging), bounds=model.box(solver.bounds))
         self.hinge = np.empty(model.n_examples)
         self.gaps = np.empty(model.n_examples)
         self.scale = self._primal(model.w)

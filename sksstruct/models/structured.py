@@ -1,0 +1,244 @@
+"""What a structured prediction problem is: features, loss and oracles."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from sksstruct.utils._param_validation import validate_params
+
+
+class StructuredModel(BaseEstimator):
+    """Base class of all models; subclass it to define your own.
+
+    Inputs x and outputs y may be any Python objects. The score of y is
+    ``<w, joint_feature(x, y)>``, linear in the weights w. Four methods are required,
+    `joint_feature`, `loss`, `decode` and `loss_augmented_decode`; with them a model can
+    be trained by every solver that needs the max oracle only. Parameters of a model are
+    arguments of its constructor, which only assigns them, as in scikit-learn, so that
+    ``model__parameter`` can be searched.
+
+    See Also
+    --------
+    check_model : Finds mistakes in a model.
+    sksstruct.SSVMClassifier : Trains a model.
+
+    Notes
+    -----
+    Equal outputs must look equal: arrays of the same dtype, shape and entries, numbers,
+    strings, or lists, tuples and dicts of these.
+    """
+
+    # Whether X is one 2-D array with a row for each example, and y has one entry each.
+    is_flat = False
+
+    def prepare(self, X, Y):
+        """Learn sizes from the training data; called on a copy of the model.
+
+        What is learned goes into attributes that end in an underscore. The default
+        takes the number of weights from the first joint feature vector.
+
+        Parameters
+        ----------
+        X : list
+            Inputs.
+        Y : list
+            Outputs.
+        """
+        self.n_weights_ = int(np.shape(_row(self.joint_feature(X[0], Y[0])))[-1])
+
+    def joint_feature(self, x, y):
+        """Joint feature vector of an input and an output.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        y : object
+            Output.
+
+        Returns
+        -------
+        phi : ndarray of shape (n_weights,) or sparse matrix of shape (1, n_weights)
+            Features; sparse ones save memory and time where most are zero.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define joint_feature")
+
+    def loss(self, y, y_hat):
+        """Loss of predicting y_hat where y was observed.
+
+        Parameters
+        ----------
+        y : object
+            Observed output.
+        y_hat : object
+            Predicted output.
+
+        Returns
+        -------
+        loss : float
+            Not negative; 0 where the two are equal. Between 0 and 1 where `score` is to
+            be one minus it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define loss")
+
+    def decode(self, x, w):
+        """Output of highest score (max oracle).
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        w : ndarray of shape (n_weights,)
+            Weights; must not be changed.
+
+        Returns
+        -------
+        y_hat : object
+            An output that maximises ``<w, joint_feature(x, y)>``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define decode")
+
+    def loss_augmented_decode(self, x, y, w):
+        """Output of highest sum of score and loss.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        y : object
+            Observed output.
+        w : ndarray of shape (n_weights,)
+            Weights; must not be changed.
+
+        Returns
+        -------
+        y_hat : object
+            An output that maximises ``loss(y, y_hat) + <w, joint_feature(x, y_hat)>``.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must define loss_augmented_decode"
+        )
+
+    def decode_topk(self, x, w, k):
+        """The k outputs of highest score; optional.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        w : ndarray of shape (n_weights,)
+            Weights.
+        k : int
+            Number of outputs.
+
+        Returns
+        -------
+        outputs : list
+            Different outputs, the best first; fewer where there are no more.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
+
+    def labelings(self, x):
+        """All outputs of an input; optional, for checks on small inputs.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+
+        Returns
+        -------
+        outputs : iterable
+            Every output once.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define labelings")
+
+    # ---- what estimators ask for; models that are compiled bring their own ----
+
+    def bounds(self):
+        """Box constraints on blocks of weights that the oracles need, or None."""
+        return None
+
+    def check_training_data(self, X, y, estimator):
+        """Check inputs and outputs, and learn from them; both as `bind` wants them."""
+        X, y = as_list("X", X), as_list("y", y)
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+        self.prepare(X, y)
+        return X, y
+
+    def check_input(self, X, estimator):
+        """Check inputs for prediction."""
+        return as_list("X", X)
+
+    def bind(self, X, y, example_weights):
+        """The model bound to checked data, as solvers take it."""
+        from sksstruct.models._python import PythonModel
+
+        return PythonModel(self, X, y, example_weights)
+
+    def attributes(self, weights):
+        """Named attributes of flat weights, for the estimator."""
+        return {"coef_": weights.copy()}
+
+    def predict(self, X, weights, n_jobs=None):
+        """Best output of each checked input, and its score."""
+        outputs = [self.decode(x, weights) for x in X]
+        scores = [
+            inner_product(self.joint_feature(x, y), weights)
+            for x, y in zip(X, outputs, strict=True)
+        ]
+        return outputs, np.array(scores, dtype=np.float64)
+
+    def predict_topk(self, X, weights, k):
+        """The k best outputs of each checked input, and their scores."""
+        outputs = [list(self.decode_topk(x, weights, k)) for x in X]
+        scores = [
+            np.array([inner_product(self.joint_feature(x, y), weights) for y in some])
+            for x, some in zip(X, outputs, strict=True)
+        ]
+        return outputs, scores
+
+    def score(self, y, predicted, sample_weight=None):
+        """One minus the mean loss of predicted outputs."""
+        losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
+        return 1.0 - float(np.average(losses, weights=sample_weight))
+
+    def check(self):
+        """Raise an error if a parameter is not valid."""
+        if hasattr(self, "_parameter_constraints"):
+            validate_params(self)
+
+
+def as_list(name, values):
+    """A list of the entries of a sequence, at least one."""
+    if not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
+        if not sparse.issparse(values):
+            raise TypeError(
+                f"{name} must be a list with an entry for each example, got "
+                f"{type(values).__name__}"
+            )
+    if isinstance(values, (str, bytes, dict)):
+        raise TypeError(
+            f"{name} must be a list with an entry for each example, got "
+            f"{type(values).__name__}"
+        )
+    n = values.shape[0] if hasattr(values, "shape") else len(values)
+    if n == 0:
+        raise ValueError(f"{name} has no examples")
+    if hasattr(values, "iloc"):
+        values = values.iloc
+    return [values[i] for i in range(n)]
+
+
+def _row(phi):
+    """A joint feature vector as an array or a sparse matrix."""
+    return phi if sparse.issparse(phi) else np.asarray(phi)
+
+
+def inner_product(phi, w):
+    """<w, phi> for an array or a sparse row."""
+    if sparse.issparse(phi):
+        phi = sparse.csr_array(phi.reshape(1, -1) if phi.ndim == 1 else phi)
+        return float(phi.data @ w[phi.indices])
+    return float(np.asarray(phi, dtype=np.float64) @ w)
