@@ -2,11 +2,17 @@
 
 from sklearn.base import clone
 
+from sksstruct.models.candidates import CandidatesModel
+from sksstruct.models.graph import GraphModel
+from sksstruct.models.matching import MatchingModel
 from sksstruct.models.multiclass import MulticlassModel
 from sksstruct.models.structured import StructuredModel
 
 _BY_NAME = {
     "multiclass": MulticlassModel,
+    "graph": GraphModel,
+    "matching": MatchingModel,
+    "candidates": CandidatesModel,
 }
 
 
@@ -38,7 +44,5 @@ def resolve_model(model):
             )
         return _BY_NAME[model]()
     if not isinstance(model, StructuredModel):
-        raise TypeError(
-            f"model must be a name or a StructuredModel, got {model!r}"
-        )
+        raise TypeError(f"model must be a name or a StructuredModel, got {model!r}")
     return clone(model)

@@ -26,6 +26,7 @@ cdef struct TableScratch:
     Py_ssize_t n_rows
     bint formed
     double* products    # table of inner products with one labeling
+    double* beliefs     # room for messages
     int32_t* keys
 
 

@@ -44,14 +44,16 @@ def block_ld(n_columns):
 
 cdef class TableWorkspace(Workspace):
     def __cinit__(self, TableModel model, bint training=True):
-        cdef double[::1] theta, d, g, products
+        cdef double[::1] theta, beliefs, d, g, products
         cdef int32_t[::1] touched, rows, keys
         cdef char[::1] marked, row_marked
         self.theta = aligned_zeros(model.table_size)
         theta = self.theta
         keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        self._scratch.theta, self._scratch.keys = &theta[0], &keys[0]
-        self._arrays = [keys]
+        beliefs = aligned_zeros(model.table_size)
+        self._scratch.theta, self._scratch.beliefs = &theta[0], &beliefs[0]
+        self._scratch.keys = &keys[0]
+        self._arrays = [keys, beliefs]
         if training:
             d = np.zeros(model.key_space)
             products = aligned_zeros(model.table_size)
@@ -228,10 +230,10 @@ cdef class TableModel(BoundModel):
         return np.asarray(y)[:self._sizes[i]], value
 
     def table(self, TableWorkspace workspace, Py_ssize_t i):
-        """Tables of an example at the weights, the loss added, and the constant."""
+        """Tables of an example at the weights, the loss added."""
         with nogil:
             self.potentials(workspace, i)
-        return workspace.theta, workspace._scratch.constant
+        return workspace.theta
 
     def joint_feature(self, TableWorkspace workspace, Py_ssize_t i,
                       const int32_t[::1] y):

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from sksstruct.models._multiclass import BoundMulticlass
 from sksstruct.models._table import block_ld
@@ -65,6 +65,14 @@ class MulticlassModel(StructuredModel):
             order="C",
             accept_large_sparse=False,
         )
+        return X, self._learn(X.shape[1], y)
+
+    def prepare(self, X, Y):
+        X, Y = check_X_y(X, Y, dtype=np.float64)
+        self._learn(X.shape[1], Y)
+
+    def _learn(self, n_features, y):
+        """Classes and costs; the classes as numbers."""
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
@@ -85,8 +93,8 @@ class MulticlassModel(StructuredModel):
                     "costs must not be negative, and must be zero on the diagonal"
                 )
             self.costs_ = costs
-        self.n_features_ = X.shape[1]
-        return X, labels
+        self.n_features_ = n_features
+        return labels
 
     def sample_factors(self, class_weight, labels, sample_weight):
         """Factor of each sample for scikit-learn's ``class_weight``."""

@@ -1,0 +1,122 @@
+"""What the compiled models of lists of inputs have in common."""
+
+import numpy as np
+
+from sksstruct.models.structured import StructuredModel, as_list
+from sksstruct.utils.parallel import run_in_chunks
+
+
+class CompiledModel(StructuredModel):
+    """A model with a bound form of its own.
+
+    Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
+    name)``, which checks an output, ``_learn(X, y)``, which does for training data;
+    ``_labeling(x, y)``, a checked output as integers, and ``_shown(x, labeling)``, the
+    output that integers stand for; and ``_bound(X, truths, example_weights)``.
+    """
+
+    def prepare(self, X, Y):
+        self.check_training_data(X, Y, None)
+
+    def check_training_data(self, X, y, estimator):
+        X, y = as_list("X", X), as_list("y", y)
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+        self._forget()
+        X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
+        y = self._learn(X, y)
+        self.n_weights_ = self._bound(X[:1], None, None).n_weights
+        return X, y
+
+    def _forget(self):
+        """Drop what an earlier training set said."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
+    def _learn(self, X, y):
+        """Learn from checked inputs and outputs; the outputs, checked."""
+        raise NotImplementedError
+
+    def _outputs(self, X, y):
+        return [
+            self._output(a, b, f"y[{i}]")
+            for i, (a, b) in enumerate(zip(X, y, strict=True))
+        ]
+
+    def check_input(self, X, estimator):
+        return [self._input(x, f"X[{i}]") for i, x in enumerate(as_list("X", X))]
+
+    def bind(self, X, y, example_weights):
+        return self._bound(X, y, example_weights)
+
+    def predict(self, X, weights, n_jobs=None):
+        model = self._bound(X, None, None)
+        model.read_from(weights)
+        outputs, scores = [None] * len(X), np.empty(len(X))
+
+        def decode(first, last):
+            workspace = model.workspace(training=False)
+            for i in range(first, last):
+                labeling, scores[i] = model.labeling(workspace, i)
+                outputs[i] = self._shown(X[i], labeling)
+
+        run_in_chunks(decode, len(X), n_jobs)
+        return outputs, scores
+
+    def predict_topk(self, X, weights, k):
+        found = [self._topk(x, weights, k) for x in X]
+        return [outputs for outputs, _ in found], [scores for _, scores in found]
+
+    def _topk(self, x, weights, k):
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define the k best outputs"
+        )
+
+    def score(self, y, predicted, sample_weight=None):
+        y = as_list("y", y)
+        if len(y) != len(predicted):
+            raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
+        return super().score(y, predicted, sample_weight)
+
+    # ---- one example, as any other model ----
+
+    def joint_feature(self, x, y):
+        x = self._input(x, "x")
+        model = self._bound([x], None, None)
+        labeling = self._labeling(x, self._output(x, y, "y"))
+        return model.joint_feature(model.workspace(), 0, labeling)
+
+    def decode(self, x, w):
+        return self.predict([self._input(x, "x")], np.asarray(w))[0][0]
+
+    def loss_augmented_decode(self, x, y, w):
+        x = self._input(x, "x")
+        model = self._bound([x], [self._output(x, y, "y")], None)
+        model.read_from(np.ascontiguousarray(w))
+        return self._shown(x, model.labeling(model.workspace(), 0)[0])
+
+    def decode_topk(self, x, w, k):
+        return self._topk(self._input(x, "x"), np.asarray(w), k)[0]
+
+    def _table(self, x, weights):
+        """Scores of one example, and its bound model."""
+        model = self._bound([x], None, None)
+        model.read_from(np.ascontiguousarray(weights))
+        return model.table(model.workspace(False), 0), model
+
+
+def check_features(values, name, ndim, n_features=None):
+    """Float features of a given number of axes, the last of a given length."""
+    try:
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    if values.ndim != ndim:
+        raise ValueError(f"{name} must be {ndim}-D, got {values.ndim}-D")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} has an entry that is NaN or infinite")
+    if n_features is not None and values.shape[-1] != n_features:
+        raise ValueError(
+            f"{name} has {values.shape[-1]} features, {n_features} were expected"
+        )
+    return values

@@ -1,0 +1,225 @@
+"""Whether a model does what solvers expect of it."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from sksstruct.models._python import fingerprint
+from sksstruct.models.structured import StructuredModel, inner_product
+
+# Sums of products are equal up to this, relative to their size.
+RTOL = 1e-9
+
+
+class _Problems(list):
+    """Complaints, of which each kind is noted once."""
+
+    def note(self, kind, text):
+        if all(kind != other for other, _ in self):
+            self.append((kind, text))
+
+
+def check_model(
+    model, X, y, *, enumerate_outputs=False, n_weights=3, random_state=None
+):
+    """Check a structured model on data, and explain what is wrong.
+
+    Looks at whether `joint_feature` is a finite vector of one length and the same at
+    each call, inputs, outputs and weights stay as they are, the loss is 0 for the
+    observed output and not negative for others, and whether the outputs of `decode` and
+    `loss_augmented_decode` score no less than the observed ones and those found with
+    other weights. With all outputs of an input at hand it compares with the best of
+    them.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        The model; a copy is checked.
+    X : list or array
+        A few inputs, small ones where outputs are enumerated.
+    y : list or array
+        Their outputs.
+    enumerate_outputs : bool, default=False
+        Whether to go through all outputs, ``model.labelings(x)``.
+    n_weights : int, default=3
+        Number of random weights, beside zero, that oracles are called with. Where the
+        model has `bounds`, weights that keep to them.
+    random_state : int, RandomState instance or None, default=None
+        Random weights.
+
+    Raises
+    ------
+    ValueError
+        If something is wrong; the message lists everything found, one kind of mistake a
+        line.
+    TypeError
+        If `model` is not a `StructuredModel`.
+
+    Examples
+    --------
+    >>> from sksstruct.models import StructuredModel, check_model
+    >>> class Sign(StructuredModel):
+    ...     def joint_feature(self, x, y):
+    ...         return [x * y]
+    ...     def loss(self, y, y_hat):
+    ...         return float(y != y_hat)
+    ...     def labelings(self, x):
+    ...         return [-1, 1]
+    ...     def decode(self, x, w):
+    ...         return 1 if w[0] * x > 0 else -1
+    ...     def loss_augmented_decode(self, x, y, w):
+    ...         return y if 2 * w[0] * x * y > 1 else -y
+    >>> check_model(Sign(), [0.5, -2.0], [1, -1], enumerate_outputs=True)
+    """
+    if not isinstance(model, StructuredModel):
+        raise TypeError(f"model must be a StructuredModel, got {model!r}")
+    model = clone(model)
+    model.check()
+    model.prepare(X, y)
+    rng = check_random_state(random_state)
+    found = _Problems()
+    d = _check_features(model, X, y, found)
+    if d is None:
+        _complain(model, found)
+    weights = [np.zeros(d)]
+    for _ in range(n_weights):
+        weights.append(_confine(model, X, y, rng.normal(size=d)))
+    others = [set() for _ in X]
+    pools = [[] for _ in X]
+    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+        outputs = [truth]
+        if enumerate_outputs:
+            outputs += list(model.labelings(x))
+        for w in weights:
+            for oracle, call in (
+                ("decode", lambda w=w, x=x: model.decode(x, w)),
+                (
+                    "loss_augmented_decode",
+                    lambda w=w, x=x, t=truth: model.loss_augmented_decode(x, t, w),
+                ),
+            ):
+                before = w.copy()
+                output = call()
+                if not np.array_equal(before, w):
+                    found.note(oracle, f"{oracle} changes the weights it is given")
+                    w[:] = before
+                if fingerprint(call()) != fingerprint(output):
+                    found.note(
+                        f"{oracle} twice",
+                        f"{oracle} gives different outputs for the same arguments, "
+                        f"X[{i}]; solvers need it to be the same each time",
+                    )
+                outputs.append(output)
+        for output in outputs:
+            key = fingerprint(output)
+            if key not in others[i]:
+                others[i].add(key)
+                pools[i].append(output)
+    _check_losses(model, y, pools, found)
+    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+        _check_oracles(model, i, x, truth, pools[i], weights, enumerate_outputs, found)
+    _complain(model, found)
+
+
+def _complain(model, found):
+    if found:
+        lines = "\n".join(f"- {text}" for _, text in found)
+        raise ValueError(f"{type(model).__name__}: {len(found)} mistakes\n{lines}")
+
+
+def _vector(phi):
+    """A joint feature vector, dense."""
+    if sparse.issparse(phi):
+        phi = phi.toarray()
+        return phi.ravel() if min(phi.shape, default=0) <= 1 else phi
+    return np.asarray(phi, dtype=np.float64)
+
+
+def _check_features(model, X, y, found):
+    """The number of weights, or None where joint features are of no use."""
+    sizes = set()
+    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+        before = fingerprint(truth)
+        phi = _vector(model.joint_feature(x, truth))
+        if phi.ndim != 1:
+            found.note(
+                "shape",
+                f"joint_feature of example {i} has shape {phi.shape}, expected a "
+                "vector",
+            )
+            return None
+        if not np.isfinite(phi).all():
+            found.note("finite", f"joint_feature of example {i} is not finite")
+        sizes.add(len(phi))
+        if not np.array_equal(phi, _vector(model.joint_feature(x, truth))):
+            found.note(
+                "repeat",
+                f"joint_feature of example {i} differs from one call to the next: "
+                "scores would not be linear in the weights",
+            )
+        if fingerprint(truth) != before:
+            found.note("changed", f"joint_feature changes y[{i}]")
+    if len(sizes) > 1:
+        found.note(
+            "length",
+            f"joint_feature has different lengths, {sorted(sizes)}: there is one "
+            "weight for each entry",
+        )
+        return None
+    return sizes.pop()
+
+
+def _confine(model, X, y, w):
+    """Weights inside the model's bounds."""
+    if model.bounds() is None:
+        return w
+    checked = model.check_training_data(X, y, model)
+    bound = model.bind(*checked, None)
+    lower, upper = bound.box(None)
+    return np.clip(w, lower, upper)
+
+
+def _check_losses(model, y, pools, found):
+    for i, truth in enumerate(y):
+        value = model.loss(truth, truth)
+        if value != 0:
+            found.note(
+                "loss 0", f"loss(y[{i}], y[{i}]) is {value}: the observed output must "
+                "cost nothing"
+            )  # fmt: skip
+        for output in pools[i]:
+            value = model.loss(truth, output)
+            if not 0 <= value < np.inf:
+                found.note(
+                    "loss",
+                    f"loss(y[{i}], {output!r:.80}) is {value}: it must be finite and "
+                    "not negative",
+                )
+
+
+def _check_oracles(model, i, x, truth, pool, weights, exhaustive, found):
+    features = [model.joint_feature(x, output) for output in pool]
+    losses = np.array([model.loss(truth, output) for output in pool])
+    which = {fingerprint(output): k for k, output in enumerate(pool)}
+    rival = "the best of all outputs" if exhaustive else "another output"
+    for w in weights:
+        scores = np.array([inner_product(phi, w) for phi in features])
+        slack = RTOL * (1.0 + np.abs(scores).max() + np.abs(losses).max())
+        for name, values, output in (
+            ("decode", scores, model.decode(x, w)),
+            (
+                "loss_augmented_decode",
+                scores + losses,
+                model.loss_augmented_decode(x, truth, w),
+            ),
+        ):
+            k = which.get(fingerprint(output))
+            value = values[k]
+            if value < values.max() - slack:
+                best = pool[int(values.argmax())]
+                found.note(
+                    name,
+                    f"{name} of example {i} gives {output!r:.80}, worth {value:.6g}; "
+                    f"{rival}, {best!r:.80}, is worth {values.max():.6g}",
+                )

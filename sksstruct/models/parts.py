@@ -1,0 +1,196 @@
+"""Parts on a grid, held together by springs: pose estimation."""
+
+import itertools
+from numbers import Real
+
+import numpy as np
+
+from sksstruct.inference._checks import check_edges
+from sksstruct.inference._tree import Tree
+from sksstruct.models._compiled import CompiledModel, check_features
+from sksstruct.models._parts import BoundParts
+from sksstruct.utils._param_validation import Interval
+
+
+class PartsModel(CompiledModel):
+    """Positions of parts in an image, with springs along the edges of a tree.
+
+    An input is an array of shape (height, width, n_features): features of every
+    position. An output is an integer array of shape (n_parts, 2): row and column of
+    each part. A spring scores the displacement of its ends, less its mean over the
+    training data and in units of its standard deviation, by a linear and a quadratic
+    function of rows and of columns; quadratic costs are kept at zero or above, so that
+    the best positions are found by distance transforms [1]_.
+
+    Parameters
+    ----------
+    edges : array-like of shape (n_edges, 2), default=()
+        Pairs of parts, without a cycle.
+    unit : float or tuple of two int, default=5.0
+        The loss is the mean over the parts of ``min(1, distance^2 / unit^2)``; a
+        distance, or two parts whose observed distance is the unit of an image.
+    fit_intercept : bool, default=True
+        Whether parts have a bias.
+
+    Attributes
+    ----------
+    edges_ : ndarray of shape (n_edges, 2)
+        Pairs of parts.
+    offsets_, scales_ : ndarray of shape (n_edges, 2)
+        Mean displacement of the second part from the first, and its standard deviation,
+        1 at least.
+
+    Notes
+    -----
+    A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_parts, n_features),
+    ``intercept_`` (n_parts,), ``linear_`` and ``quadratic_`` (n_edges, 2).
+
+    References
+    ----------
+    .. [1] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. Dokania and S. Lacoste-Julien,
+       "Minding the gaps for block Frank-Wolfe optimization of structured SVMs",
+       ICML 2016, Section I.4, whose loss is min(1, .).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SSVMClassifier
+    >>> from sksstruct.models import PartsModel
+    >>> X, y = np.zeros((1, 4, 5, 2)), [[[1, 1], [2, 3]]]
+    >>> X[0, 1, 1, 0] = X[0, 2, 3, 1] = 1.0
+    >>> model = PartsModel(edges=[(0, 1)], unit=2.0)
+    >>> classifier = SSVMClassifier(model, alpha=0.1, random_state=0).fit(X, y)
+    >>> classifier.predict(X)[0].tolist()
+    [[1, 1], [2, 3]]
+    """
+
+    _parameter_constraints = {
+        "edges": ["array-like"],
+        "unit": [Interval(Real, 0, None, closed="neither"), tuple, list],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(self, edges=(), *, unit=5.0, fit_intercept=True):
+        self.edges = edges
+        self.unit = unit
+        self.fit_intercept = fit_intercept
+
+    def bounds(self):
+        return {"quadratic": (0.0, None)}
+
+    def _input(self, x, name):
+        x = check_features(x, name, 3, getattr(self, "n_features_", None))
+        if not x.shape[0] or not x.shape[1]:
+            raise ValueError(f"{name} has no positions")
+        return x
+
+    def _learn(self, X, y):
+        sizes = {x.shape[2] for x in X}
+        if len(sizes) > 1:
+            raise ValueError(f"X has positions of {sorted(sizes)} features")
+        n_features = sizes.pop()
+        self.n_parts_ = len(np.atleast_1d(y[0]))
+        self.edges_ = check_edges(self.edges, self.n_parts_)
+        Tree(self.n_parts_, self.edges_)
+        y = self._outputs(X, y)
+        self.n_features_ = n_features
+        moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
+        self.offsets_ = moves.mean(axis=0)
+        self.scales_ = np.maximum(moves.std(axis=0), 1.0)
+        for i, z in enumerate(y):
+            if not self._unit(z) > 0:
+                raise ValueError(
+                    f"y[{i}] has the parts of unit={self.unit!r} at one position"
+                )
+        return y
+
+    def _output(self, x, y, name):
+        try:
+            y = np.asarray(y)
+        except ValueError:
+            y = np.zeros(0)
+        if y.dtype.kind not in "iu" or y.shape != (self.n_parts_, 2):
+            raise ValueError(
+                f"{name} must be integers of shape {(self.n_parts_, 2)}, row and "
+                f"column of each part, got {y.dtype} of shape {y.shape}"
+            )
+        if (y < 0).any() or (x is not None and (y >= x.shape[:2]).any()):
+            raise ValueError(f"{name} has a part outside the image")
+        return y.astype(np.intp)
+
+    def _unit(self, y):
+        if not isinstance(self.unit, (tuple, list)):
+            return float(self.unit)
+        p, q = self.unit
+        return float(np.linalg.norm(y[p] - y[q]))
+
+    def check(self):
+        super().check()
+        if isinstance(self.unit, (tuple, list)) and (
+            len(self.unit) != 2 or not all(isinstance(p, int) for p in self.unit)
+        ):
+            raise ValueError(f"unit must be a number or two parts, got {self.unit!r}")
+
+    def _labeling(self, x, y):
+        return (y[:, 0] * x.shape[1] + y[:, 1]).astype(np.int32)
+
+    def _shown(self, x, labeling):
+        return np.column_stack(np.divmod(labeling, x.shape[1])).astype(np.intp)
+
+    def _bound(self, X, truths, example_weights):
+        shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
+        cells = shapes.prod(axis=1)
+        labels = units = None
+        if truths is not None:
+            labels = np.concatenate(
+                [self._labeling(x, y) for x, y in zip(X, truths, strict=True)]
+            )
+            units = np.array([self._unit(y) for y in truths])
+        block = (
+            "coef",
+            np.concatenate([x.reshape(-1, x.shape[2]) for x in X]),
+            np.concatenate([[0], np.cumsum(cells)]),
+            self.n_parts_,
+            self.fit_intercept,
+        )
+        n_edges = len(self.edges_)
+        model = BoundParts(
+            [block],
+            np.full(len(X), self.n_parts_),
+            labels,
+            example_weights,
+            self.n_parts_ + n_edges,
+            n_edges * int((2 * shapes - 1).prod(axis=1).max()),
+            4 * n_edges,
+            shapes=shapes,
+            edges=self.edges_,
+            offsets=self.offsets_,
+            scales=self.scales_,
+            units=units,
+        )
+        model.required_bounds = self.bounds()
+        return model
+
+    # ---- as any other model ----
+
+    def loss(self, y, y_hat):
+        y, y_hat = self._output(None, y, "y"), self._output(None, y_hat, "y_hat")
+        squared = ((y - y_hat) ** 2).sum(axis=1) / self._unit(y) ** 2
+        return float(np.minimum(squared, 1.0).mean())
+
+    def labelings(self, x):
+        x = self._input(x, "x")
+        places = range(x.shape[0] * x.shape[1])
+        for labeling in itertools.product(places, repeat=self.n_parts_):
+            yield self._shown(x, np.array(labeling))
+
+    def attributes(self, weights):
+        model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)
+        coef, intercept = model.block(weights, "coef")
+        linear, quadratic = model.springs(weights)
+        return {
+            "coef_": coef.T.copy(),
+            "intercept_": intercept.copy(),
+            "linear_": linear.copy(),
+            "quadratic_": quadratic.copy(),
+        }
