@@ -1,7 +1,22 @@
 """scikit-learn-compatible estimators for structured prediction."""
 
-from sksstruct.estimators import ChainCRF, LinearSSVC, SSVMClassifier
+from sksstruct.estimators import (
+    ChainCRF,
+    LinearSSVC,
+    SSVMClassifier,
+    SSVMPath,
+    SSVMPathCV,
+    ssvm_path,
+)
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["ChainCRF", "LinearSSVC", "SSVMClassifier", "__version__"]
+__all__ = [
+    "ChainCRF",
+    "LinearSSVC",
+    "SSVMClassifier",
+    "SSVMPath",
+    "SSVMPathCV",
+    "__version__",
+    "ssvm_path",
+]

@@ -2,6 +2,14 @@
 
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.linear_ssvc import LinearSSVC
+from sksstruct.estimators.path import SSVMPath, SSVMPathCV, ssvm_path
 from sksstruct.estimators.ssvm import SSVMClassifier
 
-__all__ = ["ChainCRF", "LinearSSVC", "SSVMClassifier"]
+__all__ = [
+    "ChainCRF",
+    "LinearSSVC",
+    "SSVMClassifier",
+    "SSVMPath",
+    "SSVMPathCV",
+    "ssvm_path",
+]

@@ -31,3 +31,16 @@ def report_result(result, noun):
             ConvergenceWarning,
             stacklevel=4,  # past fit and its decorator
         )
+
+
+def warn_path(path, max_iter):
+    """Warn where a breakpoint of a path did not converge."""
+    if not path.converged.all():
+        j = int((~path.converged).argmax())
+        warnings.warn(
+            f"the path ends at alpha = {path.alphas[j]:.3g}: the duality gap was "
+            f"{path.gaps[j]:.3g} after {max_iter} passes, epsilon is "
+            f"{path.epsilon:.3g}. Increase max_iter, epsilon or alpha_min.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

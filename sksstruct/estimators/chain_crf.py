@@ -22,6 +22,7 @@ from sksstruct.estimators._constraints import (
     check_permitted,
     transition_mask,
 )
+from sksstruct.estimators._problem import Problem
 from sksstruct.estimators._report import report_result
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
@@ -293,35 +294,9 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         ConvergenceWarning
             If the tolerance was not reached in `max_iter` passes.
         """
-        solver, loss = self._check_parameters()
-        data = check_training_data(X, y, sample_weight)
-        classes, n_features = data.classes, data.packed.n_features
-        costs = np.zeros(len(classes))
-        if self.loss != "log":
-            costs = label_costs(self.class_weight, classes, data)
-        forbidden, mask = self._forbidden(data)
-        data = without_zeros(data)
-        score = None
-        if self.score_function is not None:
-            score = clone(self.score_function)
-            if data.known is not None:
-                raise ValueError("score_function needs every label of y to be known")
-        training = ChainFit(self, data, solver, loss, costs, mask, score)
+        solver, training, attributes = self._train_on(X, y, sample_weight)
+        data, loss, mask = training.data, training.loss, training.mask
         state = self._warm_state(training, solver)
-
-        def attributes(weights):
-            return {
-                "classes_": classes,
-                "n_features_in_": n_features,
-                "forbidden_transitions_": forbidden,
-                "_loss": self.loss,
-                **(
-                    _weight_attributes(weights, len(classes), n_features)
-                    if score is None
-                    else _scored_attributes(weights, len(classes), score)
-                ),
-            }
-
         max_iter = getattr(solver, "max_iter", None)
         callbacks = PassCallbacks(
             self, None if training.in_rounds else max_iter, attributes, X, y
@@ -349,10 +324,56 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         # What partial_fit needs to go on: the attributes are the iterate.
         self._stream = {"visits": len(data.packed), "alpha": self.alpha}
         if self.warm_start:
-            self._warm = {"classes": classes, "state": result.dual_state, "mask": mask}
+            self._warm = {
+                "classes": data.classes,
+                "state": result.dual_state,
+                "mask": mask,
+            }
         callbacks.close()
         report_result(result, "tagger")
         return self
+
+    def _train_on(self, X, y, sample_weight):
+        """Check everything; the solver, the fit, and what weights mean."""
+        solver, loss = self._check_parameters()
+        data = check_training_data(X, y, sample_weight)
+        classes, n_features = data.classes, data.packed.n_features
+        costs = np.zeros(len(classes))
+        if self.loss != "log":
+            costs = label_costs(self.class_weight, classes, data)
+        forbidden, mask = self._forbidden(data)
+        data = without_zeros(data)
+        score = None
+        if self.score_function is not None:
+            score = clone(self.score_function)
+            if data.known is not None:
+                raise ValueError("score_function needs every label of y to be known")
+        training = ChainFit(self, data, solver, loss, costs, mask, score)
+
+        def attributes(weights):
+            return {
+                "classes_": classes,
+                "n_features_in_": n_features,
+                "forbidden_transitions_": forbidden,
+                "_loss": self.loss,
+                **(
+                    _weight_attributes(weights, len(classes), n_features)
+                    if score is None
+                    else _scored_attributes(weights, len(classes), score)
+                ),
+            }
+
+        return solver, training, attributes
+
+    def _prepare(self, X, y, sample_weight=None):
+        """Check everything; the solver, and the one convex problem for it."""
+        solver, training, attributes = self._train_on(X, y, sample_weight)
+        if self.loss != "hinge" or training.score is not None:
+            raise ValueError("this needs loss='hinge' and scores that are linear")
+        if training.in_rounds:
+            raise ValueError("this needs every label of y to be known")
+        self._set_feature_names(training.data.names)
+        return solver, Problem(training.problem(), attributes)
 
     def _forget_certificate(self):
         """Drop what an earlier fit said of other weights."""

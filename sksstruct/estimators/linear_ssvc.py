@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._problem import Problem, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.models._binary import BinaryModel
 from sksstruct.solvers import resolve_solver
@@ -174,6 +174,13 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If the tolerance was not reached in `max_iter` passes.
         """
+        solver, problem = self._prepare(X, y, sample_weight)
+        result = run_solver(self, solver, problem, X, y)
+        report_result(result, "classifier")
+        return self
+
+    def _prepare(self, X, y, sample_weight=None):
+        """Check everything; the solver, and the problem for it."""
         solver = self._check_parameters()
         X, y = validate_data(
             self,
@@ -228,31 +235,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 "intercept_": bias,
             }
 
-        callbacks = PassCallbacks(
-            self, getattr(solver, "max_iter", None), attributes, X, y
-        )
-        try:
-            result = solver.solve(
-                model,
-                self.alpha,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-                callback=callbacks,
-            )
-        except BaseException:
-            callbacks.close()
-            raise
-        for name, value in attributes(result.weights).items():
-            setattr(self, name, value)
-        self.n_iter_ = result.n_iter
-        self.objective_ = result.objective
-        self.dual_gap_ = result.dual_gap
-        self.history_ = result.history
-        self.solver_ = solver
-        callbacks.close()
-        report_result(result, "classifier")
-        return self
+        return solver, Problem(model, attributes)
 
     def _check_parameters(self):
         validate_params(self)

@@ -1,5 +1,6 @@
 """Displays, in scikit-learn's manner; they need matplotlib."""
 
 from sksstruct.plotting._convergence import ConvergenceDisplay
+from sksstruct.plotting._path import PathDisplay
 
-__all__ = ["ConvergenceDisplay"]
+__all__ = ["ConvergenceDisplay", "PathDisplay"]

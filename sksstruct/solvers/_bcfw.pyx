@@ -328,6 +328,65 @@ cdef class BCFWKernel:
         self.model.read_from(self.model.w)
         self.loss = float(self.model.example_weights @ self.losses_)
 
+    def start_at(self, const int32_t[::1] labelings):
+        """Put all weight on one labeling of each block; the weights must be zero."""
+        cdef Py_ssize_t i, n
+        cdef const int32_t* y
+        cdef Block* b
+        for i in range(self.n_blocks):
+            b = &self.blocks[i]
+            y = &labelings[self.model._starts[i]]
+            self.model.loss(i, y, &self.losses[i])
+            self.model.potentials(self.workspace, i)
+            self.model.truth(i, &self.decoded[0])
+            self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+            self.model.add_labeling(self.workspace, i, y, -1.0)
+            self.model.apply_change(
+                self.workspace, i, self.model._example_weights[i] / self.alpha, 0.0)
+            if self.use_means:
+                n = self.model.indicator(i, y, &self.keys[0])
+                self._restart_means(b, n)
+            else:
+                b.n = b.n_gram = 0
+                self._append(i, y)
+                b.weight[0] = 1.0
+        self.loss = float(self.model.example_weights @ self.losses_)
+        self.oracle_calls += self.n_blocks
+
+    def rescale(self, double share, double alpha):
+        """Go on at another alpha, with this share of the duals, the rest on the truth.
+
+        All weights are share alpha_old / alpha of what they were, and the losses share
+        of it (Proposition 1 with share = alpha / alpha_old: the weights stay). Gaps are
+        those of before.
+        """
+        cdef Py_ssize_t i, j, n
+        cdef Block* b
+        for i in range(self.n_blocks):
+            b = &self.blocks[i]
+            self.model.truth(i, &self.decoded[0])
+            self.promises[i] = INFINITY
+            self.losses[i] *= share
+            if share == 1.0:
+                continue
+            if self.use_means:
+                n = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+                for j in range(b.n_keys):
+                    b.values[j] *= share
+                self._add_keys(b, n, 1.0 - share)
+            else:
+                for j in range(b.n):
+                    b.weight[j] *= share
+                j = self._find(b, self.model._sizes[i], &self.decoded[0])
+                if j == b.n:
+                    self._append(i, &self.decoded[0])
+                b.weight[j] += 1.0 - share
+        self.loss *= share
+        self.model.v *= share * self.alpha / alpha
+        if self.model.lower is not None:
+            np.clip(self.model.v, self.model.lower, self.model.upper, out=self.model.w)
+        self.alpha = alpha
+
     # ---- one visit ----
 
     cdef int _visit(self, Py_ssize_t i, bint oracle) except -1 nogil:

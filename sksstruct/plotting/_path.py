@@ -1,0 +1,187 @@
+"""A regularisation path: held-out score, gap and cost against alpha."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+_LABELS = {
+    "score": "held-out score",
+    "gap": "duality gap",
+    "objective": "objective",
+    "oracle_calls": "oracle calls",
+    "n_iter": "passes",
+    "seconds": "seconds",
+}
+
+
+class PathDisplay:
+    """Scores, gaps or costs along regularisation paths.
+
+    It is recommended to use `from_estimator` or `from_path` to create one.
+
+    Parameters
+    ----------
+    paths : list of SSVMPath
+        One path, or that of each fold.
+    scores : tuple of ndarray, default=None
+        Ends of the pieces, of shape (n_pieces + 1,), and scores, of shape (n_pieces,
+        n_folds); needed to draw "score".
+    best : float, default=None
+        An alpha to mark.
+    y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
+default="score"
+        What to draw against alpha. Costs are those of reaching an alpha from infinity.
+    name : str, default=None
+        Label of the line.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Artist
+        The lines.
+    ax_ : matplotlib Axes
+        Axes with the lines.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    sksstruct.SSVMPathCV : Chooses alpha along paths.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sksstruct import SSVMClassifier, ssvm_path
+    >>> from sksstruct.plotting import PathDisplay
+    >>> path = ssvm_path(SSVMClassifier(), *load_iris(return_X_y=True))
+    >>> PathDisplay.from_path(path, y="gap")  # doctest: +SKIP
+    """
+
+    def __init__(self, paths, *, scores=None, best=None, y="score", name=None):
+        self.paths = paths
+        self.scores = scores
+        self.best = best
+        self.y = y
+        self.name = name
+
+    def plot(self, ax=None, *, name=None, **kwargs):
+        """Draw the lines.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        name : str, default=None
+            Label of the lines; that of the display where None.
+        **kwargs : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : PathDisplay
+            The display itself.
+        """
+        if self.y not in _LABELS:
+            raise ValueError(f"y must be one of {tuple(_LABELS)}, got {self.y!r}")
+        if self.y == "score" and self.scores is None:
+            raise ValueError("y='score' needs scores, as SSVMPathCV has them")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        name = self.name if name is None else name
+        kwargs = {"label": name, **kwargs}
+        ax.set_xscale("log")
+        if self.y == "score":
+            edges, scores = self.scores
+            x, mean = _steps(edges, scores.mean(axis=1))
+            self.lines_ = ax.plot(x, mean, **kwargs)
+            spread = _steps(edges, scores.std(axis=1))[1]
+            ax.fill_between(
+                x, mean - spread, mean + spread, alpha=0.2,
+                color=self.lines_[0].get_color(),
+            )  # fmt: skip
+        else:
+            column = {"gap": "gaps", "objective": "objectives"}.get(self.y, self.y)
+            self.lines_ = []
+            if self.y == "gap":
+                ax.set_yscale("log")
+                ax.axhline(self.paths[0].epsilon, color="0.5", linewidth=0.8)
+            for path in self.paths:
+                values = getattr(path, column).astype(float)
+                if self.y == "gap":  # zero is nowhere on a scale of logarithms
+                    values = np.where(values > 0, values, np.nan)
+                self.lines_ += ax.plot(path.alphas, values, **{"marker": ".", **kwargs})
+                kwargs["label"] = None
+        if self.best is not None:
+            ax.axvline(self.best, color="0.5", linestyle="--", linewidth=0.8)
+        ax.set(xlabel="alpha", ylabel=_LABELS[self.y])
+        if name is not None:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @classmethod
+    def from_path(cls, path, *, y="gap", name=None, ax=None, **kwargs):
+        """Draw one path.
+
+        Parameters
+        ----------
+        path : SSVMPath
+            As `sksstruct.ssvm_path` returns it.
+        y : {"gap", "objective", "oracle_calls", "n_iter", "seconds"}, default="gap"
+            What to draw.
+        name : str, default=None
+            Label of the line.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        **kwargs : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : PathDisplay
+            The display, drawn.
+        """
+        return cls([path], y=y, name=name).plot(ax=ax, **kwargs)
+
+    @classmethod
+    def from_estimator(cls, estimator, *, y="score", name=None, ax=None, **kwargs):
+        """Draw the paths of a fitted search.
+
+        Parameters
+        ----------
+        estimator : SSVMPathCV
+            Fitted.
+        y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
+default="score"
+            What to draw: the mean score with its standard deviation over the folds, or
+            a line for each fold.
+        name : str, default=None
+            Label of the line.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        **kwargs : dict
+            Passed on to matplotlib's ``plot``.
+
+        Returns
+        -------
+        display : PathDisplay
+            The display, drawn.
+        """
+        check_is_fitted(estimator, "edges_")
+        display = cls(
+            estimator.paths_,
+            scores=(estimator.edges_, estimator.scores_),
+            best=estimator.alpha_,
+            y=y,
+            name=name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+
+def _steps(edges, values):
+    """Points of a function that is constant between edges, which fall from inf."""
+    upper, lower = np.array(edges[:-1]), np.array(edges[1:])
+    upper[0] = 10.0 * lower[0] if lower[0] > 0 else 1.0
+    if lower[-1] == 0.0:
+        lower[-1] = upper[-1] / 10.0
+    return np.column_stack([upper, lower]).ravel(), np.repeat(values, 2)
