@@ -153,3 +153,36 @@ class Chain:
         )
         assert result.success, result.message
         return result.fun
+
+
+def optimum_of(features, losses, p, alpha, bounds=None):
+    """Minimum of alpha/2 |w|^2 + sum_i p_i max_y by a general solver, over all margins.
+
+    features[i] are the joint feature vectors of all outputs of example i, the observed
+    one first, and losses[i] their losses.
+    """
+    n, d = len(features), features[0].shape[1]
+    rows, sides = [], []
+    for i, (phi, loss) in enumerate(zip(features, losses, strict=True)):
+        slack = np.zeros((len(phi), n))
+        slack[:, i] = 1
+        rows.append(np.hstack([phi[0] - phi, slack]))
+        sides.append(loss)
+    A, b, p = np.concatenate(rows), np.concatenate(sides), np.asarray(p)
+    lower, upper = (None, None) if bounds is None else bounds
+    limits = [
+        (None if lower is None else lower[k], None if upper is None else upper[k])
+        for k in range(d)
+    ]
+    start = np.zeros(d) if lower is None else np.clip(np.zeros(d), lower, upper)
+    result = minimize(
+        lambda z: alpha / 2 * (z[:d] @ z[:d]) + p @ z[d:],
+        np.concatenate([start, np.full(n, max(map(np.max, losses)))]),
+        jac=lambda z: np.concatenate([alpha * z[:d], p]),
+        bounds=limits + [(None, None)] * n,
+        constraints={"type": "ineq", "fun": lambda z: A @ z - b, "jac": lambda z: A},
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
+    assert result.success, result.message
+    return result.fun

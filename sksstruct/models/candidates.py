@@ -75,6 +75,8 @@ class CandidatesModel(CompiledModel):
                 raise ValueError(
                     f"{name} has {len(x)} candidates and {len(boxes)} boxes"
                 )
+            if len(np.unique(boxes, axis=0)) < len(boxes):
+                raise ValueError(f"{name} has the same box twice")
             if (boxes[:, 2:] <= boxes[:, :2]).any():
                 c = int(np.flatnonzero((boxes[:, 2:] <= boxes[:, :2]).any(axis=1))[0])
                 raise ValueError(

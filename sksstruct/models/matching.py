@@ -160,8 +160,11 @@ class MatchingModel(CompiledModel):
 
     def loss(self, y, y_hat):
         y_hat = np.asarray(y_hat)
-        n = len(y_hat)
-        shape = np.shape(y) if np.ndim(y) == 2 else (n, 1 + max(_most(y), _most(y_hat)))
+        if y_hat.ndim == 2:
+            y_hat = self._labeling(None, y_hat)
+        shape = np.shape(y)
+        if len(shape) != 2:
+            shape = len(y_hat), 1 + max(_most(y), _most(y_hat))
         links = _links(y, shape, "y")
         target = self._labeling(None, links)
         pairs, constant = self._costs(links, target)

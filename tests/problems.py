@@ -1,0 +1,157 @@
+"""Small problems of every model, with joint feature maps written out in NumPy."""
+
+import numpy as np
+
+from sksstruct.models import (
+    CandidatesModel,
+    GraphModel,
+    MatchingModel,
+    MulticlassModel,
+    PartsModel,
+)
+
+
+def random_tree(rng, n):
+    """Edges of a random forest, in either direction."""
+    edges = [(rng.randint(v), v) for v in range(1, n) if rng.uniform() < 0.9]
+    edges = [e if rng.uniform() < 0.5 else e[::-1] for e in edges]
+    return np.array(edges, dtype=int).reshape(-1, 2)
+
+
+def some(rng, shape):
+    """Features with ties and zeros."""
+    return rng.randint(-2, 3, size=shape) / 2.0
+
+
+def graph(rng, pairwise, edge_features, n_labels=3, cyclic=False):
+    X, y = [], []
+    for n in (1, 3, 4, 3):
+        edges = random_tree(rng, n)
+        if cyclic and n > 2:
+            edges = np.array([(v, (v + 1) % n) for v in range(n)] + [(0, 1)])
+        x = (some(rng, (n, 2)), edges)
+        if edge_features:
+            x += (np.abs(some(rng, (len(edges), 2))),)
+        X.append(x)
+        y.append(np.array(list("abc"))[rng.randint(n_labels, size=n)])
+    y[2] = np.array(list("abca"[: len(y[2])])) if n_labels == 3 else np.array(
+        list("abba")
+    )  # fmt: skip
+    return GraphModel(pairwise), X, y
+
+
+def graph_feature(model, x, y):
+    """Blocks of node and edge features, in the order of the fitted attributes."""
+    K = len(model.classes_)
+    labels = [list(model.classes_).index(label) for label in y]
+    coef, bias = np.zeros((K, x[0].shape[1])), np.zeros(K)
+    for row, label in zip(x[0], labels, strict=True):
+        coef[label] += row
+        bias[label] += 1
+    rows = x[2] if len(x) > 2 else np.ones((len(x[1]), 1))
+    shape = (K, K) if model.pairwise == "full" else ()
+    edge = np.zeros((rows.shape[1], *shape))
+    for (u, v), row in zip(x[1], rows, strict=True):
+        if model.pairwise == "full":
+            edge[:, labels[u], labels[v]] += row
+        elif labels[u] == labels[v]:
+            edge += row
+    return {"coef_": coef, "intercept_": bias, "edge_coef_": edge}
+
+
+def matching_feature(model, x, y):
+    pairs = [(r, c) for r, c in enumerate(y) if c >= 0]
+    return {"coef_": sum((x[r, c] for r, c in pairs), np.zeros(x.shape[2]))}
+
+
+def candidate_feature(model, x, y):
+    features = x if model.overlap == "none" else x[0]
+    value, label = y if isinstance(y, tuple) and len(y) == 2 else (y, None)
+    k = 0 if label is None else list(model.classes_).index(label)
+    if model.overlap == "iou":
+        value = [tuple(box) for box in x[1].tolist()].index(tuple(value))
+    K = 1 if label is None else len(model.classes_)
+    coef, bias = np.zeros((K, features.shape[1])), np.zeros(K)
+    coef[k] = features[value]
+    bias[k] = label is not None
+    return {"coef_": coef, "intercept_": bias}
+
+
+def parts_feature(model, x, y):
+    out = {
+        "coef_": np.array([x[r, c] for r, c in y]),
+        "intercept_": np.ones(len(y)),
+    }
+    moves = [y[v] - y[u] for u, v in model.edges_]
+    d = (np.array(moves).reshape(-1, 2) - model.offsets_) / model.scales_
+    return {**out, "linear_": d, "quadratic_": -(d**2)}
+
+
+def multiclass_feature(model, x, y):
+    coef, bias = np.zeros((len(model.classes_), len(x))), np.zeros(len(model.classes_))
+    k = list(model.classes_).index(y)
+    coef[k], bias[k] = x, 1
+    return {"coef_": coef, "intercept_": bias}
+
+
+def problems():
+    """Name, model, inputs, outputs, and joint feature map as blocks."""
+    rng = np.random.RandomState(0)
+    for pairwise in ("full", "potts"):
+        for edge_features in (False, True):
+            yield (
+                f"{pairwise} tree, edge features: {edge_features}",
+                *graph(rng, pairwise, edge_features),
+                graph_feature,
+            )
+    for edge_features in (False, True):
+        yield (
+            f"cut, edge features: {edge_features}",
+            *graph(rng, "potts", edge_features, n_labels=2, cyclic=True),
+            graph_feature,
+        )
+    model, X, y = graph(rng, "full", True)
+    weighted = GraphModel("full", class_weight={"a": 2.0, "b": 0.5, "z": 7.0})
+    yield "costs of labels", weighted, X, y, graph_feature
+    X = [some(rng, (3, 4, 2)), some(rng, (2, 2, 2)), some(rng, (1, 3, 2))]
+    yield (
+        "matching",
+        MatchingModel(false_cost=0.25, miss_cost=1.0),
+        X,
+        [np.array([-1, 2, 0]), np.array([1, -1]), np.array([-1])],
+        matching_feature,
+    )
+    yield (
+        "complete matching",
+        MatchingModel(complete=True),
+        X,
+        [np.array([3, 2, 0]), np.array([1, 0]), np.array([1])],
+        matching_feature,
+    )
+    X = [some(rng, (n, 3)) for n in (4, 1, 5)]
+    yield "candidates", CandidatesModel(), X, [3, 0, 1], candidate_feature
+    labels = [(3, "a"), (0, "b"), (1, "c")]
+    yield "labeled candidates", CandidatesModel(), X, labels, candidate_feature
+    corners = [np.array([[0, 1], [2, 0], [1, 1], [3, 3], [2, 2]])[: len(x)] for x in X]
+    boxes = [np.hstack([c, c + rng.randint(1, 5, size=c.shape)]) for c in corners]
+    X = [(x, b.astype(float)) for x, b in zip(X, boxes, strict=True)]
+    y = [tuple(b[0].tolist()) for b in boxes]
+    yield "boxes", CandidatesModel("iou"), X, y, candidate_feature
+    labels = [(box, k) for k, box in enumerate(y)]
+    yield "labeled boxes", CandidatesModel("iou"), X, labels, candidate_feature
+    X = [some(rng, (3, 2, 2)), some(rng, (2, 2, 2)), some(rng, (1, 4, 2))]
+    y = [
+        np.array([[0, 0], [2, 1], [1, 0]]),
+        np.array([[0, 1], [1, 1], [0, 0]]),
+        np.array([[0, 3], [0, 0], [0, 1]]),
+    ]
+    model = PartsModel([(0, 1), (2, 1)], unit=1.5)
+    yield "parts", model, X, y, parts_feature
+    model = PartsModel([(2, 0)], unit=(0, 1), fit_intercept=True)
+    yield "parts in two trees", model, X, y, parts_feature
+    X, y = some(rng, (6, 3)), np.array(list("abcabc"))
+    costs = [[0, 1, 2], [3, 0, 1], [0.5, 1, 0]]
+    yield "multiclass", MulticlassModel(costs), X, y, multiclass_feature
+
+
+PROBLEMS = {name: rest for name, *rest in problems()}
