@@ -1,14 +1,23 @@
 """Real data, read from files or fetched, and generators."""
 
+from sksstruct.datasets._alignment import load_cmu_house, load_hansards
+from sksstruct.datasets._clutter import make_digit_clutter
 from sksstruct.datasets._conll import fetch_conll2000, read_conll
 from sksstruct.datasets._digits import load_digit_strings
 from sksstruct.datasets._generators import make_chain
+from sksstruct.datasets._horses import load_weizmann_horses
 from sksstruct.datasets._ocr import fetch_ocr_letters
+from sksstruct.datasets._stick_figures import make_stick_figures
 
 __all__ = [
     "fetch_conll2000",
     "fetch_ocr_letters",
+    "load_cmu_house",
     "load_digit_strings",
+    "load_hansards",
+    "load_weizmann_horses",
     "make_chain",
+    "make_digit_clutter",
+    "make_stick_figures",
     "read_conll",
 ]

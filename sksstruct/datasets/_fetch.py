@@ -86,3 +86,20 @@ def check_content(pieces, expected, path):
             f"{digest.hexdigest()} instead of {expected}. Delete the file to fetch it "
             "again."
         )
+
+
+def find_file(name, data_home=None):
+    """Path of a file that has no public home to fetch it from.
+
+    Raises
+    ------
+    OSError
+        If the file is missing.
+    """
+    folder = get_data_home(data_home)
+    if not (folder / name).is_file():
+        raise OSError(
+            f"{name} not found in {folder}: put the file there, or name another folder "
+            "by data_home"
+        )
+    return folder / name

@@ -33,14 +33,15 @@ def report_result(result, noun):
         )
 
 
-def warn_path(path, max_iter):
+def warn_path(path, max_iter, stacklevel=3):
     """Warn where a breakpoint of a path did not converge."""
     if not path.converged.all():
         j = int((~path.converged).argmax())
         warnings.warn(
-            f"the path ends at alpha = {path.alphas[j]:.3g}: the duality gap was "
-            f"{path.gaps[j]:.3g} after {max_iter} passes, epsilon is "
-            f"{path.epsilon:.3g}. Increase max_iter, epsilon or alpha_min.",
+            f"the path did not converge at alpha = {path.alphas[j]:.3g}"
+            f"{'' if path.method == 'grid' else ', where it ends'}: the duality gap is "
+            f"{path.gaps[j]:.3g} after {max_iter} passes, epsilon {path.epsilon:.3g}. "
+            "Increase max_iter, epsilon or alpha_min.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

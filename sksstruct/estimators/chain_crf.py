@@ -1,6 +1,7 @@
 """Sequence tagging with a first-order chain."""
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -320,7 +321,6 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         self.dual_loss_ = result.dual_loss
         self.history_ = result.history
         self.solver_ = solver
-        self.n_seen_ = data.total
         # What partial_fit needs to go on: the attributes are the iterate.
         self._stream = {"visits": len(data.packed), "alpha": self.alpha}
         if self.warm_start:
@@ -350,19 +350,14 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
                 raise ValueError("score_function needs every label of y to be known")
         training = ChainFit(self, data, solver, loss, costs, mask, score)
 
-        def attributes(weights):
-            return {
-                "classes_": classes,
-                "n_features_in_": n_features,
-                "forbidden_transitions_": forbidden,
-                "_loss": self.loss,
-                **(
-                    _weight_attributes(weights, len(classes), n_features)
-                    if score is None
-                    else _scored_attributes(weights, len(classes), score)
-                ),
-            }
-
+        constant = {
+            "classes_": classes,
+            "n_features_in_": n_features,
+            "forbidden_transitions_": forbidden,
+            "n_seen_": data.total,
+            "_loss": self.loss,
+        }
+        attributes = partial(_attributes, constant, score)
         return solver, training, attributes
 
     def _prepare(self, X, y, sample_weight=None):
@@ -599,6 +594,16 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             "end": self.end_,
             "transitions": self.transitions_,
         }
+
+
+def _attributes(constant, score, weights):
+    """Fitted attributes for flat weights."""
+    n_classes = len(constant["classes_"])
+    if score is None:
+        named = _weight_attributes(weights, n_classes, constant["n_features_in_"])
+    else:
+        named = _scored_attributes(weights, n_classes, score)
+    return {**constant, **named}
 
 
 def _scored_attributes(weights, n_classes, score):

@@ -1,5 +1,6 @@
 """Linear support vector classification of two classes by the structured solvers."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -224,18 +225,8 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             X, labels, weight, self.fit_intercept and not free, free_bias=free
         )
 
-        def attributes(weights):
-            bias = weights[-1:].copy()
-            if free:
-                space = model.dual_space()
-                bias[0] = space.bias(space.slopes(weights))
-            return {
-                "classes_": classes,
-                "coef_": weights[None, :-1].copy(),
-                "intercept_": bias,
-            }
-
-        return solver, Problem(model, attributes)
+        space = model.dual_space() if free else None
+        return solver, Problem(model, partial(_attributes, classes, space))
 
     def _check_parameters(self):
         validate_params(self)
@@ -309,3 +300,15 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Accuracy.
         """
         return super().score(X, y, sample_weight)
+
+
+def _attributes(classes, space, weights):
+    """Fitted attributes for flat weights; a free bias comes from the dual space."""
+    bias = weights[-1:].copy()
+    if space is not None:
+        bias[0] = space.bias(space.slopes(weights))
+    return {
+        "classes_": classes,
+        "coef_": weights[None, :-1].copy(),
+        "intercept_": bias,
+    }

@@ -1,11 +1,13 @@
 """The regularisation path, and the choice of alpha along it."""
 
 import copy
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
@@ -19,6 +21,7 @@ from sklearn.utils.validation import (
 
 from sksstruct.estimators._report import warn_path
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.solvers import BCFW
 from sksstruct.solvers.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
@@ -39,8 +42,8 @@ class SSVMPath:
     """A piecewise constant regularisation path; what `ssvm_path` returns.
 
     Piece j holds for ``lower[j] <= alpha <= upper[j]``; the first one, which reaches to
-    infinity, is multiplied by ``alphas[0] / alpha`` there. Pieces are kept in single
-    precision, and without zeros where most weights are zero.
+    infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a piece
+    are zero, only the others are kept.
 
     Parameters
     ----------
@@ -65,13 +68,17 @@ class SSVMPath:
     n_iter, oracle_calls, seconds : ndarray of shape (n_pieces,)
         What it took since the path began: passes, oracle calls, time.
     converged : ndarray of shape (n_pieces,), bool
-        Whether the breakpoint's gap was reached.
+        Whether the breakpoint's gap was reached. A path ends where it was not, and
+        nothing is guaranteed for its last piece then.
+    interrupted : bool
+        Whether the path ends where it does because of an interrupt.
     """
 
     def __init__(self, template, attributes, epsilon, method):
         self.epsilon, self.method = epsilon, method
         self._template, self._attributes = template, attributes
         self._weights, self._pieces = [], []
+        self.interrupted = False
 
     _columns = (
         ("alphas", "alpha"),
@@ -95,6 +102,9 @@ class SSVMPath:
                 self._weights.append((len(weights), None, weights))
         piece.weights = None
         self._pieces.append(piece)
+
+    def _close(self):
+        """Form the columns."""
         for name, field in self._columns:
             setattr(self, name, np.array([getattr(p, field) for p in self._pieces]))
 
@@ -139,13 +149,14 @@ class SSVMPath:
         Returns
         -------
         weights : ndarray
-            Weights; at most `epsilon` above the optimum with ``method="exact"``.
+            Weights; at most `epsilon` above the optimum with ``method="exact"``, where
+            the piece `converged`.
         """
         j = self.piece(alpha)
         n, where, values = self._weights[j]
         out = np.zeros(n)
         out[slice(None) if where is None else where] = values
-        if j == 0 and alpha > self.alphas[0] and np.isfinite(alpha):
+        if j == 0 and alpha > self.alphas[0]:
             out *= self.alphas[0] / alpha
         return out
 
@@ -212,7 +223,7 @@ def ssvm_path(
     kappa : float, default=None
         Part of `epsilon` that the gap must reach at the breakpoints: small values give
         long pieces and long training. None: 0.9 with "exact", 0.7 with "heuristic", as
-        in [1]_.
+        in [1]_, and 1 with "grid".
     alpha_min : float, default=1e-5
         Where to stop. The path ends earlier where its weights are good for every
         smaller alpha.
@@ -229,7 +240,8 @@ def ssvm_path(
     Returns
     -------
     path : SSVMPath
-        The pieces, with gaps and costs; estimators and weights at any alpha.
+        The pieces, with gaps and costs; estimators and weights at any alpha. After an
+        interrupt, what was done until then.
 
     Warns
     -----
@@ -274,8 +286,19 @@ def ssvm_path(
     }
     _check(parameters)
     out = None
-    for out, piece in _follow(estimator, X, y, parameters, sample_weight, verbose):
-        out._add(piece)
+    try:
+        for out, piece in _follow(estimator, X, y, parameters, sample_weight, verbose):
+            out._add(piece)
+    except KeyboardInterrupt:
+        if out is None or not len(out):
+            raise
+        out.interrupted = True
+        warnings.warn(
+            f"the path was interrupted after {len(out)} pieces",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    out._close()
     warn_path(out, max_iter)
     return out
 
@@ -302,9 +325,30 @@ class _Parameters(BaseEstimator):
         self.max_iter = max_iter
 
 
+# the name that messages give
+_Parameters.__name__ = "ssvm_path"
+
+
 def _check(parameters):
     validate_params(_Parameters(**parameters))
     _grid(parameters)
+
+
+def _start(estimator, X, y, sample_weight):
+    """A copy of the estimator that has seen the data, its solver, and the problem."""
+    if not hasattr(estimator, "_prepare"):
+        raise TypeError(
+            "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
+            f"{type(estimator).__name__}"
+        )
+    template = clone(estimator)
+    solver, problem = template._prepare(X, y, sample_weight)
+    if not isinstance(solver, BCFW):
+        raise ValueError(
+            "the path needs solver='auto', 'bcfw' or a BCFW object, got "
+            f"{type(solver).__name__}"
+        )
+    return template, solver, problem
 
 
 def _grid(parameters):
@@ -316,6 +360,10 @@ def _grid(parameters):
         return None
     if alphas is None:
         alphas = GRID[GRID >= parameters["alpha_min"]]
+        if not len(alphas):
+            raise ValueError(
+                f"alpha_min is above the default grid, which begins at {GRID[0]:.0f}"
+            )
     alphas = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     if alphas.ndim != 1 or not len(alphas):
         raise ValueError("alphas must be a list of numbers, not empty")
@@ -328,13 +376,7 @@ def _grid(parameters):
 
 def _follow(estimator, X, y, parameters, sample_weight, verbose):
     """The path, before a piece is added to it, and the piece; one after the other."""
-    if not hasattr(estimator, "_prepare"):
-        raise TypeError(
-            "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
-            f"{type(estimator).__name__}"
-        )
-    template = clone(estimator)
-    solver, problem = template._prepare(X, y, sample_weight)
+    template, solver, problem = _start(estimator, X, y, sample_weight)
     method, kappa = parameters["method"], parameters["kappa"]
     if kappa is None:
         kappa = {"exact": 0.9, "heuristic": 0.7, "grid": 1.0}[method]
@@ -380,11 +422,34 @@ def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
         verbose,
     )
     for out, piece in pieces:
-        fitted = out._with(piece.weights.astype(np.float64), piece.alpha)
+        fitted = out._with(piece.weights, piece.alpha)
         scores.append(scorer(fitted, X_test, y_test))
         out._add(piece, keep=False)
     out._template = out._attributes = None
+    out._close()
     return out, np.array(scores)
+
+
+class _Tasks:
+    """scikit-learn's callback protocol around the folds and the refit."""
+
+    def __init__(self, estimator, n_tasks, X, y):
+        self._estimator, self._data = estimator, {"X": X, "y": y}
+        self._context = estimator._init_callback_context(max_subtasks=n_tasks)
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    def run(self, name, function):
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        try:
+            return function()
+        finally:
+            task.call_on_fit_task_end(estimator=self._estimator)
+
+    def close(self):
+        self._context.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=dict, **self._data
+        )
 
 
 def _has(name):
@@ -439,7 +504,8 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     edges_ : ndarray of shape (n_pieces + 1,)
         Ends of the pieces of constant mean score, from inf down.
     scores_ : ndarray of shape (n_pieces, n_folds)
-        Held-out score of each piece on each fold.
+        Held-out score of each piece on each fold; above the first breakpoint of a fold
+        that of the weights there, which are smaller multiples of these.
     paths_ : list of SSVMPath
         Path of each fold, without its weights.
     best_estimator_ : estimator
@@ -514,7 +580,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Follow the paths of all folds, and train with the best alpha.
 
         Parameters
@@ -525,11 +591,21 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
             Outputs.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of the losses in training.
+        groups : array-like of shape (n_samples,), default=None
+            Groups for `cv` to divide by.
 
         Returns
         -------
         self : SSVMPathCV
             The fitted search.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the data are not valid, or no score is finite.
+        KeyboardInterrupt
+            When interrupted: while paths are followed nothing is set; while the best
+            estimator is trained, that one as far as it is.
 
         Warns
         -----
@@ -542,48 +618,47 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         estimator = self._estimator()
         scorer = check_scoring(estimator, scoring=self.scoring)
         # all checks of the data, before they are divided
-        clone(estimator)._prepare(X, y, sample_weight)
+        _start(estimator, X, y, sample_weight)
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
         folds = check_cv(self.cv, y, classifier=is_classifier(estimator))
-        folds = list(folds.split(np.zeros(n), y))
-        tasks = self._init_callback_context(max_subtasks=len(folds) + self.refit)
-        data = {"X": X, "y": y}
-        tasks.call_on_fit_task_begin(estimator=self, **data)
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fold)(
-                estimator, X, y, weight, *fold, parameters, scorer, self.verbose
+        folds = list(folds.split(np.zeros(n), y, groups))
+        tasks = _Tasks(self, len(folds) + self.refit, X, y)
+        try:
+            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+                delayed(_fold)(
+                    estimator, X, y, weight, *fold, parameters, scorer, self.verbose
+                )
+                for fold in folds
             )
-            for fold in folds
-        )
-        found = []
-        for _ in folds:
-            task = tasks.subcontext(task_name="fold")
-            task.call_on_fit_task_begin(estimator=self, **data)
-            found.append(next(results))
-            task.call_on_fit_task_end(estimator=self)
-        self.paths_ = [path for path, _ in found]
-        self._choose([scores for _, scores in found])
-        self.__dict__.pop("best_estimator_", None)
-        if self.refit:
-            task = tasks.subcontext(task_name="refit")
-            task.call_on_fit_task_begin(estimator=self, **data)
-            best = clone(estimator).set_params(alpha=self.alpha_)
-            options = {} if sample_weight is None else {"sample_weight": sample_weight}
-            self.best_estimator_ = best.fit(X, y, **options)
-            for name in ("n_features_in_", "feature_names_in_", "n_iter_"):
+            found = [tasks.run("fold", lambda: next(results)) for _ in folds]
+            self.paths_ = [path for path, _ in found]
+            self._choose([scores for _, scores in found])
+            for name in (
+                "best_estimator_", "n_features_in_", "feature_names_in_", "n_iter_"
+            ):  # fmt: skip
                 self.__dict__.pop(name, None)
-                if hasattr(best, name):
-                    setattr(self, name, getattr(best, name))
-            task.call_on_fit_task_end(estimator=self)
-        tasks.call_on_fit_task_end(
-            estimator=self, reconstruction_attributes=dict, **data
-        )
+            if self.refit:
+                tasks.run("refit", lambda: self._refit(X, y, sample_weight))
+        finally:
+            tasks.close()
         for path in self.paths_:
-            warn_path(path, self.max_iter)
+            warn_path(path, self.max_iter, stacklevel=4)
         return self
+
+    def _refit(self, X, y, sample_weight):
+        best = clone(self._estimator()).set_params(alpha=self.alpha_)
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        try:
+            best.fit(X, y, **options)
+        finally:
+            if hasattr(best, "n_iter_"):  # an interrupted fit is of use too
+                self.best_estimator_ = best
+                for name in ("n_features_in_", "feature_names_in_", "n_iter_"):
+                    if hasattr(best, name):
+                        setattr(self, name, getattr(best, name))
 
     def _choose(self, scores):
         """Mean score of every alpha, and the best alpha."""
@@ -591,17 +666,22 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         edges = np.unique(np.concatenate([path.lower for path in self.paths_]))
         self.edges_ = np.concatenate([[np.inf], edges[edges >= end][::-1]])
         upper, lower = self.edges_[:-1], self.edges_[1:]
-        inside = np.where(
-            np.isinf(upper), np.maximum(lower, self.alpha_min) * 2.0,
-            np.sqrt(np.maximum(lower, np.minimum(self.alpha_min, upper / 2)) * upper),
-        )  # fmt: skip
+        inside = np.sqrt(
+            np.maximum(lower, np.minimum(self.alpha_min, upper / 2.0)) * upper
+        )
+        # where the weights of the first piece are those that were scored
+        first = min(path.alphas[0] for path in self.paths_)
+        inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
         self.scores_ = np.array(
             [
                 [s[path.piece(a)] for path, s in zip(self.paths_, scores, strict=True)]
                 for a in inside
             ]
         )
-        best = int(self.scores_.mean(axis=1).argmax())
+        mean = self.scores_.mean(axis=1)
+        if not np.isfinite(mean).any():
+            raise ValueError("no held-out score is finite")
+        best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
         self.alpha_ = float(inside[best])
         self.best_score_ = float(self.scores_[best].mean())
 

@@ -1,6 +1,7 @@
 """Structured support vector machine for any model."""
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -244,14 +245,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             else:
                 X, y = [X[i] for i in keep], [y[i] for i in keep]
 
-        def attributes(weights):
-            return {
-                "model_": model,
-                "weights_": weights.copy(),
-                **model.attributes(weights),
-            }
-
-        return solver, Problem(model.bind(X, y, weight), attributes)
+        return solver, Problem(model.bind(X, y, weight), partial(_attributes, model))
 
     def _warm_state(self, solver, model):
         state = getattr(self, "_warm", None)
@@ -350,3 +344,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         predicted = self.predict(X)
         return self.model_.score(y, predicted, sample_weight)
+
+
+def _attributes(model, weights):
+    """Fitted attributes for flat weights."""
+    return {
+        "model_": model,
+        "weights_": weights.copy(),
+        **model.attributes(weights),
+    }

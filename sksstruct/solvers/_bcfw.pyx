@@ -490,7 +490,7 @@ cdef class BCFWKernel:
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
         """Cache hit criterion (section 3.3): enough progress, locally and globally."""
-        if self.factor == INFINITY:
+        if self.factor == INFINITY or self.gaps[i] == INFINITY:
             return INFINITY
         cdef double local = self.factor * self.gaps[i]
         cdef double overall = self.nu / self.n_blocks * self.gap_total

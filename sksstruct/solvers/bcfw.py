@@ -384,7 +384,8 @@ class _Run:
         """A pass over known labelings; the number of visits."""
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         # Blocks that promised little at their last visit are left out.
-        least = 0.1 * self.kernel.promises_.mean()
+        promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
+        least = 0.1 * promises.mean() if len(promises) else 0.0
         return sum(
             self.kernel.visit_known(order[k : k + self.segment], least)
             for k in range(0, len(order), self.segment)

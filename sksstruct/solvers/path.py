@@ -47,7 +47,7 @@ class Piece:
         The interval; 0 and inf included. Above the first alpha the weights are
         multiplied by alpha over the one asked for.
     weights : ndarray
-        Flat weights, float32.
+        Flat weights.
     objective, gap : float
         At `alpha`; estimated, where the path is the heuristic one.
     n_iter, oracle_calls : int
@@ -121,7 +121,7 @@ class Path:
     def gap_at(self, alpha, gap):
         """Gap of the weights at another alpha, and the share of the duals for it."""
         square, loss = self.square, self.kernel.loss
-        u = self.alpha**2 * square
+        u = self.alpha * (self.alpha * square)
         if alpha == 0.0:
             return max(gap + loss - self.alpha * square, 0.0), 0.0
         share = min(1.0, alpha * loss / u) if u > 0.0 else 1.0
@@ -152,7 +152,9 @@ class Path:
         """Go to another alpha with a share of the duals, the rest on the truth."""
         self.kernel.rescale(share, alpha)
         self.alpha = self.run.alpha = alpha
-        # the estimates are of other weights: visit every example once
+        # The estimates were of other weights: what is not measured again is not known,
+        # and the cache is not asked before the oracle.
+        self.kernel.gaps_[:] = np.inf
         self.run.n_pass = 0
 
     def start(self):
@@ -247,7 +249,7 @@ class Path:
             self.alpha,
             lower,
             upper,
-            self.model.w.astype(np.float32),
+            self.model.w.copy(),
             primal,
             gap,
             self.n_iter,
@@ -258,7 +260,7 @@ class Path:
 
     def _next(self, covered):
         """Where weights would be good up to `covered`, if alpha w stayed as it is."""
-        size = self.alpha**2 * self.square / covered
+        size = self.alpha * (self.alpha * self.square) / covered
         room = 2.0 * (1.0 - self.kappa) * self.epsilon
         return covered / (1.0 + np.sqrt(room / max(size, 1e-12 * room)))
 
@@ -273,6 +275,8 @@ class Path:
         yield self._piece(covered, np.inf, primal, gap, True)
         while covered > alpha_min:
             alpha = max(self._next(covered), alpha_min)
+            if not alpha < covered:  # epsilon is below rounding
+                return
             self.move(alpha, self.gap_at(alpha, gap)[1])
             primal, gap, converged = self.solve(covered)
             upper = covered

@@ -1,0 +1,112 @@
+"""Matchings: aligned words of the Hansards, keypoints of the CMU house and hotel."""
+
+import gzip
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from sksstruct.datasets._fetch import find_file
+
+
+def load_hansards(*, data_home=None):
+    """English and French sentences with aligned words (HLT-NAACL 2003 shared task).
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        Folder with ``matching/hansards_{trial,test,unaligned}.tsv.gz``; by default the
+        environment variable ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``trial`` (37 pairs), ``test`` (447) and ``unaligned`` (2383): each a list of
+        Bunch with ``english`` and ``french``, lists of words, and, but for the last,
+        ``links``, an array of shape (n_english, n_french): 1 for a sure link, -1 for a
+        possible one, 0 for none.
+
+    Raises
+    ------
+    OSError
+        If a file is missing; they cannot be fetched.
+    ValueError
+        If a line is not as expected; the message has its number.
+
+    References
+    ----------
+    R. Mihalcea and T. Pedersen, "An evaluation exercise for word alignment", HLT-NAACL
+    2003 workshop.
+    """
+    out = Bunch()
+    for name in ("trial", "test", "unaligned"):
+        path = find_file(f"matching/hansards_{name}.tsv.gz", data_home)
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            out[name] = [
+                _pair(line.rstrip("\n").split("\t"), f"{path}, line {number}", name)
+                for number, line in enumerate(lines, start=1)
+            ]
+    return out
+
+
+def _pair(columns, where, name):
+    expected = 2 if name == "unaligned" else 4
+    if len(columns) != expected:
+        raise ValueError(f"{where}: {len(columns)} columns instead of {expected}")
+    pair = Bunch(english=columns[0].split(), french=columns[1].split())
+    if name == "unaligned":
+        return pair
+    pair.links = np.zeros((len(pair.english), len(pair.french)), dtype=np.int8)
+    for column, value in ((columns[3], -1), (columns[2], 1)):
+        for link in column.split():
+            try:
+                f, e = map(int, link.split("-"))
+                if min(f, e) < 0:
+                    raise IndexError
+                pair.links[e, f] = value
+            except (ValueError, IndexError):
+                raise ValueError(
+                    f"{where}: {link!r} is not a link of {len(pair.french)} and "
+                    f"{len(pair.english)} words"
+                ) from None
+    return pair
+
+
+def load_cmu_house(sequence="house", *, data_home=None):
+    """Landmarks of a toy house, or hotel, in the frames of a turning sequence.
+
+    The same landmark has the same number in every frame.
+
+    Parameters
+    ----------
+    sequence : {"house", "hotel"}, default="house"
+        Which sequence.
+    data_home : str or path-like, default=None
+        Folder with ``matching/cmu_house_hotel.npz``; by default the environment
+        variable ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``points``: array of shape (n_frames, 30, 2); for the house also ``contexts``:
+        shape contexts, (n_frames, 30, 60), and ``adjacency``: (n_frames, 30, 30), the
+        Delaunay edges.
+
+    Raises
+    ------
+    OSError
+        If the file is missing; it cannot be fetched.
+
+    References
+    ----------
+    T. Caetano, J. McAuley, L. Cheng, Q. Le and A. Smola, "Learning graph matching",
+    PAMI 31(6), 2009.
+    """
+    if sequence not in ("house", "hotel"):
+        raise ValueError(f"sequence must be 'house' or 'hotel', got {sequence!r}")
+    path = find_file("matching/cmu_house_hotel.npz", data_home)
+    with np.load(path, allow_pickle=False) as data:
+        out = Bunch(points=data[sequence])
+        if sequence == "house":
+            out.contexts = data["house_scf"].astype(np.float64)
+            out.adjacency = data["house_adj"].astype(bool)
+    return out

@@ -1,0 +1,74 @@
+"""Handwritten digits in clutter: synthetic scenes for localisation."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch, check_random_state
+
+
+def make_digit_clutter(
+    n_images=200, *, size=28, clutter=25, noise=0.1, part="all", random_state=None
+):
+    """A handwritten digit somewhere among fragments of other digits.
+
+    Each image has one digit of `sklearn.datasets.load_digits`, 8 x 8 pixels, magnified
+    to a height and width between 8 and 16, in a square field. The rest is clutter:
+    pieces of 4 x 4 pixels cut from random digits, and Gaussian pixel noise.
+
+    Parameters
+    ----------
+    n_images : int, default=200
+        Number of images.
+    size : int, default=28
+        Height and width of the images.
+    clutter : int, default=25
+        Number of pieces.
+    noise : float, default=0.1
+        Standard deviation of the noise; digits are between 0 and 1.
+    part : {"all", "train", "test"}, default="all"
+        Which digits are used: all, the first 1200, or the others.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    data : `sklearn.utils.Bunch`
+        ``images``: array of shape (n_images, size, size); ``boxes``: integer array of
+        shape (n_images, 4), top, left, bottom, right of the digit, the last two
+        outside; ``labels``: the digits.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import make_digit_clutter
+    >>> data = make_digit_clutter(3, random_state=0)
+    >>> data.images.shape, data.boxes.shape, data.labels.shape
+    ((3, 28, 28), (3, 4), (3,))
+    """
+    if part not in ("all", "train", "test"):
+        raise ValueError(f"part must be 'all', 'train' or 'test', got {part!r}")
+    if n_images < 1 or size < 16:
+        raise ValueError("n_images must be at least 1 and size at least 16")
+    rng = check_random_state(random_state)
+    digits = load_digits()
+    some = {"all": slice(None), "train": slice(1200), "test": slice(1200, None)}[part]
+    drawings, names = digits.images[some] / 16.0, digits.target[some]
+    images = np.zeros((n_images, size, size))
+    boxes = np.empty((n_images, 4), dtype=np.intp)
+    labels = np.empty(n_images, dtype=names.dtype)
+    for i, image in enumerate(images):
+        for _ in range(clutter):
+            r, c = rng.randint(5, size=2)
+            piece = drawings[rng.randint(len(drawings)), r : r + 4, c : c + 4]
+            top, left = rng.randint(size - 3, size=2)
+            here = image[top : top + 4, left : left + 4]
+            np.maximum(here, piece, out=here)
+        k = rng.randint(len(drawings))
+        height, width = rng.randint(8, 17, size=2)
+        top, left = rng.randint(size - height + 1), rng.randint(size - width + 1)
+        rows, columns = np.arange(height) * 8 // height, np.arange(width) * 8 // width
+        image[top : top + height, left : left + width] = drawings[k][
+            np.ix_(rows, columns)
+        ]
+        boxes[i] = top, left, top + height, left + width
+        labels[i] = names[k]
+    images += noise * rng.normal(size=images.shape)
+    return Bunch(images=images, boxes=boxes, labels=labels)
