@@ -42,8 +42,8 @@ class SSVMPath:
     """A piecewise constant regularisation path; what `ssvm_path` returns.
 
     Piece j holds for ``lower[j] <= alpha <= upper[j]``; the first one, which reaches to
-    infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a piece
-    are zero, only the others are kept.
+    infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a
+    piece are zero, only the others are kept.
 
     Parameters
     ----------
