@@ -37,7 +37,7 @@ def graph(rng, pairwise, edge_features, n_labels=3, cyclic=False):
     y[2] = np.array(list("abca"[: len(y[2])])) if n_labels == 3 else np.array(
         list("abba")
     )  # fmt: skip
-    return GraphModel(pairwise), X, y
+    return GraphModel(pairwise, inference="cut" if cyclic else "auto"), X, y
 
 
 def graph_feature(model, x, y):

@@ -41,7 +41,11 @@ def run_solver(estimator, solver, problem, X, y, state=None):
     except BaseException:
         callbacks.close()
         raise
-    for name, value in problem.attributes(result.weights).items():
+    # nothing stays of an earlier fit, whose model may have had other attributes
+    attributes = problem.attributes(result.weights)
+    for name in [k for k in vars(estimator) if k.endswith("_") and k[0] != "_"]:
+        delattr(estimator, name)
+    for name, value in attributes.items():
         setattr(estimator, name, value)
     estimator.n_iter_ = result.n_iter
     estimator.objective_ = result.objective

@@ -226,7 +226,13 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         )
 
         space = model.dual_space() if free else None
-        return solver, Problem(model, partial(_attributes, classes, space))
+        constant = {
+            name: getattr(self, name)
+            for name in ("n_features_in_", "feature_names_in_")
+            if hasattr(self, name)
+        }
+        constant["classes_"] = classes
+        return solver, Problem(model, partial(_attributes, constant, space))
 
     def _check_parameters(self):
         validate_params(self)
@@ -302,13 +308,13 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return super().score(X, y, sample_weight)
 
 
-def _attributes(classes, space, weights):
+def _attributes(constant, space, weights):
     """Fitted attributes for flat weights; a free bias comes from the dual space."""
     bias = weights[-1:].copy()
     if space is not None:
         bias[0] = space.bias(space.slopes(weights))
     return {
-        "classes_": classes,
+        **constant,
         "coef_": weights[None, :-1].copy(),
         "intercept_": bias,
     }

@@ -1,5 +1,6 @@
 """Structured support vector machine for any model."""
 
+import copy
 import warnings
 from functools import partial
 from numbers import Integral, Real
@@ -14,6 +15,7 @@ from sksstruct.estimators._problem import Problem, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.inference._checks import check_k
 from sksstruct.models import StructuredModel, resolve_model
+from sksstruct.models.structured import as_list
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
@@ -80,8 +82,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        The objective is at most this much above the optimum; ``inf`` where that is not
-        known.
+        The objective is at most this much above the optimum, if the oracles of the
+        model are exact; ``inf`` where that is not known.
     history_ : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``.
     solver_ : solver object
@@ -211,41 +213,57 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model = resolve_model(self.model)
         model.check()
         check_random_state(self.random_state)
-        solver = resolve_solver(
-            self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            oracles=("max",),
-            bounded=model.bounds() is not None,
-        )
-        solver.check()
+        solver = self._solver()
         if self.class_weight is not None and not model.is_flat:
             raise ValueError(
                 f"class_weight is for multiclass models; the loss of {model!r} is its "
                 "own parameter"
             )
-        X, y = model.check_training_data(X, y, self)
-        n = X.shape[0] if model.is_flat else len(X)
-        weight = _check_sample_weight(
-            sample_weight, X if model.is_flat else np.zeros((n, 1)),
-            ensure_non_negative=True,
-        )  # fmt: skip
-        total = float(weight.sum())
-        if not np.isfinite(total):
-            raise ValueError("sample_weight is too large: its sum overflows")
+        # what is learned of X goes into a copy: a fit that fails changes nothing
+        seen = copy.copy(self)
+        for name in ("n_features_in_", "feature_names_in_"):
+            seen.__dict__.pop(name, None)
         if model.is_flat:
+            X, y = model.check_training_data(X, y, seen)
+            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            total = float(weight.sum())
             weight = weight * model.sample_factors(self.class_weight, y, weight)
-        keep = np.flatnonzero(weight > 0.0)
-        if not len(keep):
-            raise ValueError("class_weight and sample_weight leave no sample")
-        weight = weight[keep] / total
-        if len(keep) < n:
-            if model.is_flat:
+            keep = _positive(weight, total)
+            weight = weight[keep] / total
+            if len(keep) < len(y):
                 X, y = X[keep], y[keep]
-            else:
-                X, y = [X[i] for i in keep], [y[i] for i in keep]
+        else:
+            X, y = as_list("X", X), as_list("y", y)
+            if len(X) != len(y):
+                raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+            weight = _check_sample_weight(
+                sample_weight, np.zeros((len(X), 1)), ensure_non_negative=True
+            )
+            keep = _positive(weight, float(weight.sum()))
+            weight = weight[keep] / float(weight.sum())
+            X, y = [X[i] for i in keep], [y[i] for i in keep]
+            X, y = model.check_training_data(X, y, seen, weight)
+        if model.bounds() is not None:
+            self._solver(bounded=True)
+        constant = {
+            name: getattr(seen, name)
+            for name in ("n_features_in_", "feature_names_in_")
+            if hasattr(seen, name)
+        }
+        return solver, Problem(
+            model.bind(X, y, weight), partial(_attributes, constant, model)
+        )
 
-        return solver, Problem(model.bind(X, y, weight), partial(_attributes, model))
+    def _solver(self, bounded=False):
+        solver = resolve_solver(
+            self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            oracles=("max",),
+            bounded=bounded,
+        )
+        solver.check()
+        return solver
 
     def _warm_state(self, solver, model):
         state = getattr(self, "_warm", None)
@@ -346,9 +364,20 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self.model_.score(y, predicted, sample_weight)
 
 
-def _attributes(model, weights):
+def _positive(weight, total):
+    """Examples that count."""
+    if not np.isfinite(total):
+        raise ValueError("sample_weight is too large: its sum overflows")
+    keep = np.flatnonzero(weight > 0.0)
+    if not len(keep):
+        raise ValueError("class_weight and sample_weight leave no sample")
+    return keep
+
+
+def _attributes(constant, model, weights):
     """Fitted attributes for flat weights."""
     return {
+        **constant,
         "model_": model,
         "weights_": weights.copy(),
         **model.attributes(weights),

@@ -102,6 +102,11 @@ cdef class BoundModel:
         """Flat lower and upper bounds from a dict of named blocks."""
         raise NotImplementedError
 
+    @property
+    def signature(self):
+        """Equal where labelings of the one problem are labelings of the other."""
+        return type(self).__name__, int(self.key_space), self.sizes.tobytes()
+
     def box(self, bounds):
         """Flat bounds: the given ones and those that the oracles need; or None."""
         given = [each for each in (bounds, self.required_bounds) if each is not None]

@@ -24,7 +24,7 @@ cdef class BoundCandidates(TableModel):
     cdef Py_ssize_t n_labels, ld
 
     def __cinit__(self, blocks, sizes, truths, example_weights, max_keys, *, overlaps):
-        self.n_labels, self.ld = blocks[0][3], self._blocks[0].ld
+        self.n_labels, self.ld = blocks[0][2], self._blocks[0].ld
         if self._labeled:
             self._overlaps = overlaps
 

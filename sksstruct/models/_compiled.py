@@ -10,7 +10,7 @@ class CompiledModel(StructuredModel):
     """A model with a bound form of its own.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
-    name)``, which checks an output, ``_learn(X, y)``, which does for training data;
+    name)``, which checks an output, and ``_learn(X, y, weight)`` for training data;
     ``_labeling(x, y)``, a checked output as integers, and ``_shown(x, labeling)``, the
     output that integers stand for; and ``_bound(X, truths, example_weights)``.
     """
@@ -18,13 +18,13 @@ class CompiledModel(StructuredModel):
     def prepare(self, X, Y):
         self.check_training_data(X, Y, None)
 
-    def check_training_data(self, X, y, estimator):
+    def check_training_data(self, X, y, estimator, weight=None):
         X, y = as_list("X", X), as_list("y", y)
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
         self._forget()
         X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
-        y = self._learn(X, y)
+        y = self._learn(X, y, np.ones(len(X)) if weight is None else weight)
         self.n_weights_ = self._bound(X[:1], None, None).n_weights
         return X, y
 
@@ -33,7 +33,7 @@ class CompiledModel(StructuredModel):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         """Learn from checked inputs and outputs; the outputs, checked."""
         raise NotImplementedError
 
@@ -63,6 +63,10 @@ class CompiledModel(StructuredModel):
         run_in_chunks(decode, len(X), n_jobs)
         return outputs, scores
 
+    def _views(self, model, weights):
+        """Fitted attributes: the named blocks of flat weights."""
+        return {f"{k}_": v.copy() for k, v in model.views(weights).items()}
+
     def predict_topk(self, X, weights, k):
         found = [self._topk(x, weights, k) for x in X]
         return [outputs for outputs, _ in found], [scores for _, scores in found]
@@ -71,12 +75,6 @@ class CompiledModel(StructuredModel):
         raise NotImplementedError(
             f"{type(self).__name__} does not define the k best outputs"
         )
-
-    def score(self, y, predicted, sample_weight=None):
-        y = as_list("y", y)
-        if len(y) != len(predicted):
-            raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
-        return super().score(y, predicted, sample_weight)
 
     # ---- one example, as any other model ----
 
@@ -87,21 +85,22 @@ class CompiledModel(StructuredModel):
         return model.joint_feature(model.workspace(), 0, labeling)
 
     def decode(self, x, w):
-        return self.predict([self._input(x, "x")], np.asarray(w))[0][0]
+        w = np.asarray(w, dtype=np.float64)
+        return self.predict([self._input(x, "x")], w)[0][0]
 
     def loss_augmented_decode(self, x, y, w):
         x = self._input(x, "x")
         model = self._bound([x], [self._output(x, y, "y")], None)
-        model.read_from(np.ascontiguousarray(w))
+        model.read_from(np.ascontiguousarray(w, dtype=np.float64))
         return self._shown(x, model.labeling(model.workspace(), 0)[0])
 
     def decode_topk(self, x, w, k):
-        return self._topk(self._input(x, "x"), np.asarray(w), k)[0]
+        return self._topk(self._input(x, "x"), np.asarray(w, dtype=np.float64), k)[0]
 
     def _table(self, x, weights):
         """Scores of one example, and its bound model."""
         model = self._bound([x], None, None)
-        model.read_from(np.ascontiguousarray(weights))
+        model.read_from(np.ascontiguousarray(weights, dtype=np.float64))
         return model.table(model.workspace(False), 0), model
 
 

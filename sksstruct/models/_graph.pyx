@@ -40,11 +40,13 @@ cdef class BoundGraph(TableModel):
 
     def __cinit__(self, blocks, sizes, truths, example_weights, max_keys, *, edges,
                   first_edge, potts, shared, forest, costs):
-        self.n_labels = blocks[0][3]
+        self.n_labels = blocks[0][2]
         self.ld = self._blocks[0].ld
         self.edges = np.ascontiguousarray(edges, dtype=np.intp).reshape(-1, 2)
         self._ends, self._first_edge = self.edges, first_edge
         self.potts, self.shared, self.forest = potts, shared, forest
+        self.belief_size = self.max_size * self.ld
+        self._structure += [self.edges, first_edge, potts, shared]
         if self._labeled:
             self._cost = costs
         if forest:
@@ -90,13 +92,22 @@ cdef class BoundGraph(TableModel):
         # a full table has rows of ld labels, as messages read them
         columns = 1 if potts else n_labels * (4 if n_labels <= 4 else
                                               -(-n_labels // 8) * 8)
-        blocks = [("node", nodes, offsets, n_labels, fit_intercept),
-                  ("edge", edge_rows, edge_offsets, columns, False)]
+        blocks = [(nodes, offsets, n_labels, fit_intercept),
+                  (edge_rows, edge_offsets, columns, False)]
         sizes = np.diff(offsets)
         keys = (sizes + np.diff(first_edge)).max(initial=1)
         return cls(blocks, sizes, truths, example_weights, int(keys), edges=edges,
                    first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
                    potts=potts, shared=shared, forest=forest, costs=costs)
+
+    def views(self, w):
+        views = TableModel.views(self, w)
+        edge, K = self.block(w, 1)[0], self.n_labels
+        if self.potts:
+            edge = edge[:, 0]
+        else:
+            edge = edge.reshape(-1, K, self.ld)[:, :, :K]
+        return {**views, "edge_coef": edge}
 
     def _plan(self):
         """Orders of messages, which say where a graph has a cycle."""

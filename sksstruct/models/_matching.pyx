@@ -35,8 +35,12 @@ cdef class BoundMatching(TableModel):
     def __cinit__(self, blocks, sizes, truths, example_weights, max_keys, *, shapes,
                   costs, constants, complete):
         self._shapes, self.complete = shapes, complete
+        self._structure += [shapes, complete]
         if self._labeled:
             self._costs, self._constants = costs, constants
+
+    def views(self, w):
+        return {"coef": self.block(w, 0)[0][:, 0]}
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
         cdef Py_ssize_t p, first = self._blocks[0].offsets[i]

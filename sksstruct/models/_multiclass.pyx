@@ -31,8 +31,9 @@ cdef class BoundMulticlass(TableModel):
         Classes.
     example_weights : ndarray of shape (n_examples,)
         The p_i.
-    costs : ndarray of shape (n_classes, n_classes)
+    costs : ndarray of shape (n_classes, n_classes) or None
         Loss of predicting the column where the row is observed; zero on the diagonal.
+        None: 1 for each error.
     fit_intercept : bool
         Whether there are biases, regularised like the other weights.
     """
@@ -40,12 +41,14 @@ cdef class BoundMulticlass(TableModel):
     cdef readonly Py_ssize_t n_classes
     cdef const double[:, ::1] _costs
     cdef const double[::1] _norms
-    cdef bint fit_intercept
+    cdef bint fit_intercept, _uniform
 
     def __cinit__(self, blocks, sizes, truths, example_weights, max_keys, *, costs):
-        X = blocks[0][1]
-        self.n_classes, self.fit_intercept = blocks[0][3], blocks[0][4]
-        self._costs = np.ascontiguousarray(costs, dtype=np.float64)
+        X = blocks[0][0]
+        self.n_classes, self.fit_intercept = blocks[0][2], blocks[0][3]
+        self._uniform = costs is None
+        if costs is not None:
+            self._costs = np.ascontiguousarray(costs, dtype=np.float64)
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self._norms = np.asarray(squares.sum(axis=1)).ravel() + self.fit_intercept
 
@@ -53,7 +56,7 @@ cdef class BoundMulticlass(TableModel):
     def bind(cls, X, n_classes, labels, example_weights, costs, fit_intercept):
         """Bind classes to data; see the class."""
         n = X.shape[0]
-        block = ("coef", X, np.arange(n + 1), n_classes, fit_intercept)
+        block = (X, np.arange(n + 1), n_classes, fit_intercept)
         return cls([block], np.ones(n, dtype=np.intp),
                    np.ascontiguousarray(labels, dtype=np.int32), example_weights, 1,
                    costs=costs)
@@ -74,6 +77,11 @@ cdef class BoundMulticlass(TableModel):
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
         cdef Py_ssize_t k
+        if self._uniform:
+            for k in range(self.n_classes):
+                ws.theta[k] += self.loss_scale
+            ws.theta[self._truth[i]] -= self.loss_scale
+            return 0
         for k in range(self.n_classes):
             ws.theta[k] += self.loss_scale * self._costs[self._truth[i], k]
         return 0
@@ -90,7 +98,10 @@ cdef class BoundMulticlass(TableModel):
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        value[0] = self._costs[self._truth[i], y[0]]
+        if self._uniform:
+            value[0] = y[0] != self._truth[i]
+        else:
+            value[0] = self._costs[self._truth[i], y[0]]
         return 0
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,

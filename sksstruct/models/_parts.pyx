@@ -45,11 +45,12 @@ cdef class BoundParts(TableModel):
 
     def __cinit__(self, blocks, sizes, truths, example_weights, max_keys,
                   other_keys, other_weights, *, shapes, edges, offsets, scales, units):
-        self.n_parts, self.ld = blocks[0][3], self._blocks[0].ld
+        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
         self._shapes, self._edges = shapes, edges
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.first_spring = self.n_weights - 4 * len(edges)
+        self._structure += [shapes, edges]
         if self._labeled:
             self._units = units
 
@@ -58,15 +59,9 @@ cdef class BoundParts(TableModel):
         table = w[self.first_spring:].reshape(-1, 2, 2)
         return table[:, 0], table[:, 1]
 
-    def flat_bounds(self, bounds):
-        springs = bounds.get("quadratic")
-        flat = TableModel.flat_bounds(
-            self, {name: pair for name, pair in bounds.items() if name != "quadratic"})
-        if springs is not None:
-            for array, limit in zip(flat, springs):
-                if limit is not None:
-                    self.springs(array)[1][...] = limit
-        return flat
+    def views(self, w):
+        linear, quadratic = self.springs(w)
+        return {**TableModel.views(self, w), "linear": linear, "quadratic": quadratic}
 
     # The displacement that a key stands for, less the offset, in units.
     cdef inline double _displacement(self, Py_ssize_t i, Py_ssize_t key,

@@ -6,6 +6,8 @@ vectors are kept as far as memory is set aside for them, and formed again where 
 """
 
 import pickle
+from copy import deepcopy
+from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
@@ -64,7 +66,7 @@ cdef class PythonModel(BoundModel):
     cdef list outputs, losses, numbers
     cdef dict _kept
     cdef Py_ssize_t _bytes
-    cdef object _read
+    cdef object _read, _token
 
     def __init__(self, spec, X, Y, example_weights):
         self.spec, self.X, self.Y = spec, X, Y
@@ -79,17 +81,30 @@ cdef class PythonModel(BoundModel):
         self._kept, self._bytes = {}, 0
         first = self.features(0, 0)
         self.n_weights = first[2]
-        bounds = spec.bounds()
-        if bounds is not None:
-            self.flat_bounds(bounds)
+        self.required_bounds = spec.bounds()
+        self._token = uuid4().hex
+
+    @property
+    def signature(self):
+        # numbers of outputs mean nothing to another problem
+        return self._token
 
     def flat_bounds(self, bounds):
-        lower, upper = bounds["coef"] if isinstance(bounds, dict) else bounds
-        flat = [np.array(np.broadcast_to(default if limit is None else limit,
-                                         (self.n_weights,)), dtype=np.float64)
-                for limit, default in ((lower, -np.inf), (upper, np.inf))]
-        if not (flat[0] <= flat[1]).all():
-            raise ValueError("bounds: lower must not exceed upper")
+        if not isinstance(bounds, dict) or set(bounds) != {"coef"}:
+            raise ValueError(
+                f"bounds must be {{'coef': (lower, upper)}}, got {bounds!r}")
+        try:
+            lower, upper = bounds["coef"]
+            flat = [np.array(np.broadcast_to(default if limit is None else limit,
+                                             (self.n_weights,)), dtype=np.float64)
+                    for limit, default in ((lower, -np.inf), (upper, np.inf))]
+        except (TypeError, ValueError):
+            raise ValueError(
+                "bounds['coef'] must be a pair of numbers, None, or arrays of "
+                f"{self.n_weights} weights") from None
+        if not (flat[0] <= flat[1]).all() or np.isposinf(flat[0]).any() or np.isneginf(
+                flat[1]).any():
+            raise ValueError("bounds['coef']: lower must not exceed upper")
         return flat
 
     def set_pointers(self):
@@ -123,11 +138,15 @@ cdef class PythonModel(BoundModel):
                 raise ValueError(
                     f"joint_feature of example {i} has shape {phi.shape}, expected one "
                     "row")
+            # a copy, as the caller may use its arrays again
+            phi = phi.astype(np.float64, copy=True)
             phi.sum_duplicates()
-            found = phi.indices, phi.data.astype(np.float64), phi.shape[1]
+            found = phi.indices, phi.data, phi.shape[1]
         else:
             values = np.array(phi, dtype=np.float64)
-            if values.ndim != 1:
+            if values.ndim == 2 and values.shape[0] == 1:
+                values = values[0]
+            if values.ndim != 1 or not len(values):
                 raise ValueError(
                     f"joint_feature of example {i} has shape {values.shape}, expected "
                     "a vector")
@@ -151,6 +170,8 @@ cdef class PythonModel(BoundModel):
 
     def number(self, i, y):
         """The number of an output, a new one where it was not met before."""
+        if y is None:
+            raise ValueError(f"the oracle returned None for example {i}")
         key = fingerprint(y)
         number = self.numbers[i].get(key)
         if number is None:
@@ -162,7 +183,7 @@ cdef class PythonModel(BoundModel):
                 raise ValueError(
                     f"loss of an output of example {i} is {loss}: it must be finite "
                     "and not negative")
-            self.outputs[i].append(y)
+            self.outputs[i].append(deepcopy(y))
             self.losses[i].append(loss)
             self.numbers[i][key] = number
         return number

@@ -38,12 +38,12 @@ cdef class TableWorkspace(Workspace):
 
 cdef class TableModel(BoundModel):
     cdef readonly Py_ssize_t table_size   # of the largest example
-    cdef readonly object block_names
+    cdef readonly Py_ssize_t belief_size
     cdef Py_ssize_t n_blocks, n_rows
     cdef Block* _blocks
     cdef const double* _zeros
     cdef Py_ssize_t[::1] _row_start, _row_length   # of each row of weights
-    cdef object _owned, _held
+    cdef object _owned, _held, _structure
     cdef const double* _reading
     cdef readonly object truths
     cdef const int32_t[::1] _truth

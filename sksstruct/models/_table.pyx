@@ -19,6 +19,8 @@ Flat weights are the blocks in order, each of n_features rows, and one for the b
 where there is one, of ld columns: one where the block has one column, else padded.
 """
 
+from hashlib import sha256
+
 import numpy as np
 from scipy import sparse
 
@@ -50,7 +52,7 @@ cdef class TableWorkspace(Workspace):
         self.theta = aligned_zeros(model.table_size)
         theta = self.theta
         keys = np.zeros(model.max_keys + 1, dtype=np.int32)
-        beliefs = aligned_zeros(model.table_size)
+        beliefs = aligned_zeros(model.belief_size)
         self._scratch.theta, self._scratch.beliefs = &theta[0], &beliefs[0]
         self._scratch.keys = &keys[0]
         self._arrays = [keys, beliefs]
@@ -76,7 +78,7 @@ cdef class TableModel(BoundModel):
 
     Parameters
     ----------
-    blocks : list of (name, rows, offsets, n_columns, has_bias)
+    blocks : list of (rows, offsets, n_columns, has_bias)
         Blocks of weights: rows of features of all examples, an array or CSR of shape
         (n_rows, n_features), float64, and where the rows of each example begin.
     sizes : ndarray of shape (n_examples,)
@@ -109,12 +111,12 @@ cdef class TableModel(BoundModel):
         self._blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
         if self._blocks == NULL:
             raise MemoryError()
-        self._owned, self.block_names = [], [entry[0] for entry in blocks]
+        self._owned = []
         self.n_weights = self.n_rows = 0
         tables = np.zeros(n, dtype=np.intp)
         widest = 1
         row_starts, row_lengths = [], []
-        for b, (_, rows, offsets, n_columns, has_bias) in enumerate(blocks):
+        for b, (rows, offsets, n_columns, has_bias) in enumerate(blocks):
             block = &self._blocks[b]
             block.n_features, block.n_columns = rows.shape[1], n_columns
             block.ld, block.has_bias = block_ld(n_columns), has_bias
@@ -151,6 +153,7 @@ cdef class TableModel(BoundModel):
         self.n_weights += other_weights
         self.n_rows += other_weights
         self.table_size = max(int(tables.max(initial=1)), 1)
+        self.belief_size = 1
         self.max_keys = max(max_keys, 1)
         self.key_space = self.table_size + other_keys
         if self.key_space + self.max_keys > np.iinfo(np.int32).max:
@@ -162,6 +165,10 @@ cdef class TableModel(BoundModel):
         values = zeros
         self._zeros = &values[0]
         self._owned.append(zeros)
+        # What labelings mean; subclasses add to it.
+        self._structure = [
+            part for _, offsets, n_columns, _ in blocks
+            for part in (np.asarray(offsets), n_columns)]
         self._labeled = truths is not None
         self.truths = np.zeros(1, dtype=np.int32) if truths is None else truths
         self._truth = self.truths
@@ -180,39 +187,55 @@ cdef class TableModel(BoundModel):
         self._held = w
         self._reading = &view[0]
 
+    @property
+    def signature(self):
+        digest = sha256()
+        for part in self._structure:
+            array = np.ascontiguousarray(part)
+            digest.update(repr((array.dtype.str, array.shape)).encode())
+            digest.update(array.tobytes())
+        return (*BoundModel.signature.__get__(self), digest.digest())
+
     def workspace(self, training=True):
         return TableWorkspace(self, training)
 
-    def block(self, w, name):
+    def block(self, w, Py_ssize_t b):
         """Weights of a block of flat w, (n_features, n_columns), and its bias."""
-        cdef Py_ssize_t b = self.block_names.index(name)
         cdef Block* block = &self._blocks[b]
         n, ld, first = block.n_features, block.ld, block.first_weight
         rows = w[first:first + (n + block.has_bias) * ld].reshape(-1, ld)
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
+    def views(self, w):
+        """Named views of flat weights, in the shapes of the estimator's attributes."""
+        coef, intercept = self.block(w, 0)
+        return {"coef": coef.T, "intercept": intercept}
+
     def flat_bounds(self, bounds):
-        flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        # the padding stays zero
+        flat = [np.zeros(self.n_weights) for _ in range(2)]
+        views = [self.views(array) for array in flat]
+        for view, default in zip(views, (-np.inf, np.inf)):
+            for array in view.values():
+                array[...] = default
         for name, pair in bounds.items():
-            if name not in self.block_names:
+            if name not in views[0]:
                 raise ValueError(
-                    f"bounds: no block {name!r}; the blocks are "
-                    f"{sorted(self.block_names)}")
+                    f"bounds: no block {name!r}; the blocks are {sorted(views[0])}")
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise ValueError(
                     f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
-            views = [self.block(array, name)[0] for array in flat]
             for view, limit in zip(views, pair):
                 if limit is None:
                     continue
                 try:
-                    view[...] = limit
+                    view[name][...] = limit
                 except (TypeError, ValueError):
                     raise ValueError(
                         f"bounds[{name!r}] must be numbers or arrays of shape "
-                        f"{view.shape}") from None
-            low, high = views
+                        f"{view[name].shape}") from None
+            low, high = views[0][name], views[1][name]
             if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(
                     high).any():
                 raise ValueError(f"bounds[{name!r}]: lower must not exceed upper")
@@ -482,7 +505,12 @@ cdef class TableModel(BoundModel):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t p, q, first, n
         cdef double x
-        if not ws.formed:
+        if scale == 0.0 and not ws.formed:
+            for p in range(ws.n_touched):
+                ws.d[ws.touched[p]] = 0.0
+                ws.marked[ws.touched[p]] = 0
+            ws.n_touched = 0
+        elif not ws.formed:
             self.form(ws, i)
         if scale != 0.0:
             for p in range(ws.n_rows):

@@ -85,7 +85,7 @@ class CandidatesModel(CompiledModel):
                 )
         return x, boxes
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         sizes = {x[0].shape[1] for x in X}
         if len(sizes) > 1:
             raise ValueError(f"X has candidates of {sorted(sizes)} features")
@@ -144,7 +144,6 @@ class CandidatesModel(CompiledModel):
                 [self._target(x, y[0]) for x, y in zip(X, truths, strict=True)]
             )
         block = (
-            "coef",
             np.concatenate([x[0] for x in X]),
             np.concatenate([[0], np.cumsum(sizes)]),
             self._n_labels,
@@ -193,11 +192,8 @@ class CandidatesModel(CompiledModel):
 
     def attributes(self, weights):
         x = np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
-        coef, intercept = self._bound([x], None, None).block(weights, "coef")
-        out = {"coef_": coef.T.copy(), "intercept_": intercept.copy()}
-        if self.classes_ is not None:
-            out["classes_"] = self.classes_
-        return out
+        out = self._views(self._bound([x], None, None), weights)
+        return out if self.classes_ is None else {"classes_": self.classes_, **out}
 
 
 _NONE = object()

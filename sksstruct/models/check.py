@@ -1,5 +1,7 @@
 """Whether a model does what solvers expect of it."""
 
+import pickle
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
@@ -91,6 +93,7 @@ def check_model(
         outputs = [truth]
         if enumerate_outputs:
             outputs += list(model.labelings(x))
+        seen = _look(x), _look(truth)
         for w in weights:
             for oracle, call in (
                 ("decode", lambda w=w, x=x: model.decode(x, w)),
@@ -111,6 +114,9 @@ def check_model(
                         f"X[{i}]; solvers need it to be the same each time",
                     )
                 outputs.append(output)
+                if (_look(x), _look(truth)) != seen:
+                    found.note("input", f"{oracle} changes X[{i}] or y[{i}]")
+                    seen = _look(x), _look(truth)
         for output in outputs:
             key = fingerprint(output)
             if key not in others[i]:
@@ -120,6 +126,14 @@ def check_model(
     for i, (x, truth) in enumerate(zip(X, y, strict=True)):
         _check_oracles(model, i, x, truth, pools[i], weights, enumerate_outputs, found)
     _complain(model, found)
+
+
+def _look(value):
+    """What a value looks like now; None where that cannot be told."""
+    try:
+        return fingerprint(value)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return None
 
 
 def _complain(model, found):
@@ -215,6 +229,13 @@ def _check_oracles(model, i, x, truth, pool, weights, exhaustive, found):
             ),
         ):
             k = which.get(fingerprint(output))
+            if k is None:
+                found.note(
+                    f"{name} twice",
+                    f"{name} gives different outputs for the same arguments, X[{i}], "
+                    "or outputs that do not look equal where they are",
+                )
+                continue
             value = values[k]
             if value < values.max() - slack:
                 best = pool[int(values.argmax())]

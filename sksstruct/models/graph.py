@@ -97,10 +97,9 @@ class GraphModel(CompiledModel):
             raise ValueError("inference='cut' needs pairwise='potts'")
 
     def bounds(self):
-        inference = getattr(self, "inference_", self.inference)
-        # before data is seen "auto" may turn out to be a cut
-        cut = inference == "cut" or (inference == "auto" and self.pairwise == "potts")
-        return {"edge": (0.0, None)} if cut else None
+        # once data is seen "auto" may have turned out to be a cut
+        cut = getattr(self, "inference_", self.inference) == "cut"
+        return {"edge_coef": (0.0, None)} if cut else None
 
     # ---- inputs and outputs ----
 
@@ -120,7 +119,9 @@ class GraphModel(CompiledModel):
             raise ValueError(f"{name}: {error}") from None
         rows = None
         if len(x) == 3 and x[2] is not None:
-            rows = _rows(x[2], f"{name}: edge_features", sizes[1])
+            empty = not len(edges) and not np.size(x[2]) and np.ndim(x[2]) < 2
+            given = np.zeros((0, sizes[1] or 0)) if empty else x[2]
+            rows = _rows(given, f"{name}: edge_features", sizes[1])
             if rows.shape[0] != len(edges):
                 raise ValueError(
                     f"{name} has {len(edges)} edges and {rows.shape[0]} rows of edge "
@@ -140,12 +141,12 @@ class GraphModel(CompiledModel):
                 Tree(nodes.shape[0], edges)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        elif rows is not None and rows.min() < 0 if len(edges) else False:
+        elif rows is not None and np.prod(rows.shape) and rows.min() < 0:
             raise ValueError(
                 f"{name} has a negative edge feature, which inference='cut' cannot use"
             )
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         edge_sizes = {None if x[2] is None else x[2].shape[1] for x in X}
         for name, sizes in (
             ("node", {x[0].shape[1] for x in X}),
@@ -168,7 +169,7 @@ class GraphModel(CompiledModel):
         self.inference_ = self._choose(X)
         for i, x in enumerate(X):
             self._check_graph(*x, f"X[{i}]")
-        self.costs_ = self._costs(labels)
+        self.costs_ = self._costs(labels, np.repeat(weight, sizes))
         return np.split(labels, np.cumsum(sizes)[:-1])
 
     def _choose(self, X):
@@ -191,14 +192,17 @@ class GraphModel(CompiledModel):
             )
         return "cut"
 
-    def _costs(self, labels):
+    def _costs(self, labels, weight):
         known = self.class_weight
         if isinstance(known, dict):
             known = {k: v for k, v in known.items() if k in set(self.classes_.tolist())}
             costs = [float(known.get(label, 1.0)) for label in self.classes_.tolist()]
         else:
             costs = compute_class_weight(
-                known, classes=np.arange(len(self.classes_)), y=labels
+                known,
+                classes=np.arange(len(self.classes_)),
+                y=labels,
+                sample_weight=weight,
             )
         costs = np.array(costs, dtype=np.float64)
         if not (np.isfinite(costs).all() and (costs >= 0).all() and costs.any()):
@@ -280,23 +284,10 @@ class GraphModel(CompiledModel):
         return (self.classes_[list(code)] for code in codes)
 
     def attributes(self, weights):
-        n_labels = len(self.classes_)
         nodes = (np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp))
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
         model = self._bound([(*nodes, rows)], None, None)
-        coef, intercept = model.block(weights, "node")
-        edge = model.block(weights, "edge")[0]
-        if self.pairwise == "full":
-            edge = edge[:, : n_labels * model.ld].reshape(-1, n_labels, model.ld)
-            edge = edge[:, :, :n_labels]
-        else:
-            edge = edge[:, 0]
-        return {
-            "classes_": self.classes_,
-            "coef_": coef.T.copy(),
-            "intercept_": intercept.copy(),
-            "edge_coef_": edge.copy(),
-        }
+        return {"classes_": self.classes_, **self._views(model, weights)}
 
 
 def _plain(label):
@@ -307,7 +298,9 @@ def _rows(values, name, n_features):
     if not sparse.issparse(values):
         return check_features(values, name, 2, n_features)
     values = sparse.csr_array(values, dtype=np.float64)
-    values.sum_duplicates()
+    if not values.has_canonical_format:
+        values = values.copy()
+        values.sum_duplicates()
     check_features(values.data, name, 1)
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(

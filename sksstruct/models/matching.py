@@ -74,7 +74,7 @@ class MatchingModel(CompiledModel):
             raise ValueError(f"{name} has no rows or no columns")
         return x
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         sizes = {x.shape[2] for x in X}
         if len(sizes) > 1:
             raise ValueError(f"X has pairs of {sorted(sizes)} features")
@@ -120,7 +120,7 @@ class MatchingModel(CompiledModel):
             constants = np.array([constant for _, constant in both])
         rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
         return BoundMatching(
-            [("coef", rows, offsets, 1, False)],
+            [(rows, offsets, 1, False)],
             shapes[:, 0],
             labels,
             example_weights,
@@ -166,6 +166,8 @@ class MatchingModel(CompiledModel):
         if len(shape) != 2:
             shape = len(y_hat), 1 + max(_most(y), _most(y_hat))
         links = _links(y, shape, "y")
+        if y_hat.shape != links.shape[:1] or (y_hat >= links.shape[1]).any():
+            raise ValueError(f"y_hat must be a matching of {links.shape} pairs")
         target = self._labeling(None, links)
         pairs, constant = self._costs(links, target)
         rows = np.flatnonzero(y_hat >= 0)
@@ -179,7 +181,8 @@ class MatchingModel(CompiledModel):
                 yield np.array(columns, dtype=np.intp)
 
     def attributes(self, weights):
-        return {"coef_": weights[: self.n_features_].copy()}
+        x = np.zeros((1, 1, self.n_features_))
+        return self._views(self._bound([x], None, None), weights)
 
 
 def _most(columns):

@@ -55,7 +55,7 @@ class MulticlassModel(StructuredModel):
         self.costs = costs
         self.fit_intercept = fit_intercept
 
-    def check_training_data(self, X, y, estimator):
+    def check_training_data(self, X, y, estimator, weight=None):
         X, y = validate_data(
             estimator,
             X,
@@ -81,7 +81,7 @@ class MulticlassModel(StructuredModel):
                 f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
             )
         if self.costs is None:
-            self.costs_ = 1.0 - np.eye(n_classes)
+            self.costs_ = None
         else:
             costs = check_array(self.costs, dtype=np.float64, input_name="costs")
             if costs.shape != (n_classes, n_classes):
@@ -170,13 +170,16 @@ class MulticlassModel(StructuredModel):
         return _padded(out.ravel())
 
     def loss(self, y, y_hat):
+        if self.costs_ is None:
+            return float(y != y_hat)
         return float(self.costs_[self._number(y), self._number(y_hat)])
 
     def decode(self, x, w):
         return self.classes_[self._scores(np.asarray(x)[None], w)[0].argmax()]
 
     def loss_augmented_decode(self, x, y, w):
-        scores = self._scores(np.asarray(x)[None], w)[0] + self.costs_[self._number(y)]
+        scores = self._scores(np.asarray(x)[None], w)[0]
+        scores = scores + [self.loss(y, k) for k in self.classes_]
         return self.classes_[scores.argmax()]
 
     def decode_topk(self, x, w, k):
@@ -186,7 +189,10 @@ class MulticlassModel(StructuredModel):
         return list(self.classes_)
 
     def _number(self, y):
-        return int(np.flatnonzero(self.classes_ == y)[0])
+        found = np.flatnonzero(self.classes_ == y)
+        if not len(found):
+            raise ValueError(f"{y!r} is not one of the classes {self.classes_}")
+        return int(found[0])
 
 
 def _padded(values):

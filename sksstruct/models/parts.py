@@ -1,7 +1,7 @@
 """Parts on a grid, held together by springs: pose estimation."""
 
 import itertools
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class PartsModel(CompiledModel):
 
     _parameter_constraints = {
         "edges": ["array-like"],
-        "unit": [Interval(Real, 0, None, closed="neither"), tuple, list],
+        "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list],
         "fit_intercept": ["boolean"],
     }
 
@@ -84,24 +84,26 @@ class PartsModel(CompiledModel):
             raise ValueError(f"{name} has no positions")
         return x
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         sizes = {x.shape[2] for x in X}
         if len(sizes) > 1:
             raise ValueError(f"X has positions of {sorted(sizes)} features")
         n_features = sizes.pop()
         self.n_parts_ = len(np.atleast_1d(y[0]))
+        if not self.n_parts_:
+            raise ValueError("y[0] has no parts")
+        if isinstance(self.unit, (tuple, list)) and not all(
+            0 <= p < self.n_parts_ for p in self.unit
+        ):
+            raise ValueError(f"unit names parts {self.unit}, y has {self.n_parts_}")
         self.edges_ = check_edges(self.edges, self.n_parts_)
         Tree(self.n_parts_, self.edges_)
         y = self._outputs(X, y)
         self.n_features_ = n_features
         moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
-        self.offsets_ = moves.mean(axis=0)
-        self.scales_ = np.maximum(moves.std(axis=0), 1.0)
-        for i, z in enumerate(y):
-            if not self._unit(z) > 0:
-                raise ValueError(
-                    f"y[{i}] has the parts of unit={self.unit!r} at one position"
-                )
+        self.offsets_ = np.average(moves, axis=0, weights=weight)
+        spread = np.average((moves - self.offsets_) ** 2, axis=0, weights=weight)
+        self.scales_ = np.maximum(np.sqrt(spread), 1.0)
         return y
 
     def _output(self, x, y, name):
@@ -118,16 +120,21 @@ class PartsModel(CompiledModel):
             raise ValueError(f"{name} has a part outside the image")
         return y.astype(np.intp)
 
-    def _unit(self, y):
+    def _unit(self, y, name="y"):
         if not isinstance(self.unit, (tuple, list)):
             return float(self.unit)
         p, q = self.unit
-        return float(np.linalg.norm(y[p] - y[q]))
+        distance = float(np.linalg.norm(y[p] - y[q]))
+        if not distance:
+            raise ValueError(
+                f"{name} has the parts of unit={self.unit!r} at one position"
+            )
+        return distance
 
     def check(self):
         super().check()
         if isinstance(self.unit, (tuple, list)) and (
-            len(self.unit) != 2 or not all(isinstance(p, int) for p in self.unit)
+            len(self.unit) != 2 or not all(isinstance(p, Integral) for p in self.unit)
         ):
             raise ValueError(f"unit must be a number or two parts, got {self.unit!r}")
 
@@ -145,9 +152,9 @@ class PartsModel(CompiledModel):
             labels = np.concatenate(
                 [self._labeling(x, y) for x, y in zip(X, truths, strict=True)]
             )
-            units = np.array([self._unit(y) for y in truths])
+            units = [self._unit(y, f"y[{i}]") for i, y in enumerate(truths)]
+            units = np.array(units)
         block = (
-            "coef",
             np.concatenate([x.reshape(-1, x.shape[2]) for x in X]),
             np.concatenate([[0], np.cumsum(cells)]),
             self.n_parts_,
@@ -186,11 +193,4 @@ class PartsModel(CompiledModel):
 
     def attributes(self, weights):
         model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)
-        coef, intercept = model.block(weights, "coef")
-        linear, quadratic = model.springs(weights)
-        return {
-            "coef_": coef.T.copy(),
-            "intercept_": intercept.copy(),
-            "linear_": linear.copy(),
-            "quadratic_": quadratic.copy(),
-        }
+        return self._views(model, weights)

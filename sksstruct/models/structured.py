@@ -25,7 +25,9 @@ class StructuredModel(BaseEstimator):
     Notes
     -----
     Equal outputs must look equal: arrays of the same dtype, shape and entries, numbers,
-    strings, or lists, tuples and dicts of these.
+    strings, or lists, tuples and dicts of these. Oracles must be exact, and give the
+    same output whenever they are asked the same: duality gaps are certificates only
+    then. All different outputs that training meets are kept.
     """
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
@@ -44,7 +46,12 @@ class StructuredModel(BaseEstimator):
         Y : list
             Outputs.
         """
-        self.n_weights_ = int(np.shape(_row(self.joint_feature(X[0], Y[0])))[-1])
+        shape = np.shape(_row(self.joint_feature(X[0], Y[0])))
+        if not shape or not shape[-1]:
+            raise ValueError(
+                f"joint_feature of example 0 has shape {shape}, expected a vector"
+            )
+        self.n_weights_ = int(shape[-1])
 
     def joint_feature(self, x, y):
         """Joint feature vector of an input and an output.
@@ -156,11 +163,21 @@ class StructuredModel(BaseEstimator):
     # ---- what estimators ask for; models that are compiled bring their own ----
 
     def bounds(self):
-        """Box constraints on blocks of weights that the oracles need, or None."""
+        """Box constraints that the oracles need; optional.
+
+        Returns
+        -------
+        bounds : dict or None
+            For a model of your own ``{"coef": (lower, upper)}``, each a number, an
+            array of shape (n_weights,) or None. Solvers keep weights inside.
+        """
         return None
 
-    def check_training_data(self, X, y, estimator):
-        """Check inputs and outputs, and learn from them; both as `bind` wants them."""
+    def check_training_data(self, X, y, estimator, weight=None):
+        """Check inputs and outputs, and learn from them; both as `bind` wants them.
+
+        Weights of the examples are given where none of them is zero.
+        """
         X, y = as_list("X", X), as_list("y", y)
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
@@ -201,6 +218,9 @@ class StructuredModel(BaseEstimator):
 
     def score(self, y, predicted, sample_weight=None):
         """One minus the mean loss of predicted outputs."""
+        y = as_list("y", y)
+        if len(y) != len(predicted):
+            raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
         losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
@@ -223,6 +243,8 @@ def as_list(name, values):
             f"{name} must be a list with an entry for each example, got "
             f"{type(values).__name__}"
         )
+    if sparse.issparse(values):
+        values = values.tocsr()
     n = values.shape[0] if hasattr(values, "shape") else len(values)
     if n == 0:
         raise ValueError(f"{name} has no examples")

@@ -43,11 +43,7 @@ STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
 def fits(state, BoundModel model, bint means):
     """Whether exported duals are of sequences and labels like these, in this form."""
-    return (
-        state.get("means") == means
-        and state["key_space"] == model.key_space
-        and np.array_equal(state["sizes"], model.sizes)
-    )
+    return state.get("means") == means and state["signature"] == model.signature
 
 
 cdef struct Block:
@@ -274,8 +270,7 @@ cdef class BCFWKernel:
             n_values += count[i]
         return {
             "means": bool(self.use_means),
-            "key_space": self.model.key_space,
-            "sizes": np.array(self.model.sizes),
+            "signature": self.model.signature,
             "counts": counts,
             "keys": np.asarray(keys),
             "values": np.asarray(values),

@@ -15,6 +15,20 @@ SCALING = (
 )
 
 
+INEXACT = (
+    "no objective is below a dual value, unless an oracle does not find the maximum. "
+    "Is the model right? sksstruct.models.check_model tells"
+)
+
+
+def check_order(primal, dual, scale):
+    """The dual is a lower bound of the primal, up to rounding."""
+    if dual - primal > 1e-6 * max(scale, abs(primal)):
+        raise ValueError(
+            f"the objective is {primal:.6g} and the dual value {dual:.6g}: {INEXACT}"
+        )
+
+
 class Loop:
     """Passes of one run, with the lowest objective and the highest dual value so far.
 
@@ -66,6 +80,7 @@ class Loop:
                 f"training broke down: the objective is {primal:.3g}. {SCALING}"
             )
         self.dual = max(self.dual, dual)
+        check_order(primal, self.dual, 1.0 if self.scale is None else self.scale)
         if primal < self.primal:
             self.primal, self.weights = float(primal), np.array(weights)
             self.exact = exact
@@ -125,8 +140,11 @@ class Loop:
                     break
         except KeyboardInterrupt:
             status = "interrupted"
-        if look is not None and self.reported < self.n_pass:
-            look()
+        try:
+            if look is not None and self.reported < self.n_pass:
+                look()
+        except KeyboardInterrupt:
+            status = "interrupted"
         weights = self.weights
         return SolverResult(
             weights=weights,

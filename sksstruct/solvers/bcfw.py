@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sksstruct.solvers._base import Solver
 from sksstruct.solvers._bcfw import BCFWKernel, fits
 from sksstruct.solvers._bounds import dual_value
-from sksstruct.solvers._loop import SCALING
+from sksstruct.solvers._loop import SCALING, check_order
 from sksstruct.solvers._result import SolverResult, Trace
 from sksstruct.utils._param_validation import (
     Interval,
@@ -266,6 +266,7 @@ class _Run:
         self.check_at = 4 if solver.gap_every == "auto" else solver.gap_every
         self.calls_of_checks = model.n_examples
         self.trace = Trace()
+        self.certificate = self.certified_at = None
 
     # ---- certificates ----
 
@@ -344,6 +345,7 @@ class _Run:
                 f"training broke down: the objective is {primal:.3g}, the dual "
                 f"{dual:.3g} after starting from {self.first_dual:.3g}. {SCALING}"
             )
+        check_order(primal, dual, self.scale)
         # Rounding may put the dual a hair above the primal at the optimum.
         gap = max(primal - dual, 0.0)
         calls = kernel.oracle_calls + self.calls_of_checks
@@ -453,9 +455,14 @@ class _Run:
                     break
         except KeyboardInterrupt:
             status = "interrupted"
-        if getattr(self, "certified_at", None) != (self.n_pass, self.kernel.iterate):
-            if self.certify() <= self.target and status == "max_iter":
-                status = "converged"
+        try:
+            if self.certified_at != (self.n_pass, self.kernel.iterate):
+                if self.certify() <= self.target and status == "max_iter":
+                    status = "converged"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            if self.certificate is None:
+                self.certificate = (self.weights(), np.inf, np.inf, self.kernel.loss)
         weights, objective, gap, loss = self.certificate
         return SolverResult(
             weights=weights,

@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.solvers._base import Options
-from sksstruct.solvers._loop import SCALING
+from sksstruct.solvers._loop import SCALING, check_order
 from sksstruct.solvers.bcfw import BCFW, _Run
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -205,6 +205,7 @@ class Path:
         gap = primal - (kernel.loss - 0.5 * self.alpha * self.square)
         if not np.isfinite(gap):
             raise ValueError(f"training broke down: the gap is {gap:.3g}. {SCALING}")
+        check_order(primal, primal - gap, run.scale)
         return primal, max(gap, 0.0)
 
     def estimate(self):

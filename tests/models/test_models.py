@@ -254,13 +254,13 @@ def test_parts_learn_displacements():
 def test_bounds_of_the_user_and_the_model():
     """A solver's bounds are met with those the oracle needs."""
     model, X, y, _ = PROBLEMS["cut, edge features: True"]
-    solver = BCFW(step="pairwise", bounds={"edge": (-1.0, 0.05)}, tol=0.02)
+    solver = BCFW(step="pairwise", bounds={"edge_coef": (-1.0, 0.05)}, tol=0.02)
     classifier = fit(model, X, y, alpha=0.1, solver=solver)
     assert (classifier.edge_coef_ >= 0).all()
     assert (classifier.edge_coef_ <= 0.05).all()
     free = fit(model, X, y, alpha=0.1, solver=clone(solver).set_params(bounds=None))
     assert free.edge_coef_.max() > 0.05
-    solver = BCFW(bounds={"edge": (-2.0, -1.0)})
+    solver = BCFW(bounds={"edge_coef": (-2.0, -1.0)})
     with pytest.raises(ValueError, match="bounds leave no weights"):
         fit(model, X, y, solver=solver)
     with pytest.raises(ValueError, match="no block 'edges'"):
