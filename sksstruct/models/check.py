@@ -45,8 +45,8 @@ def check_model(
     enumerate_outputs : bool, default=False
         Whether to go through all outputs, ``model.labelings(x)``.
     n_weights : int, default=3
-        Number of random weights, beside zero, that oracles are called with. Where the
-        model has `bounds`, weights that keep to them.
+        Number of random weights, beside zero, that oracles are called with, of sizes 1,
+        0.1, 0.01, 1, ... Where the model has `bounds`, weights that keep to them.
     random_state : int, RandomState instance or None, default=None
         Random weights.
 
@@ -85,8 +85,10 @@ def check_model(
     if d is None:
         _complain(model, found)
     weights = [np.zeros(d)]
-    for _ in range(n_weights):
-        weights.append(_confine(model, X, y, rng.normal(size=d)))
+    # large weights, where the loss hardly counts, and small ones, where it decides
+    for k in range(n_weights):
+        w = rng.normal(size=d) * 10.0 ** -(k % 3)
+        weights.append(_confine(model, X, y, w))
     others = [set() for _ in X]
     pools = [[] for _ in X]
     for i, (x, truth) in enumerate(zip(X, y, strict=True)):

@@ -47,6 +47,7 @@ class FrankWolfe(Solver):
     ['b', 'b']
     """
 
+    bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "bounds": [dict, None],
@@ -58,8 +59,7 @@ class FrankWolfe(Solver):
         self.bounds = bounds
 
     def _solve(self, model, alpha, options):
-        bounds = None if self.bounds is None else model.flat_bounds(self.bounds)
-        model.start(bounds=bounds)
+        model.start(bounds=model.box(self.bounds))
         risk = Risk(model, options.n_jobs)
         v, w, loss = model.v, model.w, 0.0
         loop = Loop(self, alpha, options)

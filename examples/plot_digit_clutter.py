@@ -1,0 +1,139 @@
+"""
+===============================================
+Digits in clutter: the best of many boxes
+===============================================
+
+Somewhere in the image is a digit: where, and which? All boxes of a few sizes are
+candidates, each may hold any digit, and the loss is 1 minus the overlap with the right
+box if the digit is right. The baseline is a classifier of cut-out digits that looks at
+all boxes and takes its most confident answer.
+
+The scenes are synthetic, made of the handwriting that comes with scikit-learn:
+`sksstruct.datasets.make_digit_clutter` says how.
+"""
+
+# %%
+# Candidates: boxes of 16 sizes, every other row and column. A box is described by its
+# content, shrunk to 8 x 8, and by how bright the strips around it are.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from sksstruct import SSVMClassifier
+from sksstruct.datasets import make_digit_clutter
+from sksstruct.models import CandidatesModel
+
+SIDES = (9, 11, 13, 16)
+
+
+def boxes_of(size):
+    """All candidate boxes of a square image."""
+    return np.array(
+        [
+            (top, left, top + h, left + w)
+            for h in SIDES
+            for w in SIDES
+            for top in range(0, size - h + 1, 2)
+            for left in range(0, size - w + 1, 2)
+        ]
+    )
+
+
+def mean_brightness(integral, top, left, bottom, right):
+    area = np.maximum((bottom - top) * (right - left), 1)
+    inside = integral[bottom, right] - integral[top, right]
+    return (inside - integral[bottom, left] + integral[top, left]) / area
+
+
+def describe(image, boxes):
+    """64 pixels of each box, and the brightness of four strips around it."""
+    size = len(image)
+    integral = np.pad(image, ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
+    top, left, bottom, right = boxes.T
+    rows = np.linspace(0, 1, 9)[:, None] * (bottom - top) + top
+    columns = np.linspace(0, 1, 9)[:, None] * (right - left) + left
+    rows, columns = np.rint(rows).astype(int), np.rint(columns).astype(int)
+    cells = [
+        mean_brightness(integral, rows[i], columns[j], rows[i + 1], columns[j + 1])
+        for i in range(8)
+        for j in range(8)
+    ]
+    above, below = np.maximum(top - 2, 0), np.minimum(bottom + 2, size)
+    before, after = np.maximum(left - 2, 0), np.minimum(right + 2, size)
+    cells += [
+        mean_brightness(integral, above, left, top, right),
+        mean_brightness(integral, bottom, left, below, right),
+        mean_brightness(integral, top, before, bottom, left),
+        mean_brightness(integral, top, right, bottom, after),
+    ]
+    return np.stack(cells, axis=1)
+
+
+def overlap(boxes, box):
+    """Intersection over union of boxes with one."""
+    sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
+    both = np.maximum(sides, 0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return both / (areas + (box[2:] - box[:2]).prod() - both)
+
+
+train = make_digit_clutter(300, part="train", random_state=0)
+test = make_digit_clutter(200, part="test", random_state=1)
+boxes = boxes_of(train.images.shape[1])
+F_train, F_test = ([describe(i, boxes) for i in d.images] for d in (train, test))
+print(f"{len(boxes)} boxes in an image")
+
+
+def report(name, found):
+    """Overlap with the right box, and how often both box and digit are right."""
+    overlaps, right = [], []
+    for (box, label), truth, digit in zip(found, test.boxes, test.labels, strict=True):
+        overlaps.append(overlap(np.array(box)[None], truth)[0])
+        right.append(overlaps[-1] >= 0.5 and label == digit)
+    print(
+        f"{name:28s} overlap {np.mean(overlaps):.3f}   box and digit right "
+        f"{100 * np.mean(right):.1f} %"
+    )
+
+
+# %%
+# The baseline is trained on the right boxes, and on five of the wrong ones of each
+# image, "no digit".
+rng = np.random.default_rng(0)
+rows, labels = [], []
+for features, box, digit in zip(F_train, train.boxes, train.labels, strict=True):
+    near = overlap(boxes, box)
+    rows.append(features[near.argmax()])
+    rows.extend(features[rng.choice(np.flatnonzero(near < 0.3), 5, replace=False)])
+    labels += [digit] + 5 * [-1]
+svc = LinearSVC(C=1.0, random_state=0).fit(rows, labels)
+found = []
+for features in F_test:
+    scores = svc.decision_function(features)[:, 1:]
+    index, digit = np.unravel_index(scores.argmax(), scores.shape)
+    found.append((boxes[index], digit))
+report("LinearSVC on cut-out boxes", found)
+
+# %%
+# The model is trained on all boxes at once: the right one must win, by more the less
+# the other overlaps.
+X_train, X_test = ([(f, boxes) for f in F] for F in (F_train, F_test))
+y_train = list(zip(train.boxes.tolist(), train.labels, strict=True))
+model = CandidatesModel(overlap="iou")
+classifier = SSVMClassifier(model, alpha=1e-3, tol=0.01, random_state=0)
+classifier.fit(X_train, y_train)
+found = classifier.predict(X_test)
+report("SSVMClassifier", found)
+print(f"duality gap {classifier.dual_gap_:.4f} after {classifier.n_iter_} passes")
+
+# %%
+# Some test images with the boxes that were found.
+fig, axes = plt.subplots(2, 5, figsize=(10, 4.4))
+for k, ax in enumerate(axes.ravel()):
+    (top, left, bottom, right), label = found[k]
+    ax.imshow(test.images[k], cmap="gray")
+    place = np.array([left, left, right, right, left]) - 0.5
+    ax.plot(place, np.array([top, bottom, bottom, top, top]) - 0.5, color="C1")
+    ax.set(title=f"{label} (is {test.labels[k]})", xticks=[], yticks=[])
+fig.tight_layout()
+plt.show()
