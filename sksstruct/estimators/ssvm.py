@@ -208,8 +208,6 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _prepare(self, X, y, sample_weight=None):
         """Check everything; the solver, and the problem for it."""
         validate_params(self)
-        if not np.isfinite(self.alpha):
-            raise ValueError(f"alpha must be finite, got {self.alpha!r}")
         model = resolve_model(self.model)
         model.check()
         check_random_state(self.random_state)

@@ -1,0 +1,358 @@
+"""The regularisation path: its guarantee, its cost, and the choice of alpha."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from problems import PROBLEMS
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier, SSVMPathCV, ssvm_path
+from sksstruct.datasets import make_chain
+from sksstruct.solvers import BCFW
+from sksstruct.utils.packed import PackedSequences
+
+
+@parametrize_with_checks(
+    [SSVMPathCV(SSVMClassifier(random_state=0, tol=1e-12, max_iter=20_000), cv=3)]
+)
+def test_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
+
+
+def chain():
+    data = make_chain(25, n_features=4, max_length=6, random_state=0)
+    return ChainCRF(random_state=0), data.X, data.y
+
+
+def binary():
+    rng = np.random.RandomState(1)
+    y = rng.randint(2, size=60)
+    return LinearSSVC(random_state=0), rng.normal(size=(60, 3)) + y[:, None], y
+
+
+def costs():
+    X, y = load_iris(return_X_y=True)
+    classifier = SSVMClassifier(class_weight={0: 3.0, 2: 0.5}, random_state=0)
+    return classifier, X[::3], y[::3]
+
+
+def structured(name):
+    def make():
+        model, X, y, _ = PROBLEMS[name]
+        return SSVMClassifier(model, random_state=0), X, y
+
+    return make
+
+
+TASKS = {
+    "chain": chain,
+    "binary": binary,
+    "class weights": costs,
+    "cut": structured("cut, edge features: True"),
+    "parts": structured("parts"),
+    "costs": structured("multiclass"),
+}
+SOLVERS = {
+    "auto": "auto",
+    "plain": BCFW(),
+    "cached": BCFW(cache=True, sampling="uniform", step="away", cached_passes=1),
+    "gap": BCFW(step="pairwise", sampling="gap", inner_steps=4),
+}
+
+
+def objective(estimator, X, y, weights, alpha):
+    """Primal objective at flat weights, by the model."""
+    problem = clone(estimator).set_params(alpha=alpha)._prepare(X, y)[1]
+    model = problem.model
+    model.start()
+    model.set_weights(weights)
+    hinge = np.empty(model.n_examples)
+    model.hinge(model.workspace(training=False), 0, model.n_examples, hinge)
+    return alpha / 2 * weights @ weights + model.example_weights @ hinge
+
+
+def optimum(estimator, X, y, alpha):
+    """Bounds of the optimum, from below and above, by an independent, long run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(estimator).set_params(
+            alpha=alpha, solver="auto", tol=1e-4, max_iter=300
+        )
+        fitted.fit(X, y)
+    return fitted.objective_ - fitted.dual_gap_, fitted.objective_
+
+
+def lower_bound(estimator, X, y, alpha):
+    return optimum(estimator, X, y, alpha)[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("task", TASKS)
+def test_guarantee(task, solver):
+    """At any alpha the weights are at most epsilon above the optimum."""
+    estimator, X, y = TASKS[task]()
+    estimator.set_params(solver=SOLVERS[solver])
+    epsilon = 0.05
+    # springs are confined to a box, where training is slow for small alpha
+    alpha_min = 3e-2 if task == "parts" else 1e-3
+    path = ssvm_path(estimator, X, y, epsilon=epsilon, alpha_min=alpha_min)
+    assert path.converged.all()
+    # the pieces follow each other without a hole
+    assert path.upper[0] == np.inf
+    np.testing.assert_array_equal(path.upper[1:], path.lower[:-1])
+    assert (path.lower < path.upper).all() and path.lower[-1] <= alpha_min
+    assert (path.lower <= path.alphas).all() and (path.alphas <= path.upper).all()
+    rng = np.random.RandomState(0)
+    ends = np.log([alpha_min, 10 * path.alphas[0]])
+    alphas = np.exp(rng.uniform(*ends, size=12))
+    for alpha in [*alphas, *path.lower[path.lower >= alpha_min][:3]]:
+        value = objective(estimator, X, y, path.weights(alpha), alpha)
+        assert value - lower_bound(estimator, X, y, alpha) <= epsilon + 1e-9
+
+
+def test_gaps_are_those_of_the_weights():
+    estimator, X, y = chain()
+    path = ssvm_path(estimator, X, y, epsilon=0.05)
+    for alpha, value, gap in zip(path.alphas, path.objectives, path.gaps, strict=True):
+        assert objective(estimator, X, y, path.weights(alpha), alpha) == (
+            pytest.approx(value, rel=1e-9)
+        )
+        assert value - gap <= optimum(estimator, X, y, alpha)[1] + 1e-9
+        assert gap <= 0.9 * 0.05
+    assert (np.diff(path.oracle_calls) > 0).all()
+    assert (np.diff(path.seconds) >= 0).all()
+
+
+def test_kappa_and_epsilon():
+    """Smaller kappa makes longer pieces; pieces are O(sqrt(epsilon)) long."""
+    estimator, X, y = chain()
+
+    def path(epsilon, kappa):
+        return ssvm_path(estimator, X, y, epsilon=epsilon, kappa=kappa, alpha_min=1e-3)
+
+    counts = {kappa: len(path(0.01, kappa)) for kappa in (0.1, 0.95)}
+    assert counts[0.1] < counts[0.95]
+    few, many = (len(path(e, None)) for e in (0.1, 0.001))
+    assert many < 15 * few  # 100 times as many where it is O(1 / epsilon)
+
+
+def test_first_piece_is_scaled():
+    estimator, X, y = chain()
+    path = ssvm_path(estimator, X, y)
+    alpha = 7.0 * path.alphas[0]
+    np.testing.assert_allclose(
+        path.weights(alpha), path.weights(path.alphas[0]) / 7.0, rtol=1e-12
+    )
+    assert not path.weights(np.inf).any()
+    for bad in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="positive"):
+            path.weights(bad)
+
+
+def test_it_ends_where_nothing_changes_any_more():
+    """Separable: the last weights are good for all smaller alphas."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < 2], y[y < 2]
+    path = ssvm_path(SSVMClassifier(random_state=0), X, y, alpha_min=1e-12)
+    assert path.lower[-1] == 0.0
+    assert path.estimator(1e-9).score(X, y) == 1.0
+    noise = np.random.RandomState(0).normal(size=(40, 2))
+    path = ssvm_path(SSVMClassifier(random_state=0), noise, np.arange(40) % 2)
+    assert 0 < path.lower[-1] <= 1e-5
+    with pytest.raises(ValueError, match="the path ends at"):
+        path.weights(1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_heuristic(solver):
+    """Cheaper than the exact one, and almost as good."""
+    estimator, X, y = chain()
+    estimator.set_params(solver=SOLVERS[solver])
+    options = {"epsilon": 0.05, "kappa": 0.7, "alpha_min": 1e-3}
+    exact = ssvm_path(estimator, X, y, **options)
+    path = ssvm_path(estimator, X, y, method="heuristic", **options)
+    assert path.oracle_calls[-1] < exact.oracle_calls[-1]
+    for alpha in path.alphas:
+        value = objective(estimator, X, y, path.weights(alpha), alpha)
+        assert value - lower_bound(estimator, X, y, alpha) <= 3 * 0.05
+
+
+def test_grid():
+    estimator, X, y = chain()
+    path = ssvm_path(
+        estimator, X, y, method="grid", epsilon=0.02, alphas=[0.1, 1, 0.01]
+    )
+    assert path.alphas.tolist() == [1, 0.1, 0.01]
+    assert (path.gaps <= 0.02).all()
+    for alpha in path.alphas:
+        value = objective(estimator, X, y, path.weights(alpha), alpha)
+        assert value - lower_bound(estimator, X, y, alpha) <= 0.02
+    assert len(ssvm_path(estimator, X, y, method="grid")) == 31
+    assert ssvm_path(estimator, X, y, method="grid", alpha_min=0.9).alphas[-1] == 1.0
+
+
+def test_estimators_of_the_path():
+    estimator, X, y = chain()
+    packed = PackedSequences.from_lengths(np.concatenate(X), [len(x) for x in X])
+    path = pickle.loads(pickle.dumps(ssvm_path(estimator, packed, y, epsilon=0.01)))
+    tagger = path.estimator(0.01)
+    direct = clone(estimator).set_params(alpha=0.01).fit(X, y)
+    assert tagger.alpha == 0.01
+    assert abs(tagger.score(X, y) - direct.score(X, y)) < 0.05
+    tagger.partial_fit(X, y)
+    estimator, X, y = binary()
+    path = ssvm_path(estimator, X, y, sample_weight=np.arange(len(y)))
+    assert path.estimator(0.1).decision_function(X).shape == (60,)
+    pickle.loads(pickle.dumps(path)).estimator(0.1).predict(X)
+
+
+def test_reproducible():
+    estimator, X, y = chain()
+    paths = [
+        ssvm_path(clone(estimator).set_params(n_jobs=n), X, y) for n in (None, 1, 2)
+    ]
+    for path in paths[1:]:
+        np.testing.assert_array_equal(path.alphas, paths[0].alphas)
+        np.testing.assert_array_equal(path.weights(0.1), paths[0].weights(0.1))
+
+
+def test_errors_and_warnings():
+    estimator, X, y = chain()
+    for parameters, message in (
+        ({"method": "exactly"}, "method"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"kappa": 1.0}, "kappa"),
+        ({"alphas": [1.0]}, "alphas needs method='grid'"),
+        ({"method": "grid", "alphas": []}, "alphas"),
+        ({"method": "grid", "alphas": [1.0, 1.0]}, "different"),
+        ({"method": "grid", "alpha_min": 1e6}, "above the default grid"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ssvm_path(estimator, X, y, **parameters)
+    with pytest.raises(TypeError, match="the path is for"):
+        ssvm_path(make_pipeline(estimator), X, y)
+    for bad in ({"loss": "log"}, {"solver": "bmrm"}):
+        with pytest.raises(ValueError):
+            ssvm_path(clone(estimator).set_params(**bad), X, y)
+    with pytest.warns(ConvergenceWarning, match="did not converge at alpha"):
+        path = ssvm_path(estimator, X, y, epsilon=1e-3, max_iter=1)
+    assert not path.converged[-1] and path.converged[:-1].all()
+
+
+def test_an_interrupt_leaves_the_path_so_far(monkeypatch):
+    from sksstruct.solvers import path as module
+
+    estimator, X, y = chain()
+    solve, calls = module.Path.solve, []
+
+    def interrupted(self, covered=None):
+        calls.append(covered)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return solve(self, covered)
+
+    monkeypatch.setattr(module.Path, "solve", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 4 pieces"):
+        path = ssvm_path(estimator, X, y)
+    assert path.interrupted and len(path) == 4
+    path.estimator(path.alphas[2]).predict(X)
+
+
+def test_verbose(capsys):
+    estimator, X, y = chain()
+    path = ssvm_path(estimator, X, y, verbose=1)
+    assert capsys.readouterr().out.count("alpha ") == len(path)
+
+
+class TestCV:
+    def test_scores_are_those_of_the_estimators(self):
+        X, y = load_digits(return_X_y=True)
+        X, y = X[:300] / 16.0, y[:300]
+        estimator = SSVMClassifier(random_state=0)
+        search = SSVMPathCV(estimator, cv=3, epsilon=0.05).fit(X, y)
+        assert search.score_at(search.alpha_) == search.best_score_
+        assert search.best_score_ == search.scores_.mean(axis=1).max()
+        assert search.best_estimator_.alpha == search.alpha_
+        assert (np.diff(search.edges_) < 0).all()
+        from sklearn.model_selection import StratifiedKFold
+
+        folds = list(StratifiedKFold(3).split(X, y))
+        paths = [ssvm_path(estimator, X[a], y[a], epsilon=0.05) for a, _ in folds]
+        for alpha in (10.0, 0.3, 0.02, search.alpha_):
+            scores = [
+                path.estimator(alpha).score(X[b], y[b])
+                for path, (_, b) in zip(paths, folds, strict=True)
+            ]
+            assert search.score_at(alpha) == pytest.approx(np.mean(scores))
+        # no worse than what a fine grid finds
+        grid = GridSearchCV(estimator, {"alpha": 2.0 ** np.arange(3, -16, -2)}, cv=3)
+        assert search.best_score_ >= grid.fit(X, y).best_score_ - 0.01
+        with pytest.raises(ValueError, match="alpha must be"):
+            search.score_at(0.0)
+
+    def test_ragged(self):
+        estimator, X, y = chain()
+        search = SSVMPathCV(estimator, cv=3, n_jobs=2).fit(X, y)
+        again = SSVMPathCV(estimator, cv=3).fit(X, y)
+        np.testing.assert_array_equal(search.scores_, again.scores_)
+        assert search.score(X, y) > 0.5
+        assert len(search.predict(X)) == len(X)
+        assert len(search.predict_topk(X, 2)[0]) == len(X)
+        assert search.classes_.tolist() == [0, 1, 2]
+        assert len(search.decision_function(X)) == len(X)
+        copy = pickle.loads(pickle.dumps(search))
+        assert copy.score(X, y) == search.score(X, y)
+
+    def test_groups_scoring_and_callbacks(self):
+        estimator, X, y = binary()
+        groups = np.arange(len(y)) // 10
+        search = SSVMPathCV(
+            estimator, cv=GroupKFold(3), scoring=make_scorer(accuracy_score)
+        )
+        search.set_callbacks(ProgressBar())
+        search.fit(X, y, groups=groups)
+        assert search.scores_.shape[1] == 3
+        search.set_params(refit=False, cv=2, scoring="roc_auc")
+        search.fit(X, y)
+        assert not hasattr(search, "best_estimator_")
+        assert not hasattr(search, "n_features_in_")
+        with pytest.raises(ValueError, match="no held-out score is finite"):
+            search.set_params(scoring=lambda *_: np.nan).fit(X, y)
+
+    def test_an_interrupted_refit_leaves_an_estimator(self, monkeypatch):
+        estimator, X, y = binary()
+        visit = BCFW._solve
+
+        def interrupted(self, model, alpha, options):
+            before = options.callback
+
+            def callback(n, weights):
+                before(n, weights)
+                raise KeyboardInterrupt
+
+            options.callback = callback
+            return visit(self, model, alpha, options)
+
+        monkeypatch.setattr(BCFW, "_solve", interrupted)
+        search = SSVMPathCV(estimator, cv=2)
+        with pytest.raises(KeyboardInterrupt):
+            search.fit(X, y)
+        assert search.predict(X).shape == (60,)
+
+    def test_wrong_estimators(self):
+        _, X, y = binary()
+        with pytest.raises(TypeError, match="the path is for"):
+            SSVMPathCV(make_pipeline(LinearSSVC())).fit(X, y)
+        with pytest.raises(ValueError, match="the path needs solver"):
+            SSVMPathCV(LinearSSVC(solver="pragam")).fit(X, y)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from sksstruct import SSVMClassifier, SSVMPathCV, ssvm_path
+from sksstruct.plotting import PathDisplay
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def search():
+    X, y = load_iris(return_X_y=True)
+    return SSVMPathCV(SSVMClassifier(random_state=0), cv=3).fit(X, y)
+
+
+def test_score(search):
+    display = PathDisplay.from_estimator(search, name="iris")
+    (line,) = display.lines_
+    x, y = line.get_data()
+    assert np.isfinite(x).all() and (np.diff(x) <= 0).all()
+    mean = search.scores_.mean(axis=1)
+    np.testing.assert_array_equal(y, np.repeat(mean, 2))
+    assert display.ax_.get_xscale() == "log"
+    assert display.ax_.get_ylabel() == "held-out score"
+    assert display.figure_ is display.ax_.figure
+
+
+@pytest.mark.parametrize("y", ["gap", "objective", "oracle_calls", "n_iter", "seconds"])
+def test_columns(search, y):
+    display = PathDisplay.from_estimator(search, y=y)
+    assert len(display.lines_) == 3
+    path = search.paths_[0]
+    column = {"gap": "gaps", "objective": "objectives"}.get(y, y)
+    np.testing.assert_array_equal(display.lines_[0].get_xdata(), path.alphas)
+    values = getattr(path, column)
+    shown = display.lines_[0].get_ydata()
+    np.testing.assert_array_equal(shown[values > 0], values[values > 0])
+
+
+def test_one_path():
+    path = ssvm_path(SSVMClassifier(), [[0.0], [1.0]], [0, 1], epsilon=0.9)
+    _, ax = plt.subplots()
+    display = PathDisplay.from_path(path, ax=ax, color="red", name="path")
+    assert display.ax_ is ax
+    assert display.lines_[0].get_color() == "red"
+    with pytest.raises(ValueError, match="needs scores"):
+        PathDisplay.from_path(path, y="score")
+    with pytest.raises(ValueError, match="y must be one of"):
+        PathDisplay.from_path(path, y="gaps")
