@@ -215,9 +215,12 @@ class Path:
 
     def _good(self, gap, covered):
         """Whether weights are accurate, and good up to an alpha."""
-        if gap > self.kappa * self.epsilon:
+        if covered is not None and self.gap_at(covered, gap)[0] > self.epsilon:
             return False
-        return covered is None or self.gap_at(covered, gap)[0] <= self.epsilon
+        if gap <= self.kappa * self.epsilon:
+            return True
+        # good for everything below: nothing comes after them
+        return covered is not None and self.gap_at(0.0, gap)[0] <= self.epsilon
 
     def solve(self, covered=None):
         """Passes until the weights are good up to an alpha; objective, gap, success."""
