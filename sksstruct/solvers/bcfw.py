@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers._base import Solver
-from sksstruct.solvers._bcfw import BCFWKernel, fits
+from sksstruct.solvers._bcfw import BCFWKernel
+from sksstruct.solvers._blocks import fits
 from sksstruct.solvers._bounds import dual_value
 from sksstruct.solvers._loop import SCALING, check_order
 from sksstruct.solvers._result import SolverResult, Trace

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers._base import Solver
-from sksstruct.solvers._bcfw import BCFWKernel, fits
+from sksstruct.solvers._bcfw import BCFWKernel
+from sksstruct.solvers._blocks import fits
 from sksstruct.solvers._bounds import dual_value
 from sksstruct.solvers._loop import Loop
 from sksstruct.solvers._risk import Risk

@@ -22,7 +22,11 @@ from sksstruct.utils.packed import PackedSequences
 
 
 @parametrize_with_checks(
-    [SSVMPathCV(SSVMClassifier(random_state=0, tol=1e-12, max_iter=20_000), cv=3)]
+    [SSVMPathCV(SSVMClassifier(random_state=0, tol=1e-12, max_iter=20_000), cv=3)],
+    expected_failed_checks=lambda _: {
+        f"check_sample_weight_equivalence_on_{kind}_data": "other folds, other alpha"
+        for kind in ("dense", "sparse")
+    },
 )
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
