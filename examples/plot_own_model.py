@@ -1,7 +1,7 @@
 """
-================================
+=================================
 A model of your own, from nothing
-================================
+=================================
 
 A structured model is four methods: features of an input and an output, a loss, and two
 searches. This example writes one in Python, has it checked, and trains it.

@@ -222,10 +222,10 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             seen.__dict__.pop(name, None)
         if model.is_flat:
-            X, y = model.check_training_data(X, y, seen)
+            X, y = model._check_training_data(X, y, seen)
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             total = float(weight.sum())
-            weight = weight * model.sample_factors(self.class_weight, y, weight)
+            weight = weight * model._sample_factors(self.class_weight, y, weight)
             keep = _positive(weight, total)
             weight = weight[keep] / total
             if len(keep) < len(y):
@@ -240,7 +240,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             keep = _positive(weight, float(weight.sum()))
             weight = weight[keep] / float(weight.sum())
             X, y = [X[i] for i in keep], [y[i] for i in keep]
-            X, y = model.check_training_data(X, y, seen, weight)
+            X, y = model._check_training_data(X, y, seen, weight)
         if model.bounds() is not None:
             self._solver(bounded=True)
         constant = {
@@ -249,7 +249,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             if hasattr(seen, name)
         }
         return solver, Problem(
-            model.bind(X, y, weight), partial(_attributes, constant, model)
+            model._bind(X, y, weight), partial(_attributes, constant, model)
         )
 
     def _solver(self, bounded=False):
@@ -282,7 +282,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X):
         check_is_fitted(self, "weights_")
-        return self.model_.check_input(X, self)
+        return self.model_._check_input(X, self)
 
     def predict(self, X):
         """Predict outputs.
@@ -298,7 +298,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             An output of highest score for each input.
         """
         X = self._checked(X)
-        return self.model_.predict(X, self.weights_, self.n_jobs)[0]
+        return self.model_._predict(X, self.weights_, self.n_jobs)[0]
 
     def decision_function(self, X):
         """Scores of the classes, or of the predicted outputs.
@@ -316,8 +316,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._checked(X)
         if self.model_.is_flat:
-            return self.model_.decision_function(X, self.weights_)
-        return self.model_.predict(X, self.weights_, self.n_jobs)[1]
+            return self.model_._decision_function(X, self.weights_)
+        return self.model_._predict(X, self.weights_, self.n_jobs)[1]
 
     def predict_topk(self, X, k):
         """The k best outputs of each input, and their scores.
@@ -339,7 +339,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         k = check_k(k)
         X = self._checked(X)
-        return self.model_.predict_topk(X, self.weights_, k)
+        return self.model_._predict_topk(X, self.weights_, k)
 
     def score(self, X, y, sample_weight=None):
         """Accuracy, or one minus the mean loss of the model.
@@ -359,7 +359,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Accuracy with a multiclass model, else one minus the mean loss.
         """
         predicted = self.predict(X)
-        return self.model_.score(y, predicted, sample_weight)
+        return self.model_._score(y, predicted, sample_weight)
 
 
 def _positive(weight, total):
@@ -378,5 +378,5 @@ def _attributes(constant, model, weights):
         **constant,
         "model_": model,
         "weights_": weights.copy(),
-        **model.attributes(weights),
+        **model._attributes(weights),
     }

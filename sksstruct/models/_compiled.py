@@ -16,9 +16,9 @@ class CompiledModel(StructuredModel):
     """
 
     def prepare(self, X, Y):
-        self.check_training_data(X, Y, None)
+        self._check_training_data(X, Y, None)
 
-    def check_training_data(self, X, y, estimator, weight=None):
+    def _check_training_data(self, X, y, estimator, weight=None):
         X, y = as_list("X", X), as_list("y", y)
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
@@ -43,13 +43,13 @@ class CompiledModel(StructuredModel):
             for i, (a, b) in enumerate(zip(X, y, strict=True))
         ]
 
-    def check_input(self, X, estimator):
+    def _check_input(self, X, estimator):
         return [self._input(x, f"X[{i}]") for i, x in enumerate(as_list("X", X))]
 
-    def bind(self, X, y, example_weights):
+    def _bind(self, X, y, example_weights):
         return self._bound(X, y, example_weights)
 
-    def predict(self, X, weights, n_jobs=None):
+    def _predict(self, X, weights, n_jobs=None):
         model = self._bound(X, None, None)
         model.read_from(weights)
         outputs, scores = [None] * len(X), np.empty(len(X))
@@ -67,7 +67,7 @@ class CompiledModel(StructuredModel):
         """Fitted attributes: the named blocks of flat weights."""
         return {f"{k}_": v.copy() for k, v in model.views(weights).items()}
 
-    def predict_topk(self, X, weights, k):
+    def _predict_topk(self, X, weights, k):
         found = [self._topk(x, weights, k) for x in X]
         return [outputs for outputs, _ in found], [scores for _, scores in found]
 
@@ -86,7 +86,7 @@ class CompiledModel(StructuredModel):
 
     def decode(self, x, w):
         w = np.asarray(w, dtype=np.float64)
-        return self.predict([self._input(x, "x")], w)[0][0]
+        return self._predict([self._input(x, "x")], w)[0][0]
 
     def loss_augmented_decode(self, x, y, w):
         x = self._input(x, "x")

@@ -190,8 +190,8 @@ def _confine(model, X, y, w):
     """Weights inside the model's bounds."""
     if model.bounds() is None:
         return w
-    checked = model.check_training_data(X, y, model)
-    bound = model.bind(*checked, None)
+    checked = model._check_training_data(X, y, model)
+    bound = model._bind(*checked, None)
     lower, upper = bound.box(None)
     return np.clip(w, lower, upper)
 

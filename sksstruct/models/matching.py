@@ -46,7 +46,7 @@ class MatchingModel(CompiledModel):
     --------
     >>> import numpy as np
     >>> from sksstruct import SSVMClassifier
-    >>> X = [np.array([[[1.0], [0.2]], [[0.9], [0.1]]])]
+    >>> X = [np.array([[[1.0], [-0.5]], [[-0.5], [-1.0]]])]
     >>> classifier = SSVMClassifier("matching", alpha=0.1, random_state=0)
     >>> classifier.fit(X, [[0, -1]]).predict(X)[0].tolist()
     [0, -1]
@@ -180,7 +180,7 @@ class MatchingModel(CompiledModel):
             if len(set(taken)) == len(taken):
                 yield np.array(columns, dtype=np.intp)
 
-    def attributes(self, weights):
+    def _attributes(self, weights):
         x = np.zeros((1, 1, self.n_features_))
         return self._views(self._bound([x], None, None), weights)
 

@@ -55,7 +55,7 @@ class MulticlassModel(StructuredModel):
         self.costs = costs
         self.fit_intercept = fit_intercept
 
-    def check_training_data(self, X, y, estimator, weight=None):
+    def _check_training_data(self, X, y, estimator, weight=None):
         X, y = validate_data(
             estimator,
             X,
@@ -96,7 +96,7 @@ class MulticlassModel(StructuredModel):
         self.n_features_ = n_features
         return labels
 
-    def sample_factors(self, class_weight, labels, sample_weight):
+    def _sample_factors(self, class_weight, labels, sample_weight):
         """Factor of each sample for scikit-learn's ``class_weight``."""
         factors = compute_class_weight(
             class_weight,
@@ -108,12 +108,12 @@ class MulticlassModel(StructuredModel):
             raise ValueError("class_weight must be finite and not negative")
         return factors[labels]
 
-    def check_input(self, X, estimator):
+    def _check_input(self, X, estimator):
         return validate_data(
             estimator, X, accept_sparse="csr", dtype=np.float64, reset=False
         )
 
-    def bind(self, X, y, example_weights):
+    def _bind(self, X, y, example_weights):
         if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -129,7 +129,7 @@ class MulticlassModel(StructuredModel):
             return rows[:-1].T, rows[-1]
         return rows.T, np.zeros(len(self.classes_))
 
-    def attributes(self, weights):
+    def _attributes(self, weights):
         coef, intercept = self._blocks(weights)
         return {
             "classes_": self.classes_,
@@ -141,22 +141,22 @@ class MulticlassModel(StructuredModel):
         coef, intercept = self._blocks(weights)
         return np.asarray(X @ coef.T) + intercept
 
-    def decision_function(self, X, weights):
+    def _decision_function(self, X, weights):
         """Scores of the classes; of the second over the first where there are two."""
         scores = self._scores(X, weights)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X, weights, n_jobs=None):
+    def _predict(self, X, weights, n_jobs=None):
         scores = self._scores(X, weights)
         best = scores.argmax(axis=1)
         return self.classes_[best], scores[np.arange(len(best)), best]
 
-    def predict_topk(self, X, weights, k):
+    def _predict_topk(self, X, weights, k):
         scores = self._scores(X, weights)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[order], np.take_along_axis(scores, order, axis=1)
 
-    def score(self, y, predicted, sample_weight=None):
+    def _score(self, y, predicted, sample_weight=None):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
@@ -183,7 +183,7 @@ class MulticlassModel(StructuredModel):
         return self.classes_[scores.argmax()]
 
     def decode_topk(self, x, w, k):
-        return list(self.predict_topk(np.asarray(x)[None], w, k)[0][0])
+        return list(self._predict_topk(np.asarray(x)[None], w, k)[0][0])
 
     def labelings(self, x):
         return list(self.classes_)

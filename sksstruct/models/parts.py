@@ -191,6 +191,6 @@ class PartsModel(CompiledModel):
         for labeling in itertools.product(places, repeat=self.n_parts_):
             yield self._shown(x, np.array(labeling))
 
-    def attributes(self, weights):
+    def _attributes(self, weights):
         model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)
         return self._views(model, weights)

@@ -83,8 +83,8 @@ class StructuredModel(BaseEstimator):
         Returns
         -------
         loss : float
-            Not negative; 0 where the two are equal. Between 0 and 1 where `score` is to
-            be one minus it.
+            Not negative; 0 where the two are equal. At most 1 where the score of the
+            classifier, one minus the mean loss, is to be positive.
         """
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
@@ -173,8 +173,8 @@ class StructuredModel(BaseEstimator):
         """
         return None
 
-    def check_training_data(self, X, y, estimator, weight=None):
-        """Check inputs and outputs, and learn from them; both as `bind` wants them.
+    def _check_training_data(self, X, y, estimator, weight=None):
+        """Check inputs and outputs, and learn from them; both as `_bind` wants them.
 
         Weights of the examples are given where none of them is zero.
         """
@@ -184,21 +184,21 @@ class StructuredModel(BaseEstimator):
         self.prepare(X, y)
         return X, y
 
-    def check_input(self, X, estimator):
+    def _check_input(self, X, estimator):
         """Check inputs for prediction."""
         return as_list("X", X)
 
-    def bind(self, X, y, example_weights):
+    def _bind(self, X, y, example_weights):
         """The model bound to checked data, as solvers take it."""
         from sksstruct.models._python import PythonModel
 
         return PythonModel(self, X, y, example_weights)
 
-    def attributes(self, weights):
+    def _attributes(self, weights):
         """Named attributes of flat weights, for the estimator."""
         return {"coef_": weights.copy()}
 
-    def predict(self, X, weights, n_jobs=None):
+    def _predict(self, X, weights, n_jobs=None):
         """Best output of each checked input, and its score."""
         outputs = [self.decode(x, weights) for x in X]
         scores = [
@@ -207,7 +207,7 @@ class StructuredModel(BaseEstimator):
         ]
         return outputs, np.array(scores, dtype=np.float64)
 
-    def predict_topk(self, X, weights, k):
+    def _predict_topk(self, X, weights, k):
         """The k best outputs of each checked input, and their scores."""
         outputs = [list(self.decode_topk(x, weights, k)) for x in X]
         scores = [
@@ -216,7 +216,7 @@ class StructuredModel(BaseEstimator):
         ]
         return outputs, scores
 
-    def score(self, y, predicted, sample_weight=None):
+    def _score(self, y, predicted, sample_weight=None):
         """One minus the mean loss of predicted outputs."""
         y = as_list("y", y)
         if len(y) != len(predicted):

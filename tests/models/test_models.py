@@ -46,7 +46,7 @@ def test_scores_are_what_attributes_say(name):
     rng = np.random.RandomState(0)
     fitted = classifier.model_
     weights = rng.normal(size=len(classifier.weights_))
-    blocks = fitted.attributes(weights)
+    blocks = fitted._attributes(weights)
     for x, truth in zip(X, y, strict=True):
         for output in [truth, *fitted.labelings(x)][:20]:
             phi = feature(fitted, x, output)
@@ -71,17 +71,19 @@ def test_optimum(name, solver):
     """Solvers end at the optimum of a general solver, and their gap certifies it."""
     model, X, y, _ = PROBLEMS[name]
     bounded = model.bounds() is not None and not name.startswith("potts")
-    if model.bounds() is not None and solver not in ("auto", "bcfw"):
+    if model.bounds() is not None and solver not in ("auto", "bcfw", "fw"):
         with pytest.raises(ValueError, match="confine weights"):
             fit(model, X, y, solver=solver)
         return
     tol = 1e-4 if solver in ("bcfw", "fw") else 1e-6
+    if bounded and solver != "bcfw":  # safe steps, not the best ones
+        tol = 1e-3 if solver == "auto" else 1e-2
     classifier = fit(model, X, y, solver=solver, tol=tol, max_iter=100_000)
     fitted = classifier.model_
     features, losses = all_margins(fitted, X, y)
     bounds = None
     if bounded:
-        bound = fitted.bind(*fitted.check_training_data(X, y, classifier), None)
+        bound = fitted._bind(*fitted._check_training_data(X, y, classifier), None)
         bounds = bound.box(None)
     p = np.full(len(features), 1 / len(features))
     best = optimum_of(features, losses, p, ALPHA, bounds)
@@ -100,7 +102,7 @@ def test_optimum(name, solver):
 class Interpreted:
     """Binds a compiled model as if it were written in Python."""
 
-    def bind(self, X, y, example_weights):
+    def _bind(self, X, y, example_weights):
         X, y = self.given
         model = PythonModel(self, X, y, example_weights)
         return model
