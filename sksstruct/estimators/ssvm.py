@@ -15,6 +15,7 @@ from sksstruct.estimators._problem import Problem, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.inference._checks import check_k
 from sksstruct.models import StructuredModel, resolve_model
+from sksstruct.models._oracle_loss import OracleLoss
 from sksstruct.models.structured import as_list
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
@@ -41,8 +42,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C).
     solver : str or solver object, default="auto"
-        Optimiser: "bcfw", "fw", "ssg", "bmrm", "cutting_plane", or an object of
-        `sksstruct.solvers`. "auto" is the configuration of `sksstruct.solvers.BCFW`
+        Optimiser: "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "casimir" (on the k
+        best outputs, where the model has them), or an object of `sksstruct.solvers`.
+        "auto" is the configuration of `sksstruct.solvers.BCFW`
         that reaches a given duality gap soonest.
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
@@ -211,7 +213,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model = resolve_model(self.model)
         model.check()
         check_random_state(self.random_state)
-        solver = self._solver()
+        solver = self._solver(model)
         if self.class_weight is not None and not model.is_flat:
             raise ValueError(
                 f"class_weight is for multiclass models; the loss of {model!r} is its "
@@ -242,24 +244,32 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             X, y = [X[i] for i in keep], [y[i] for i in keep]
             X, y = model._check_training_data(X, y, seen, weight)
         if model.bounds() is not None:
-            self._solver(bounded=True)
+            self._solver(model, bounded=True)
         constant = {
             name: getattr(seen, name)
             for name in ("n_features_in_", "feature_names_in_")
             if hasattr(seen, name)
         }
-        return solver, Problem(
-            model._bind(X, y, weight), partial(_attributes, constant, model)
-        )
+        bound = model._bind(X, y, weight)
+        if solver.smooths:
+            bound = OracleLoss(bound, solver.k)
+        return solver, Problem(bound, partial(_attributes, constant, model))
 
-    def _solver(self, bounded=False):
+    def _solver(self, model, bounded=False):
         solver = resolve_solver(
             self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
-            oracles=("max",),
+            oracles=("max", "topk") if model._has_topk else ("max",),
             bounded=bounded,
         )
+        if solver.smooths and solver.smoothing != "l2":
+            if not isinstance(self.solver, str):
+                raise ValueError(
+                    f"{type(solver).__name__} needs smoothing='l2': the oracle of "
+                    "these models is the k best"
+                )
+            solver.set_params(smoothing="l2")
         solver.check()
         return solver
 

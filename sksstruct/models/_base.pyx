@@ -98,6 +98,10 @@ cdef class BoundModel:
         """The dual variables as a `DualSpace`."""
         raise NotImplementedError
 
+    def best(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
+        """The k best labelings of an example, the loss included; rows, and values."""
+        raise NotImplementedError
+
     def flat_bounds(self, bounds):
         """Flat lower and upper bounds from a dict of named blocks."""
         raise NotImplementedError

@@ -5,6 +5,8 @@ score(c, k) = <W[:, k], f_c> + bias[k]; labelings are pairs (c, k). The loss is
 for itself: 0 for the others, or that of their boxes.
 """
 
+import numpy as np
+
 from libc.stdint cimport int32_t
 
 from sksstruct.models._base cimport Workspace
@@ -35,6 +37,12 @@ cdef class BoundCandidates(TableModel):
             ws.theta[c * self.ld + label] -= self.loss_scale * self._overlaps[first + c]
         ws.constant += self.loss_scale
         return 0
+
+    def find_topk(self, Py_ssize_t i, table, k):
+        n = self._blocks[0].offsets[i + 1] - self._blocks[0].offsets[i]
+        scores = table[:n * self.ld].reshape(n, self.ld)[:, :self.n_labels].ravel()
+        order = np.argsort(-scores, kind="stable")[:k]
+        return np.column_stack(np.divmod(order, self.n_labels))
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         value[0] = 1.0

@@ -72,9 +72,14 @@ class CompiledModel(StructuredModel):
         return [outputs for outputs, _ in found], [scores for _, scores in found]
 
     def _topk(self, x, weights, k):
-        raise NotImplementedError(
-            f"{type(self).__name__} does not define the k best outputs"
-        )
+        if not self._has_topk:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not define the k best outputs"
+            )
+        model = self._bound([x], None, None)
+        model.read_from(np.ascontiguousarray(weights, dtype=np.float64))
+        labelings, scores = model.best(model.workspace(training=False), 0, k)
+        return [self._shown(x, labeling) for labeling in labelings], scores
 
     # ---- one example, as any other model ----
 
@@ -96,12 +101,6 @@ class CompiledModel(StructuredModel):
 
     def decode_topk(self, x, w, k):
         return self._topk(self._input(x, "x"), np.asarray(w, dtype=np.float64), k)[0]
-
-    def _table(self, x, weights):
-        """Scores of one example, and its bound model."""
-        model = self._bound([x], None, None)
-        model.read_from(np.ascontiguousarray(weights, dtype=np.float64))
-        return model.table(model.workspace(False), 0), model
 
 
 def check_features(values, name, ndim, n_features=None):

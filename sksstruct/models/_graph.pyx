@@ -22,7 +22,7 @@ from sksstruct.models._base cimport Workspace
 from sksstruct.models._table cimport TableModel, TableScratch
 from sksstruct.utils._simd cimport sks_maxplus
 
-from sksstruct.inference import MinCut
+from sksstruct.inference import MinCut, bmmf, max_product_topk
 
 
 cdef class BoundGraph(TableModel):
@@ -257,6 +257,18 @@ cdef class BoundGraph(TableModel):
                 if a == 0 or value > best:
                     best = value
                     y[v] = <int32_t> a
+
+    def find_topk(self, Py_ssize_t i, table, k):
+        unary, edges, tables = self.potentials_of(i, table)
+        if self.forest:
+            return max_product_topk(list(unary), edges, tables, k)[0]
+        solver = MinCut(edges, len(unary))
+
+        def max_marginals(scores):
+            solver.solve(scores, tables)
+            return solver.max_marginals()
+
+        return bmmf(max_marginals, np.array(unary), k)[0]
 
     def find(self, Py_ssize_t i, table):
         """Minimum cut; the flow of the last visit is where it starts from."""

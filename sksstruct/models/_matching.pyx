@@ -12,6 +12,8 @@ from libc.stdint cimport int32_t
 
 from sksstruct.models._table cimport TableModel, TableScratch
 
+from sksstruct.inference import bmmf, matching_max_marginals
+
 
 cdef class BoundMatching(TableModel):
     """Matchings bound to data.
@@ -68,6 +70,19 @@ cdef class BoundMatching(TableModel):
                 keys[count] = <int32_t> (r * self._shapes[i, 1] + y[r])
                 count += 1
         return count
+
+    def find_topk(self, Py_ssize_t i, table, k):
+        n, m = self._shapes[i, 0], self._shapes[i, 1]
+        scores = np.array(table[:n * m]).reshape(n, m)
+        if self.complete:
+            return bmmf(matching_max_marginals, scores, k)[0]
+
+        def max_marginals(table):
+            return matching_max_marginals(table[:, :m], table[:, m])
+
+        # a column more, which any row may take, at score 0
+        labelings = bmmf(max_marginals, np.hstack([scores, np.zeros((n, 1))]), k)[0]
+        return np.where(labelings == m, -1, labelings)
 
     def find(self, Py_ssize_t i, table):
         n, m = self._shapes[i, 0], self._shapes[i, 1]

@@ -99,6 +99,10 @@ cdef class BoundMulticlass(TableModel):
         value[0] = ws.theta[best]
         return 0
 
+    def find_topk(self, i, table, k):
+        order = np.argsort(-table[:self.n_classes], kind="stable")[:k]
+        return order[:, None]
+
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         if self._uniform:
             value[0] = y[0] != self._truth[i]

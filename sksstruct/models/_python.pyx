@@ -205,6 +205,19 @@ cdef class PythonModel(BoundModel):
         return self.number(
             i, self.spec.loss_augmented_decode(self.X[i], self.Y[i], w))
 
+    def best(self, workspace, i, k):
+        """The k best outputs, the loss included."""
+        scale = self.loss_scale
+        w = self._read if scale == 1.0 else self._read / scale
+        found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], w, k)
+        numbers = [self.number(i, y) for y in found]
+        if not 0 < len(set(numbers)) == len(numbers) <= k:
+            raise ValueError(
+                f"loss_augmented_topk gives {len(numbers)} outputs of example {i}, "
+                f"{len(set(numbers))} of them different; {k} were asked for")
+        values = np.array([self.value(i, number) for number in numbers])
+        return np.array(numbers, dtype=np.int32)[:, None], values
+
     # ---- the interface of solvers ----
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:

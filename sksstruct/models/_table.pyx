@@ -274,6 +274,23 @@ cdef class TableModel(BoundModel):
         """Best labeling at a table of scores, for oracles that are not compiled."""
         raise NotImplementedError
 
+    def find_topk(self, i, table, k):
+        """The k best labelings at a table of scores, in rows."""
+        raise NotImplementedError
+
+    def best(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        cdef int32_t[:, ::1] rows
+        cdef double[::1] values
+        cdef Py_ssize_t j
+        with nogil:
+            self.potentials(workspace, i)
+        rows = np.ascontiguousarray(
+            self.find_topk(i, workspace.theta, k), dtype=np.int32)
+        values = np.empty(len(rows))
+        for j in range(rows.shape[0]):
+            self.evaluate(workspace, i, &rows[j, 0], &values[j])
+        return np.asarray(rows), np.asarray(values)
+
     # ---- potentials and labelings ----
 
     # Where the table of block b begins in that of the example.

@@ -51,6 +51,7 @@ class CandidatesModel(CompiledModel):
     [1, 0]
     """
 
+    _has_topk = True
     _parameter_constraints = {
         "overlap": [StrOptions({"none", "iou"})],
         "fit_intercept": ["boolean"],
@@ -165,14 +166,6 @@ class CandidatesModel(CompiledModel):
             out = _overlaps(x[1], x[1][index])
         out[index] = 1.0
         return out
-
-    def _topk(self, x, weights, k):
-        table = self._table(x, weights)[0]
-        n, n_labels = len(x[0]), self._n_labels
-        scores = table.reshape(n, -1)[:, :n_labels].ravel()
-        order = np.argsort(-scores, kind="stable")[:k]
-        pairs = np.column_stack(np.divmod(order, n_labels))
-        return [self._shown(x, pair) for pair in pairs], scores[order]
 
     # ---- as any other model ----
 

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 
-from sksstruct.inference import MinCut, bmmf, max_product_topk
 from sksstruct.inference._checks import check_edges
 from sksstruct.inference._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
@@ -71,6 +70,7 @@ class GraphModel(CompiledModel):
     ['a', 'b', 'b']
     """
 
+    _has_topk = True
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
@@ -250,21 +250,6 @@ class GraphModel(CompiledModel):
         )
         model.required_bounds = self.bounds()
         return model
-
-    def _topk(self, x, weights, k):
-        table, model = self._table(x, weights)
-        unary, edges, tables = model.potentials_of(0, table)
-        if self.inference_ == "tree":
-            labelings, scores = max_product_topk(list(unary), edges, tables, k)
-        else:
-            solver = MinCut(edges, len(unary))
-
-            def max_marginals(scores):
-                solver.solve(scores, tables)
-                return solver.max_marginals()
-
-            labelings, scores = bmmf(max_marginals, np.array(unary), k)
-        return [self._shown(x, y) for y in labelings], scores
 
     # ---- as any other model ----
 

@@ -6,7 +6,6 @@ from numbers import Real
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sksstruct.inference import bmmf, matching_max_marginals
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models._matching import BoundMatching
 from sksstruct.utils._param_validation import Interval
@@ -52,6 +51,7 @@ class MatchingModel(CompiledModel):
     [0, -1]
     """
 
+    _has_topk = True
     _parameter_constraints = {
         "complete": ["boolean"],
         "false_cost": [Interval(Real, 0, None, closed="left")],
@@ -138,23 +138,6 @@ class MatchingModel(CompiledModel):
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
         pairs[rows, target[rows]] = -self.miss_cost / size
         return pairs, self.miss_cost * len(rows) / size
-
-    def _topk(self, x, weights, k):
-        scores = self._table(x, weights)[0][: x.shape[0] * x.shape[1]].reshape(
-            x.shape[:2]
-        )
-        n, m = scores.shape
-        if self.complete:
-            labelings, values = bmmf(matching_max_marginals, scores, k)
-        else:
-            # a column more, which any row may take, at score 0
-            def max_marginals(table):
-                return matching_max_marginals(table[:, :m], table[:, m])
-
-            extended = np.hstack([scores, np.zeros((n, 1))])
-            labelings, values = bmmf(max_marginals, extended, k)
-            labelings = np.where(labelings == m, -1, labelings)
-        return [labeling.astype(np.intp) for labeling in labelings], values
 
     # ---- as any other model ----
 

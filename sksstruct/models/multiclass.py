@@ -46,6 +46,7 @@ class MulticlassModel(StructuredModel):
     """
 
     is_flat = True
+    _has_topk = True
     _parameter_constraints = {
         "costs": ["array-like", None],
         "fit_intercept": ["boolean"],

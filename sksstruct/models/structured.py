@@ -145,6 +145,31 @@ class StructuredModel(BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
 
+    def loss_augmented_topk(self, x, y, w, k):
+        """The k outputs of highest sum of score and loss; optional.
+
+        With it `sksstruct.solvers.Casimir` can train, on the hinge smoothed by l2.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        y : object
+            Observed output.
+        w : ndarray of shape (n_weights,)
+            Weights.
+        k : int
+            Number of outputs.
+
+        Returns
+        -------
+        outputs : list
+            Different outputs, the best first; fewer where there are no more.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define loss_augmented_topk"
+        )
+
     def labelings(self, x):
         """All outputs of an input; optional, for checks on small inputs.
 
@@ -161,6 +186,12 @@ class StructuredModel(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define labelings")
 
     # ---- what estimators ask for; models that are compiled bring their own ----
+
+    @property
+    def _has_topk(self):
+        """Whether the k best outputs are there for training."""
+        mine = type(self).loss_augmented_topk
+        return mine is not StructuredModel.loss_augmented_topk
 
     def bounds(self):
         """Box constraints that the oracles need; optional.

@@ -7,6 +7,8 @@ import pytest
 from problems import PROBLEMS
 from reference import optimum_of
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sksstruct.models._oracle_loss import OracleLoss
 from sksstruct.models._python import PythonModel
 
 from sksstruct import SSVMClassifier
@@ -18,7 +20,8 @@ from sksstruct.models import (
     PartsModel,
     check_model,
 )
-from sksstruct.solvers import BCFW, SSG
+from sksstruct.projections import project_simplex
+from sksstruct.solvers import BCFW, SSG, Casimir
 
 ALPHA = 0.3
 
@@ -97,6 +100,58 @@ def test_optimum(name, solver):
     assert -1e-7 < primal - best <= classifier.dual_gap_ + 1e-7
     if bounds is not None:
         assert (w >= bounds[0]).all() and (w <= bounds[1]).all()
+
+
+SMOOTHED = [n for n in PROBLEMS if PROBLEMS[n][0].bounds() is None]
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+@pytest.mark.parametrize("k", [2, 10_000])
+def test_smoothed_by_the_k_best(name, k):
+    """Value and gradient: by enumeration, and by finite differences."""
+    model, X, y, _ = PROBLEMS[name]
+    classifier = fit(model, X, y, tol=0.1)
+    fitted = classifier.model_
+    bound = fitted._bind(*fitted._check_training_data(X, y, clone(classifier)), None)
+    loss = OracleLoss(bound, k)
+    loss.set_smoothing(0.4)
+    bound.start()
+    rng = np.random.RandomState(0)
+    w = 0.3 * rng.normal(size=bound.n_weights)
+    features, losses = all_margins(fitted, X, y)
+
+    def at(w):
+        bound.set_weights(w)
+        gradient = np.empty_like(w)
+        return loss.value_and_gradient(gradient), gradient
+
+    value, gradient = at(w)
+    expected = 0.0
+    for phi, cost in zip(features, losses, strict=True):
+        h = np.sort((cost + phi @ w)[1:])[::-1][:k]
+        u = project_simplex(h / 0.4)
+        expected += (u @ h + 0.2 * (1 - u @ u) - phi[0] @ w) / len(features)
+    assert value == pytest.approx(expected, abs=1e-10)
+    if k > 2:
+        assert loss.exact.all()
+        for _ in range(3):
+            d = rng.normal(size=len(w))
+            numeric = (at(w + 1e-6 * d)[0] - at(w - 1e-6 * d)[0]) / 2e-6
+            assert numeric == pytest.approx(gradient @ d, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+def test_casimir(name):
+    """The smoothed way leads to the same optimum, with a certificate."""
+    model, X, y, _ = PROBLEMS[name]
+    solver = Casimir(500, 0.01, smoothing="l2", k=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier = SSVMClassifier(model, alpha=ALPHA, solver=solver, random_state=0)
+        classifier.fit(X, y)
+    best = fit(model, X, y).objective_
+    assert classifier.objective_ - best <= classifier.dual_gap_ + 1e-6
+    assert classifier.objective_ <= 1.03 * best
 
 
 class Interpreted:

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from sksstruct import SSVMClassifier
 from sksstruct.models import StructuredModel, _python, check_model
-from sksstruct.solvers import BCFW, BMRM, SSG, CuttingPlane, FrankWolfe
+from sksstruct.solvers import BCFW, BMRM, SSG, Casimir, CuttingPlane, FrankWolfe
 
 
 class Ranking(StructuredModel):
@@ -47,6 +47,10 @@ class Ranking(StructuredModel):
 
     def labelings(self, x):
         return self.ORDERS
+
+    def loss_augmented_topk(self, x, y, w, k):
+        losses = [self.loss(y, z) for z in self.ORDERS]
+        return [self.ORDERS[j] for j in np.argsort(-self._scores(x, w) - losses)[:k]]
 
     def decode_topk(self, x, w, k):
         return [self.ORDERS[j] for j in np.argsort(-self._scores(x, w))[:k]]
@@ -88,6 +92,7 @@ def margins(X, y, model):
         SSG(20_000, 1e-3),
         BMRM(2000, 1e-6),
         CuttingPlane(500, 1e-6),
+        Casimir(3000, 1e-3, smoothing="l2", k=6),
     ],
     ids=lambda s: s if isinstance(s, str) else type(s).__name__,
 )
@@ -101,6 +106,21 @@ def test_optimum(form, solver):
     w = classifier.weights_
     risk = [(b + (a - a[0]) @ w).max() for a, b in zip(features, losses, strict=True)]
     assert classifier.objective_ == pytest.approx(0.05 * w @ w + np.mean(risk))
+
+
+def test_casimir_needs_the_k_best():
+    class Plain(Ranking):
+        loss_augmented_topk = StructuredModel.loss_augmented_topk
+
+    X, y = rankings()
+    with pytest.raises(ValueError, match="needs the oracle"):
+        fit(Plain(), X, y, solver="casimir")
+    with pytest.raises(ValueError, match="smoothing='l2'"):
+        fit(Ranking(), X, y, solver=Casimir())
+    for outputs in ([], [(0, 1, 2)] * 2):
+        Plain.loss_augmented_topk = lambda self, x, y, w, k, z=outputs: z
+        with pytest.raises(ValueError, match="outputs of example 0"):
+            fit(Plain(), X, y, solver="casimir")
 
 
 def test_bounds():
