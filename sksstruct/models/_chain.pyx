@@ -35,6 +35,7 @@ from sksstruct.utils._simd cimport (
     sks_spread_dot_f32, sks_spread_dot_f64, sks_spread_f32, sks_spread_f64,
 )
 
+from sksstruct.models._bounds import fill_bounds
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 # Below this a change of a mean parameter (at most 1) is rounding error.
@@ -243,26 +244,7 @@ cdef class ChainModel(BoundModel):
     def flat_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
         views = [self.blocks(array) for array in flat]
-        for name, pair in bounds.items():
-            if name not in views[0]:
-                raise ValueError(
-                    f"bounds: no block {name!r}; the blocks are {sorted(views[0])}")
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise ValueError(
-                    f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
-            for view, limit in zip(views, pair):
-                if limit is None:
-                    continue
-                try:
-                    view[name][...] = limit
-                except (TypeError, ValueError):
-                    raise ValueError(
-                        f"bounds[{name!r}] must be numbers or arrays of shape "
-                        f"{view[name].shape}") from None
-            low, high = views[0][name], views[1][name]
-            if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(
-                    high).any():
-                raise ValueError(f"bounds[{name!r}]: lower must not exceed upper")
+        fill_bounds(*views, bounds)
         # Blocks that do not exist, and the padding, stay zero.
         for array, view in zip(flat, views):
             array.reshape(-1, self.ld)[:, self.n_labels:] = 0.0

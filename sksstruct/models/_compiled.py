@@ -15,6 +15,8 @@ class CompiledModel(StructuredModel):
     output that integers stand for; and ``_bound(X, truths, example_weights)``.
     """
 
+    _has_topk = True
+
     def prepare(self, X, Y):
         self._check_training_data(X, Y, None)
 
@@ -72,10 +74,6 @@ class CompiledModel(StructuredModel):
         return [outputs for outputs, _ in found], [scores for _, scores in found]
 
     def _topk(self, x, weights, k):
-        if not self._has_topk:
-            raise NotImplementedError(
-                f"{type(self).__name__} does not define the k best outputs"
-            )
         model = self._bound([x], None, None)
         model.read_from(np.ascontiguousarray(weights, dtype=np.float64))
         labelings, scores = model.best(model.workspace(training=False), 0, k)

@@ -18,7 +18,7 @@ from libc.stdint cimport int32_t
 
 from sksstruct.models._table cimport TableModel, TableScratch
 
-from sksstruct.inference import parts_max_product
+from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
 
 
 cdef class BoundParts(TableModel):
@@ -134,13 +134,26 @@ cdef class BoundParts(TableModel):
                 + column + width - 1)
         return self.n_parts + self._edges.shape[0]
 
-    def find(self, Py_ssize_t i, table):
+    def _problem(self, Py_ssize_t i, table):
+        """Scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
         unary = table[:height * width * self.ld].reshape(height, width, self.ld)
         unary = np.ascontiguousarray(unary[:, :, :self.n_parts].transpose(2, 0, 1))
         linear, quadratic = self.springs(self._held)
-        placement = parts_max_product(
-            unary, self.edges, self.offsets, quadratic / self.scales ** 2,
-            linear / self.scales)
-        rows, columns = placement.labeling.T
-        return (rows * width + columns).astype(np.int32)
+        springs = (self.edges, self.offsets, quadratic / self.scales ** 2,
+                   linear / self.scales)
+        return unary, springs
+
+    def find(self, Py_ssize_t i, table):
+        unary, springs = self._problem(i, table)
+        rows, columns = parts_max_product(unary, *springs).labeling.T
+        return (rows * unary.shape[2] + columns).astype(np.int32)
+
+    def find_topk(self, Py_ssize_t i, table, k):
+        unary, springs = self._problem(i, table)
+
+        def max_marginals(scores):
+            scores = scores.reshape(unary.shape)
+            return parts_max_marginals(scores, *springs).reshape(len(unary), -1)
+
+        return bmmf(max_marginals, unary.reshape(len(unary), -1), k)[0]

@@ -16,6 +16,8 @@ from libc.stdint cimport int32_t
 
 from sksstruct.models._base cimport BoundModel, Workspace
 
+from sksstruct.models._bounds import fill_bounds
+
 # Bytes of joint feature vectors that are kept.
 KEPT = 2**28
 # Outputs of one example.
@@ -90,21 +92,11 @@ cdef class PythonModel(BoundModel):
         return self._token
 
     def flat_bounds(self, bounds):
-        if not isinstance(bounds, dict) or set(bounds) != {"coef"}:
+        if not isinstance(bounds, dict):
             raise ValueError(
-                f"bounds must be {{'coef': (lower, upper)}}, got {bounds!r}")
-        try:
-            lower, upper = bounds["coef"]
-            flat = [np.array(np.broadcast_to(default if limit is None else limit,
-                                             (self.n_weights,)), dtype=np.float64)
-                    for limit, default in ((lower, -np.inf), (upper, np.inf))]
-        except (TypeError, ValueError):
-            raise ValueError(
-                "bounds['coef'] must be a pair of numbers, None, or arrays of "
-                f"{self.n_weights} weights") from None
-        if not (flat[0] <= flat[1]).all() or np.isposinf(flat[0]).any() or np.isneginf(
-                flat[1]).any():
-            raise ValueError("bounds['coef']: lower must not exceed upper")
+                f"bounds must be a dict of pairs (lower, upper), got {bounds!r}")
+        flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        fill_bounds(*({"coef": array} for array in flat), bounds)
         return flat
 
     def set_pointers(self):

@@ -33,6 +33,7 @@ from sksstruct.utils._simd cimport (
     sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
 )
 
+from sksstruct.models._bounds import fill_bounds
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 # Below this a change of a mean parameter (at most 1) is rounding error.
@@ -219,26 +220,7 @@ cdef class TableModel(BoundModel):
         for view, default in zip(views, (-np.inf, np.inf)):
             for array in view.values():
                 array[...] = default
-        for name, pair in bounds.items():
-            if name not in views[0]:
-                raise ValueError(
-                    f"bounds: no block {name!r}; the blocks are {sorted(views[0])}")
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise ValueError(
-                    f"bounds[{name!r}] must be a pair (lower, upper), got {pair!r}")
-            for view, limit in zip(views, pair):
-                if limit is None:
-                    continue
-                try:
-                    view[name][...] = limit
-                except (TypeError, ValueError):
-                    raise ValueError(
-                        f"bounds[{name!r}] must be numbers or arrays of shape "
-                        f"{view[name].shape}") from None
-            low, high = views[0][name], views[1][name]
-            if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(
-                    high).any():
-                raise ValueError(f"bounds[{name!r}]: lower must not exceed upper")
+        fill_bounds(*views, bounds)
         return flat
 
     # ---- what a user sees of one example ----

@@ -51,7 +51,6 @@ class CandidatesModel(CompiledModel):
     [1, 0]
     """
 
-    _has_topk = True
     _parameter_constraints = {
         "overlap": [StrOptions({"none", "iou"})],
         "fit_intercept": ["boolean"],

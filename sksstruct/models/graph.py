@@ -70,7 +70,6 @@ class GraphModel(CompiledModel):
     ['a', 'b', 'b']
     """
 
-    _has_topk = True
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],

@@ -51,7 +51,6 @@ class MatchingModel(CompiledModel):
     [0, -1]
     """
 
-    _has_topk = True
     _parameter_constraints = {
         "complete": ["boolean"],
         "false_cost": [Interval(Real, 0, None, closed="left")],

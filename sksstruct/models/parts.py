@@ -64,7 +64,6 @@ class PartsModel(CompiledModel):
     [[1, 1], [2, 3]]
     """
 
-    _has_topk = False
     _parameter_constraints = {
         "edges": ["array-like"],
         "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list],

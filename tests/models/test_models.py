@@ -229,7 +229,7 @@ def test_estimator(name):
         np.testing.assert_allclose(double.weights_, weighted.weights_, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", [n for n in PROBLEMS if not n.startswith("parts")])
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_topk(name):
     """The k best outputs are those of an enumeration."""
     model, X, y, _ = PROBLEMS[name]
@@ -304,8 +304,6 @@ def test_parts_learn_displacements():
     np.testing.assert_allclose(classifier.model_.offsets_, [[7 / 3, 1.0]])
     assert classifier.score(X, y) == 1.0
     assert (classifier.quadratic_ >= 0).all()
-    with pytest.raises(NotImplementedError, match="k best"):
-        classifier.predict_topk(X, 2)
 
 
 def test_bounds_of_the_user_and_the_model():
