@@ -41,7 +41,7 @@ X_train, X_test = ([patches(image) for image in d.images] for d in (train, test)
 found = {}
 for name, edges in (("joints alone", []), ("joints with springs", train.bones)):
     model = PartsModel(edges, unit=5.0)
-    classifier = SSVMClassifier(model, alpha=0.01, tol=0.08, random_state=0)
+    classifier = SSVMClassifier(model, alpha=0.01, tol=0.03, random_state=0)
     classifier.fit(X_train, list(train.joints))
     found[name] = np.array(classifier.predict(X_test))
     distance = np.linalg.norm(found[name] - test.joints, axis=2)

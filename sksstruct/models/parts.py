@@ -18,8 +18,8 @@ class PartsModel(CompiledModel):
     An input is an array of shape (height, width, n_features): features of every
     position. An output is an integer array of shape (n_parts, 2): row and column of
     each part. A spring scores the displacement of its ends, less its mean over the
-    training data and in units of its standard deviation, by a linear and a quadratic
-    function of rows and of columns; quadratic costs are kept at zero or above, so that
+    training data and in units of half the images, by a linear and a quadratic function
+    of rows and of columns; quadratic costs are kept at zero or above, so that
     the best positions are found by distance transforms [1]_.
 
     Parameters
@@ -37,8 +37,8 @@ class PartsModel(CompiledModel):
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
     offsets_, scales_ : ndarray of shape (n_edges, 2)
-        Mean displacement of the second part from the first, and its standard deviation,
-        1 at least.
+        Mean displacement of the second part from the first, and the units of what is
+        left: half the mean height and width of the images.
 
     Notes
     -----
@@ -102,8 +102,10 @@ class PartsModel(CompiledModel):
         self.n_features_ = n_features
         moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
         self.offsets_ = np.average(moves, axis=0, weights=weight)
-        spread = np.average((moves - self.offsets_) ** 2, axis=0, weights=weight)
-        self.scales_ = np.maximum(np.sqrt(spread), 1.0)
+        size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
+        # Features of springs of about 1: in units of their spread, parts that are far
+        # off would outweigh all else, and training be ten times as long.
+        self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()
         return y
 
     def _output(self, x, y, name):
