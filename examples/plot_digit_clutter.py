@@ -13,7 +13,7 @@ The scenes are synthetic, made of the handwriting that comes with scikit-learn:
 """
 
 # %%
-# Candidates: boxes of 16 sizes, every other row and column. A box is described by its
+# Candidates: boxes of nine sizes, every other row and column. A box is described by its
 # content, shrunk to 8 x 8, and by how bright the strips around it are.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,7 +23,7 @@ from sksstruct import SSVMClassifier
 from sksstruct.datasets import make_digit_clutter
 from sksstruct.models import CandidatesModel
 
-SIDES = (9, 11, 13, 16)
+SIDES = (9, 12, 15)
 
 
 def boxes_of(size):
@@ -77,7 +77,7 @@ def overlap(boxes, box):
     return both / (areas + (box[2:] - box[:2]).prod() - both)
 
 
-train = make_digit_clutter(300, part="train", random_state=0)
+train = make_digit_clutter(250, part="train", random_state=0)
 test = make_digit_clutter(200, part="test", random_state=1)
 boxes = boxes_of(train.images.shape[1])
 F_train, F_test = ([describe(i, boxes) for i in d.images] for d in (train, test))

@@ -22,7 +22,7 @@ from sksstruct.utils.packed import PackedSequences
 
 
 @parametrize_with_checks(
-    [SSVMPathCV(SSVMClassifier(random_state=0, tol=1e-12, max_iter=20_000), cv=3)],
+    [SSVMPathCV(SSVMClassifier(random_state=0), cv=3)],
     expected_failed_checks=lambda _: {
         f"check_sample_weight_equivalence_on_{kind}_data": "other folds, other alpha"
         for kind in ("dense", "sparse")
@@ -187,9 +187,11 @@ def test_heuristic(solver):
     exact = ssvm_path(estimator, X, y, **options)
     path = ssvm_path(estimator, X, y, method="heuristic", **options)
     assert path.oracle_calls[-1] < exact.oracle_calls[-1]
+    # gap sampling leaves most examples with old estimates
+    factor = 8 if solver == "gap" else 3
     for alpha in path.alphas:
         value = objective(estimator, X, y, path.weights(alpha), alpha)
-        assert value - lower_bound(estimator, X, y, alpha) <= 3 * 0.05
+        assert value - lower_bound(estimator, X, y, alpha) <= factor * 0.05
 
 
 def test_grid():

@@ -79,8 +79,8 @@ def test_optimum(name, solver):
             fit(model, X, y, solver=solver)
         return
     tol = 1e-4 if solver in ("bcfw", "fw") else 1e-6
-    if bounded and solver != "bcfw":  # safe steps, not the best ones
-        tol = 1e-3 if solver == "auto" else 1e-2
+    if bounded:  # safe steps, not the best ones
+        tol = 1e-2 if solver == "fw" else 1e-3
     classifier = fit(model, X, y, solver=solver, tol=tol, max_iter=100_000)
     fitted = classifier.model_
     features, losses = all_margins(fitted, X, y)
