@@ -9,11 +9,13 @@ import warnings
 
 import _common
 import numpy as np
+from _chunking import chunking_data
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.datasets import fetch_ocr_letters
 from sksstruct.estimators.path import GRID
+from sksstruct.feature_extraction import SequenceVectorizer
 
 
 def guarantee(X, y, path, n=200):
@@ -45,7 +47,7 @@ def held_out(path, X, y):
 
 
 def main():
-    args = _common.arguments(__doc__, large="also OCR large")
+    args = _common.arguments(__doc__, large="also OCR large", conll="also CoNLL-2000")
     small = fetch_ocr_letters("fold0", data_home=args.data_home)
     rest = fetch_ocr_letters("rest", data_home=args.data_home)
     problems = [("small", small, rest, 0.1), ("small", small, rest, 0.02)]
@@ -120,6 +122,17 @@ def main():
         ["kappa", "pieces", "passes", "sweeps", "seconds"],
         rows,
     )
+
+    if args.conll:
+        X, y = chunking_data("train", args.data_home)
+        X = SequenceVectorizer(dtype=np.float32).fit_transform(X)
+        path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=0.05, alpha_min=1e-3)
+        kept = sum(values.nbytes for _, _, values in path._weights) / 1e6
+        print(
+            f"\nCoNLL-2000, epsilon 0.05: {len(path)} pieces down to "
+            f"{path.lower[-1]:.1e}, {path.oracle_calls[-1] / len(y):.0f} sweeps, "
+            f"{path.seconds[-1]:.1f} s, weights {kept:.0f} MB"
+        )
 
 
 if __name__ == "__main__":

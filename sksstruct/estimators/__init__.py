@@ -2,7 +2,8 @@
 
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.linear_ssvc import LinearSSVC
-from sksstruct.estimators.path import SSVMPath, SSVMPathCV, ssvm_path
+from sksstruct.estimators.path import SSVMPath, ssvm_path
+from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.ssvm import SSVMClassifier
 
 __all__ = [

@@ -1,26 +1,14 @@
-"""The regularisation path, and the choice of alpha along it."""
+"""The regularisation path of an estimator."""
 
 import copy
 import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _num_samples,
-    check_is_fitted,
-)
 
 from sksstruct.estimators._report import warn_path
-from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.solvers import BCFW
 from sksstruct.solvers.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
@@ -28,7 +16,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions, validate_par
 # The grid of Osokin et al. (2016), App. K.
 GRID = 2.0 ** np.arange(15, -16, -1)
 
-_CONSTRAINTS = {
+CONSTRAINTS = {
     "method": [StrOptions({"exact", "heuristic", "grid"})],
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "kappa": [Interval(Real, 0, 1, closed="neither"), None],
@@ -284,10 +272,10 @@ def ssvm_path(
         "alphas": alphas,
         "max_iter": max_iter,
     }
-    _check(parameters)
+    check_parameters(parameters)
     out = None
     try:
-        for out, piece in _follow(estimator, X, y, parameters, sample_weight, verbose):
+        for out, piece in follow(estimator, X, y, parameters, sample_weight, verbose):
             out._add(piece)
     except KeyboardInterrupt:
         if out is None or not len(out):
@@ -306,7 +294,7 @@ def ssvm_path(
 class _Parameters(BaseEstimator):
     """The parameters of a path, to be checked as those of an estimator are."""
 
-    _parameter_constraints = _CONSTRAINTS
+    _parameter_constraints = CONSTRAINTS
 
     def __init__(
         self,
@@ -329,12 +317,12 @@ class _Parameters(BaseEstimator):
 _Parameters.__name__ = "ssvm_path"
 
 
-def _check(parameters):
+def check_parameters(parameters):
     validate_params(_Parameters(**parameters))
     _grid(parameters)
 
 
-def _start(estimator, X, y, sample_weight):
+def start(estimator, X, y, sample_weight):
     """A copy of the estimator that has seen the data, its solver, and the problem."""
     if not hasattr(estimator, "_prepare"):
         raise TypeError(
@@ -374,9 +362,9 @@ def _grid(parameters):
     return alphas
 
 
-def _follow(estimator, X, y, parameters, sample_weight, verbose):
+def follow(estimator, X, y, parameters, sample_weight, verbose):
     """The path, before a piece is added to it, and the piece; one after the other."""
-    template, solver, problem = _start(estimator, X, y, sample_weight)
+    template, solver, problem = start(estimator, X, y, sample_weight)
     method, kappa = parameters["method"], parameters["kappa"]
     if kappa is None:
         kappa = {"exact": 0.9, "heuristic": 0.7, "grid": 1.0}[method]
@@ -406,388 +394,3 @@ def _follow(estimator, X, y, parameters, sample_weight, verbose):
                 flush=True,
             )
         yield out, piece
-
-
-def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
-    """Path of one fold, without weights, and the held-out score of each piece."""
-    some = None if weight is None else weight[train]
-    X_test, y_test = _safe_indexing(X, test), _safe_indexing(y, test)
-    out, scores = None, []
-    pieces = _follow(
-        estimator,
-        _safe_indexing(X, train),
-        _safe_indexing(y, train),
-        parameters,
-        some,
-        verbose,
-    )
-    for out, piece in pieces:
-        fitted = out._with(piece.weights, piece.alpha)
-        scores.append(scorer(fitted, X_test, y_test))
-        out._add(piece, keep=False)
-    out._template = out._attributes = None
-    out._close()
-    return out, np.array(scores)
-
-
-class _Tasks:
-    """scikit-learn's callback protocol around the folds and the refit."""
-
-    def __init__(self, estimator, n_tasks, X, y):
-        self._estimator, self._data = estimator, {"X": X, "y": y}
-        self._context = estimator._init_callback_context(max_subtasks=n_tasks)
-        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
-
-    def run(self, name, function):
-        task = self._context.subcontext(task_name=name)
-        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        try:
-            return function()
-        finally:
-            task.call_on_fit_task_end(estimator=self._estimator)
-
-    def close(self):
-        self._context.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=dict, **self._data
-        )
-
-
-def _has(name):
-    def check(self):
-        fitted = getattr(self, "best_estimator_", None)
-        return hasattr(self._estimator() if fitted is None else fitted, name)
-
-    return check
-
-
-class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
-    """Structured support vector machine with alpha chosen along regularisation paths.
-
-    Follows the path of each fold, scores its pieces on what was held out, so that the
-    mean score is known for every alpha, and trains with the best one on all data.
-
-    Parameters
-    ----------
-    estimator : estimator, default=None
-        `SSVMClassifier`, `ChainCRF` with the hinge loss, or `LinearSSVC`; None:
-        ``SSVMClassifier()``. Its `alpha` is not used.
-    method : {"exact", "heuristic", "grid"}, default="exact"
-        How paths are found; see `ssvm_path`.
-    epsilon : float, default=0.1
-        Suboptimality allowed along the path.
-    kappa : float, default=None
-        Part of `epsilon` that gaps must reach at breakpoints; see `ssvm_path`.
-    alpha_min : float, default=1e-5
-        Where paths stop.
-    alphas : array-like of shape (n_alphas,), default=None
-        Breakpoints with ``method="grid"``.
-    max_iter : int, default=1000
-        Largest number of passes at each breakpoint.
-    cv : int, cross-validation generator or iterable, default=None
-        Folds, as in `sklearn.model_selection.GridSearchCV`.
-    scoring : str or callable, default=None
-        Held-out score; None: that of the estimator.
-    refit : bool, default=True
-        Whether to train on all data with the best alpha, to the tolerance of the
-        estimator.
-    n_jobs : int, default=None
-        Folds that are worked on at a time.
-    verbose : int, default=0
-        Print a line for each breakpoint of each path.
-
-    Attributes
-    ----------
-    alpha_ : float
-        Where the mean score is highest; the largest of several pieces.
-    best_score_ : float
-        Mean score there.
-    edges_ : ndarray of shape (n_pieces + 1,)
-        Ends of the pieces of constant mean score, from inf down.
-    scores_ : ndarray of shape (n_pieces, n_folds)
-        Held-out score of each piece on each fold; above the first breakpoint of a fold
-        that of the weights there, which are smaller multiples of these.
-    paths_ : list of SSVMPath
-        Path of each fold, without its weights.
-    best_estimator_ : estimator
-        Trained on all data, with `refit`.
-    n_features_in_ : int
-        Number of features, where the estimator has it.
-
-    See Also
-    --------
-    ssvm_path : One path.
-    sksstruct.plotting.PathDisplay : Draws scores, gaps and costs.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sksstruct import SSVMClassifier, SSVMPathCV
-    >>> X, y = load_iris(return_X_y=True)
-    >>> search = SSVMPathCV(SSVMClassifier(random_state=0), cv=3).fit(X, y)
-    >>> search.best_score_ > 0.9
-    True
-    """
-
-    _parameter_constraints = {
-        "estimator": [BaseEstimator, None],
-        **_CONSTRAINTS,
-        "cv": ["cv_object"],
-        "scoring": [str, callable, None],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        estimator=None,
-        *,
-        method="exact",
-        epsilon=0.1,
-        kappa=None,
-        alpha_min=1e-5,
-        alphas=None,
-        max_iter=1000,
-        cv=None,
-        scoring=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.estimator = estimator
-        self.method = method
-        self.epsilon = epsilon
-        self.kappa = kappa
-        self.alpha_min = alpha_min
-        self.alphas = alphas
-        self.max_iter = max_iter
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _estimator(self):
-        return SSVMClassifier() if self.estimator is None else self.estimator
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self._estimator())
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = inner.classifier_tags
-        tags.input_tags = inner.input_tags
-        tags.target_tags = inner.target_tags
-        return tags
-
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None, groups=None):
-        """Follow the paths of all folds, and train with the best alpha.
-
-        Parameters
-        ----------
-        X : array-like or list
-            Inputs, as the estimator takes them.
-        y : array-like or list
-            Outputs.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of the losses in training.
-        groups : array-like of shape (n_samples,), default=None
-            Groups for `cv` to divide by.
-
-        Returns
-        -------
-        self : SSVMPathCV
-            The fitted search.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are not valid, or no score is finite.
-        KeyboardInterrupt
-            When interrupted: while paths are followed nothing is set; while the best
-            estimator is trained, that one as far as it is.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If a gap was not reached in `max_iter` passes.
-        """
-        validate_params(self)
-        parameters = {name: getattr(self, name) for name in _CONSTRAINTS}
-        _check(parameters)
-        estimator = self._estimator()
-        scorer = check_scoring(estimator, scoring=self.scoring)
-        # all checks of the data, before they are divided
-        _start(estimator, X, y, sample_weight)
-        X, y = indexable(X, y)
-        n, weight = _num_samples(X), None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, np.zeros((n, 1)))
-        folds = check_cv(self.cv, y, classifier=is_classifier(estimator))
-        folds = list(folds.split(np.zeros(n), y, groups))
-        tasks = _Tasks(self, len(folds) + self.refit, X, y)
-        try:
-            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-                delayed(_fold)(
-                    estimator, X, y, weight, *fold, parameters, scorer, self.verbose
-                )
-                for fold in folds
-            )
-            found = [tasks.run("fold", lambda: next(results)) for _ in folds]
-            self.paths_ = [path for path, _ in found]
-            self._choose([scores for _, scores in found])
-            for name in (
-                "best_estimator_", "n_features_in_", "feature_names_in_", "n_iter_"
-            ):  # fmt: skip
-                self.__dict__.pop(name, None)
-            if self.refit:
-                tasks.run("refit", lambda: self._refit(X, y, sample_weight))
-        finally:
-            tasks.close()
-        for path in self.paths_:
-            warn_path(path, self.max_iter, stacklevel=4)
-        return self
-
-    def _refit(self, X, y, sample_weight):
-        best = clone(self._estimator()).set_params(alpha=self.alpha_)
-        options = {} if sample_weight is None else {"sample_weight": sample_weight}
-        try:
-            best.fit(X, y, **options)
-        finally:
-            if hasattr(best, "n_iter_"):  # an interrupted fit is of use too
-                self.best_estimator_ = best
-                for name in ("n_features_in_", "feature_names_in_", "n_iter_"):
-                    if hasattr(best, name):
-                        setattr(self, name, getattr(best, name))
-
-    def _choose(self, scores):
-        """Mean score of every alpha, and the best alpha."""
-        end = max(path.lower[-1] for path in self.paths_)
-        edges = np.unique(np.concatenate([path.lower for path in self.paths_]))
-        self.edges_ = np.concatenate([[np.inf], edges[edges >= end][::-1]])
-        upper, lower = self.edges_[:-1], self.edges_[1:]
-        inside = np.sqrt(
-            np.maximum(lower, np.minimum(self.alpha_min, upper / 2.0)) * upper
-        )
-        # where the weights of the first piece are those that were scored
-        first = min(path.alphas[0] for path in self.paths_)
-        inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
-        self.scores_ = np.array(
-            [
-                [s[path.piece(a)] for path, s in zip(self.paths_, scores, strict=True)]
-                for a in inside
-            ]
-        )
-        mean = self.scores_.mean(axis=1)
-        if not np.isfinite(mean).any():
-            raise ValueError("no held-out score is finite")
-        best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
-        self.alpha_ = float(inside[best])
-        self.best_score_ = float(self.scores_[best].mean())
-
-    def score_at(self, alpha):
-        """Mean held-out score at an alpha.
-
-        Parameters
-        ----------
-        alpha : float
-            Regularisation.
-
-        Returns
-        -------
-        score : float
-            Mean over the folds.
-
-        Raises
-        ------
-        ValueError
-            If the paths do not reach down to it.
-        """
-        check_is_fitted(self, "edges_")
-        below = np.flatnonzero(self.edges_[1:] <= alpha)
-        if not alpha > 0 or not len(below):
-            raise ValueError(
-                f"alpha must be positive and at least {self.edges_[-1]:.3g}, got "
-                f"{alpha!r}"
-            )
-        return float(self.scores_[below[0]].mean())
-
-    # ---- what the best estimator does ----
-
-    @property
-    def classes_(self):
-        """Classes of the best estimator."""
-        return self.best_estimator_.classes_
-
-    def predict(self, X):
-        """Predict with the best estimator.
-
-        Parameters
-        ----------
-        X : array-like or list
-            Inputs.
-
-        Returns
-        -------
-        y : ndarray or list
-            Outputs.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict(X)
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X):
-        """Scores by the best estimator.
-
-        Parameters
-        ----------
-        X : array-like or list
-            Inputs.
-
-        Returns
-        -------
-        scores : ndarray
-            As the estimator gives them.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.decision_function(X)
-
-    @available_if(_has("predict_topk"))
-    def predict_topk(self, X, k):
-        """The k best outputs by the best estimator, and their scores.
-
-        Parameters
-        ----------
-        X : array-like or list
-            Inputs.
-        k : int
-            Number of outputs.
-
-        Returns
-        -------
-        y : list or ndarray
-            Outputs.
-        scores : list or ndarray
-            Scores.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.predict_topk(X, k)
-
-    def score(self, X, y):
-        """Score of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like or list
-            Inputs.
-        y : array-like or list
-            Outputs.
-
-        Returns
-        -------
-        score : float
-            By `scoring`, or the estimator's own score.
-        """
-        check_is_fitted(self, "best_estimator_")
-        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
-        return scorer(self.best_estimator_, X, y)

@@ -263,19 +263,15 @@ class StructuredModel(BaseEstimator):
 
 def as_list(name, values):
     """A list of the entries of a sequence, at least one."""
-    if not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
-        if not sparse.issparse(values):
-            raise TypeError(
-                f"{name} must be a list with an entry for each example, got "
-                f"{type(values).__name__}"
-            )
-    if isinstance(values, (str, bytes, dict)):
+    if sparse.issparse(values):
+        values = values.tocsr()
+    elif isinstance(values, (str, bytes, dict)) or not (
+        hasattr(values, "__len__") and hasattr(values, "__getitem__")
+    ):
         raise TypeError(
             f"{name} must be a list with an entry for each example, got "
             f"{type(values).__name__}"
         )
-    if sparse.issparse(values):
-        values = values.tocsr()
     n = values.shape[0] if hasattr(values, "shape") else len(values)
     if n == 0:
         raise ValueError(f"{name} has no examples")
