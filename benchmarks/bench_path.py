@@ -1,7 +1,7 @@
 """The regularisation path on OCR letters: its guarantee, and its cost beside a grid.
 
 Osokin et al. (2016), Section 5.2 and App. K: epsilon = 0.1, and 31 values of alpha from
-2^15 to 2^-15, each started from the one before, to a gap of 0.1 as well.
+2^15 to 2^-15, each started from the one before, to a gap of epsilon as well.
 """
 
 import time
