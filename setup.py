@@ -36,11 +36,13 @@ extensions = [
 # One shared copy of Cython's utility code instead of one per kernel.
 shared = "sksstruct._cyutility"
 setup(
+    # the kernels are compiled side by side
+    options={"build_ext": {"parallel": os.cpu_count()}},
     ext_modules=cythonize(
         [*extensions, Extension(shared, ["sksstruct/_cyutility.c"])],
         compiler_directives=directives,
         shared_utility_qualified_name=shared,
         annotate=debug,
         nthreads=0,
-    )
+    ),
 )

@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
         if not (get_data_home() / file).is_file()
     ),
     "show_memory": False,
+    "parallel": 2,
     "write_computation_times": False,
     "abort_on_example_error": True,
 }

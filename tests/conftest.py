@@ -7,6 +7,11 @@ import pytest
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 
+def pytest_collection_modifyitems(items):
+    """The longest test first, so that it does not run alone in the end."""
+    items.sort(key=lambda item: "packaging" not in item.keywords)
+
+
 @pytest.fixture(scope="session")
 def data_home():
     """Folder of the real data sets, or a skip with the reason."""
