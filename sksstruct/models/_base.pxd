@@ -24,6 +24,8 @@ cdef class BoundModel:
     cdef double* _w
     cdef double* _v
     cdef double* _u
+    cdef const double* _reading          # what potentials are formed from
+    cdef object _held                    # keeps it alive
     cdef const double* _lower
     cdef const double* _upper
 

@@ -68,6 +68,7 @@ cdef class BoundModel:
         if self.lower is not None:
             lower, upper = self.lower, self.upper
             self._lower, self._upper = &lower[0], &upper[0]
+        self.read_from(self.w)
 
     def collect_average(self, bint collect):
         """Whether changes of the weights go into u, the average of the iterates."""
@@ -92,7 +93,11 @@ cdef class BoundModel:
 
     def read_from(self, w):
         """Form potentials from other flat weights, until told otherwise."""
-        raise NotImplementedError
+        cdef const double[::1] view = w
+        if view.shape[0] != self.n_weights:
+            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
+        self._held = w
+        self._reading = &view[0]
 
     def dual_space(self):
         """The dual variables as a `DualSpace`."""

@@ -18,11 +18,10 @@ cdef class BinaryModel(BoundModel):
     cdef readonly Py_ssize_t n_features
     cdef readonly object X
     cdef readonly bint fit_intercept, free_bias
-    cdef object _owned, _held
+    cdef object _owned
     cdef const int32_t[::1] _labels
     cdef const double* _values
     cdef const int32_t* _indices
     cdef const int64_t* _indptr
-    cdef const double* _reading
     cdef const double[::1] _norms
     cdef void _add(self, Py_ssize_t i, double scale, double* out) noexcept nogil

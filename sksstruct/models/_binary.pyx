@@ -68,17 +68,6 @@ cdef class BinaryModel(BoundModel):
         self._owned.append(data)
         self._norms = np.asarray(squares.sum(axis=1)).ravel() + fit_intercept
 
-    def set_pointers(self):
-        BoundModel.set_pointers(self)
-        self.read_from(self.w)
-
-    def read_from(self, w):
-        cdef const double[::1] view = w
-        if view.shape[0] != self.n_weights:
-            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
-        self._held = w
-        self._reading = &view[0]
-
     @property
     def labels(self):
         """1 for the positive class, 0 for the negative one."""

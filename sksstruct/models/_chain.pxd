@@ -39,7 +39,7 @@ cdef class ChainModel(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask
-    cdef object _owned, _packed, _reading
+    cdef object _owned, _packed
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
     cdef bint _labeled, _sparse, _single, _all_grams

@@ -225,16 +225,9 @@ cdef class ChainModel(BoundModel):
         """Whether some labelings are not allowed."""
         return self._mask != NULL or self._barred != NULL
 
-    def set_pointers(self):
-        BoundModel.set_pointers(self)
-        self.read_from(self.w)
-
     def read_from(self, w):
-        cdef const double[::1] view = w
-        if view.shape[0] != self.n_weights:
-            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
-        self._reading = w
-        self._emission = &view[0]
+        BoundModel.read_from(self, w)
+        self._emission = self._reading
         self._tail = self._emission + self.n_features * self.ld
 
     def blocks(self, w):
@@ -263,7 +256,7 @@ cdef class ChainModel(BoundModel):
                 f"expected weights of {self.n_labels} labels and {self.n_features} "
                 f"features, got {emission.shape[0]} x {emission.shape[1]} and "
                 f"{tail.shape[0]} x {tail.shape[1]} numbers")
-        self._reading = (emission, tail)
+        self._held = (emission, tail)
         self._emission = &emission[0, 0] if emission.shape[0] else NULL
         self._tail = &tail[0, 0]
 

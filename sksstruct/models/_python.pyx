@@ -99,10 +99,6 @@ cdef class PythonModel(BoundModel):
         fill_bounds(*({"coef": array} for array in flat), bounds)
         return flat
 
-    def set_pointers(self):
-        BoundModel.set_pointers(self)
-        self.read_from(self.w)
-
     def read_from(self, w):
         view = w.view()
         view.flags.writeable = False
@@ -113,10 +109,6 @@ cdef class PythonModel(BoundModel):
         ws.change, ws.formed = [], False
         ws.g = np.zeros(self.n_weights) if training else None
         return ws
-
-    def output(self, i, number):
-        """The output of an example that has a number."""
-        return self.outputs[i][number]
 
     def features(self, i, number):
         """Indices (None: all), values and length of a joint feature vector."""

@@ -43,8 +43,7 @@ cdef class TableModel(BoundModel):
     cdef Block* _blocks
     cdef const double* _zeros
     cdef Py_ssize_t[::1] _row_start, _row_length   # of each row of weights
-    cdef object _owned, _held, _structure
-    cdef const double* _reading
+    cdef object _owned, _structure
     cdef readonly object truths
     cdef const int32_t[::1] _truth
     cdef bint _labeled

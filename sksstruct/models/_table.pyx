@@ -177,17 +177,6 @@ cdef class TableModel(BoundModel):
     def __dealloc__(self):
         free(self._blocks)
 
-    def set_pointers(self):
-        BoundModel.set_pointers(self)
-        self.read_from(self.w)
-
-    def read_from(self, w):
-        cdef const double[::1] view = w
-        if view.shape[0] != self.n_weights:
-            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
-        self._held = w
-        self._reading = &view[0]
-
     @property
     def signature(self):
         digest = sha256()
@@ -233,12 +222,6 @@ cdef class TableModel(BoundModel):
             self.potentials(workspace, i)
             self.decode(workspace, i, &y[0], &value)
         return np.asarray(y)[:self._sizes[i]], value
-
-    def table(self, TableWorkspace workspace, Py_ssize_t i):
-        """Tables of an example at the weights, the loss added."""
-        with nogil:
-            self.potentials(workspace, i)
-        return workspace.theta
 
     def joint_feature(self, TableWorkspace workspace, Py_ssize_t i,
                       const int32_t[::1] y):
