@@ -117,7 +117,8 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     alpha_ : float
-        Where the mean score is highest; the largest of several pieces.
+        The middle, on a scale of logarithms, of the piece whose mean score is highest,
+        the first of several.
     best_score_ : float
         Mean score there.
     edges_ : ndarray of shape (n_pieces + 1,)
@@ -129,8 +130,12 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         Path of each fold, without its weights.
     best_estimator_ : estimator
         Trained on all data, with `refit`.
+    n_iter_ : int
+        Passes of the training on all data.
     n_features_in_ : int
         Number of features, where the estimator has it.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where X has names.
 
     See Also
     --------
