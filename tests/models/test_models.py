@@ -225,8 +225,9 @@ def test_estimator(name):
     weight = np.ones(len(X) + 1)
     weight[0], weight[-1] = 2, 0
     weighted = fit(model, [*X, X[1]], [*y, y[1]], weight, tol=1e-8)
-    if not name.startswith(("parts", "costs")):  # they learn from repeated examples
-        np.testing.assert_allclose(double.weights_, weighted.weights_, atol=1e-3)
+    np.testing.assert_allclose(double.weights_, weighted.weights_, atol=1e-3)
+    if name.startswith("parts"):
+        np.testing.assert_allclose(double.model_.offsets_, weighted.model_.offsets_)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -249,6 +250,22 @@ def test_topk(name):
         for z, value in zip(found, values, strict=True):
             phi = classifier.model_.joint_feature(x, z)
             assert phi @ w == pytest.approx(value, abs=1e-9)
+
+
+def test_balanced_costs_and_weights():
+    """Labels are counted with the weights of their graphs."""
+    _, X, y, _ = PROBLEMS["full tree, edge features: True"]
+    model = GraphModel(class_weight="balanced")
+    repeated = fit(model, [*X, X[0], X[0]], [*y, y[0], y[0]])
+    weighted = fit(model, X, y, [3.0, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(repeated.model_.costs_, weighted.model_.costs_)
+    labels, counts = np.unique(np.concatenate([*y, y[0], y[0]]), return_counts=True)
+    np.testing.assert_allclose(
+        weighted.model_.costs_, counts.sum() / (len(labels) * counts)
+    )
+    # labels of graphs without weight are not learned
+    alone = fit(model, X, y, [0.0, 1.0, 1.0, 1.0])
+    assert set(alone.classes_) == set(np.concatenate(y[1:]))
 
 
 def test_sparse_features_and_shared_tables():
