@@ -195,3 +195,15 @@ def test_inputs_are_not_changed():
     classifier.predict(X)
     np.testing.assert_array_equal(rows.indptr, before)
     assert rows.nnz == 4
+
+
+def test_class_weights_are_factors_of_the_losses(digits):
+    """All classes twice is alpha halved: losses are not divided by the weights."""
+    X, y = digits
+    twice = {k: 2.0 for k in range(10)}
+    options = {"tol": 1e-5, "random_state": 0}
+    weighted = SSVMClassifier(alpha=0.1, class_weight=twice, **options).fit(X, y)
+    plain = SSVMClassifier(alpha=0.05, **options).fit(X, y)
+    assert weighted.objective_ == pytest.approx(2 * plain.objective_, rel=1e-4)
+    some = SSVMClassifier(alpha=0.1, class_weight={3: 0.0}, **options).fit(X, y)
+    assert 3 not in some.predict(X)
