@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sksstruct.estimators._callbacks import PassCallbacks
+
 
 @dataclass
 class Problem:
@@ -21,10 +23,16 @@ class Problem:
     attributes: Callable[[Any], dict]
 
 
+def input_attributes(estimator):
+    """What scikit-learn's validation noted of X, as a dict."""
+    names = "n_features_in_", "feature_names_in_"
+    return {
+        name: getattr(estimator, name) for name in names if hasattr(estimator, name)
+    }
+
+
 def run_solver(estimator, solver, problem, X, y, state=None):
     """Solve, and tell the estimator's callbacks of every pass."""
-    from sksstruct.estimators._callbacks import PassCallbacks
-
     callbacks = PassCallbacks(
         estimator, getattr(solver, "max_iter", None), problem.attributes, X, y
     )

@@ -10,10 +10,11 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._chain_attributes import chain_attributes
 from sksstruct.estimators._chain_fit import ChainFit
 from sksstruct.estimators._chain_prediction import ChainPrediction
+from sksstruct.estimators._chain_stream import ChainStream
 from sksstruct.estimators._chain_training import (
-    TrainingData,
     check_training_data,
     label_costs,
     without_zeros,
@@ -27,19 +28,12 @@ from sksstruct.estimators._problem import Problem
 from sksstruct.estimators._report import report_result
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
-from sksstruct.models._chain import ChainModel, chain_blocks
 from sksstruct.solvers import resolve_solver
-from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
-from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
-    check_sequence_weight,
-    check_sequences,
-)
 
 
-class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
+class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -357,7 +351,7 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             "n_seen_": data.total,
             "_loss": self.loss,
         }
-        attributes = partial(_attributes, constant, score)
+        attributes = partial(chain_attributes, constant, score)
         return solver, training, attributes
 
     def _prepare(self, X, y, sample_weight=None):
@@ -395,126 +389,6 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
             offsets = data.packed.offsets
             check_permitted(mask, data.labels, known, offsets, data.classes)
         return forbidden, mask
-
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Train on a mini-batch of a stream of sequences.
-
-        Every sequence is visited once by the solver's block step on the objective of
-        all sequences seen so far; the dual variables of earlier ones are not changed
-        any more, and are not stored. Where the solver averages, the fitted attributes
-        hold the average of the iterates. May follow `fit`.
-
-        Parameters
-        ----------
-        X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
-            Features.
-        y : list of array-like of shape (n_positions,)
-            Labels.
-        classes : array-like of shape (n_classes,), default=None
-            All labels of the stream. Required on the first call.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence.
-
-        Returns
-        -------
-        self : ChainCRF
-            The tagger.
-        """
-        solver, _ = self._check_parameters()
-        if hasattr(self, "score_function_"):
-            raise ValueError("partial_fit cannot go on from a fit with score_function")
-        if not hasattr(solver, "solve_stream"):
-            raise ValueError(f"solver {solver!r} cannot train on mini-batches")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs all labels at once; pass a dict"
-            )
-        fresh = not hasattr(self, "classes_")
-        packed = check_sequences(X, n_features=None if fresh else self.n_features_in_)
-        flat = check_labels(y, packed.lengths)
-        weight = check_sequence_weight(sample_weight, len(packed))
-        if fresh:
-            if classes is None:
-                raise ValueError("classes must be given on the first partial_fit")
-            if not hasattr(classes, "__len__"):
-                raise TypeError(f"classes must be a list of labels, got {classes!r}")
-            encoder = LabelEncoder.from_labels(
-                check_labels([list(classes)], [len(classes)], name="classes")
-            )
-            if len(encoder.classes_) < 2:
-                raise ValueError("classes must name at least 2 labels")
-        else:
-            encoder = LabelEncoder(self.classes_)
-            if classes is not None and set(classes) != set(self.classes_.tolist()):
-                raise ValueError("classes differ from those of the first call")
-        labels = encoder.encode(flat, default=-1)
-        if (labels < 0).any():
-            k = int(np.flatnonzero(labels < 0)[0])
-            i = int(np.searchsorted(packed.offsets, k, "right")) - 1
-            raise ValueError(f"y[{i}] has the label {flat[k]!r}, which classes lacks")
-        costs = label_costs(self.class_weight, encoder.classes_)
-        names, total = packed.feature_names, float(len(packed))
-        if not fresh:
-            self._check_feature_names(packed)
-        numbers = np.arange(len(packed))
-        data = TrainingData(
-            packed, labels, None, weight, encoder.classes_, names, total, numbers
-        )
-        forbidden, mask = self._forbidden(data)
-        data = without_zeros(data)
-        packed, labels, total = data.packed, data.labels, data.total
-        share = np.ones(len(packed)) if weight is None else data.weight * total
-        seen = 0.0 if fresh else self.n_seen_
-        model = ChainModel(
-            packed.compact(),
-            len(encoder.classes_),
-            labels,
-            share / (seen + total),
-            costs,
-            fit_intercept=self.fit_intercept,
-            boundary=self.boundary,
-            mask=mask,
-        )
-        averaged = aligned_zeros(model.n_weights)
-        if not fresh:
-            blocks = model.blocks(averaged)
-            for name, value in self._blocks().items():
-                blocks[name][...] = value
-        # The iterate goes on from where it was, the attributes hold the average.
-        stream = {"iterate": averaged, "visits": seen, "alpha": self.alpha}
-        stream.update(getattr(self, "_stream", {}))
-        # The mean over more sequences gives each of the earlier ones less weight, and
-        # the weights of given dual variables go by 1 / alpha.
-        rescale = stream["alpha"] / self.alpha
-        iterate = stream["iterate"] * (rescale * seen / (seen + total))
-        averaged *= rescale
-        iterate, weights = solver.solve_stream(
-            model,
-            self.alpha,
-            iterate,
-            averaged,
-            stream["visits"],
-            random_state=self.random_state,
-        )
-        self._stream = {
-            "iterate": iterate,
-            "visits": stream["visits"] + len(packed),
-            "alpha": self.alpha,
-        }
-        if fresh:
-            self._set_feature_names(names)
-            self.classes_ = encoder.classes_
-            self.n_features_in_ = packed.n_features
-        blocks = _weight_attributes(weights, len(encoder.classes_), packed.n_features)
-        for name, value in blocks.items():
-            setattr(self, name, value)
-        self.n_seen_ = seen + total
-        self.solver_ = solver
-        self.forbidden_transitions_ = forbidden
-        self._loss = self.loss
-        # The certificate of an earlier fit is not one of these weights.
-        self._forget_certificate()
-        return self
 
     def _check_parameters(self):
         """Solver, and smoothing, strength and k of a smooth loss."""
@@ -585,51 +459,3 @@ class ChainCRF(ChainPrediction, CallbackSupportMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-
-    def _blocks(self):
-        return {
-            "coef": self.coef_,
-            "intercept": self.intercept_,
-            "start": self.start_,
-            "end": self.end_,
-            "transitions": self.transitions_,
-        }
-
-
-def _attributes(constant, score, weights):
-    """Fitted attributes for flat weights."""
-    n_classes = len(constant["classes_"])
-    if score is None:
-        named = _weight_attributes(weights, n_classes, constant["n_features_in_"])
-    else:
-        named = _scored_attributes(weights, n_classes, score)
-    return {**constant, **named}
-
-
-def _scored_attributes(weights, n_classes, score):
-    """Attributes of a chain whose features are the scores of the labels."""
-    tail = weights[len(weights) - (2 + n_classes) * n_classes :].reshape(-1, n_classes)
-    ld = padded_length(n_classes)
-    identity = aligned_zeros(n_classes * ld).reshape(n_classes, ld)
-    identity[np.arange(n_classes), np.arange(n_classes)] = 1.0
-    return {
-        "score_function_": score,
-        "score_parameters_": weights[: len(weights) - tail.size].copy(),
-        "coef_": identity[:, :n_classes].T,
-        "intercept_": np.zeros(n_classes),
-        "start_": tail[0].copy(),
-        "end_": tail[1].copy(),
-        "transitions_": tail[2:].copy(),
-    }
-
-
-def _weight_attributes(weights, n_classes, n_features):
-    blocks = chain_blocks(weights, n_classes, n_features)
-    # coef_ stays a view of the padded rows, which prediction reads as they are.
-    return {
-        "coef_": blocks["coef"],
-        "intercept_": blocks["intercept"].copy(),
-        "transitions_": blocks["transitions"].copy(),
-        "start_": blocks["start"].copy(),
-        "end_": blocks["end"].copy(),
-    }

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sksstruct.estimators._problem import Problem, run_solver
+from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.models._binary import BinaryModel
 from sksstruct.solvers import resolve_solver
@@ -226,12 +226,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         )
 
         space = model.dual_space() if free else None
-        constant = {
-            name: getattr(self, name)
-            for name in ("n_features_in_", "feature_names_in_")
-            if hasattr(self, name)
-        }
-        constant["classes_"] = classes
+        constant = {**input_attributes(self), "classes_": classes}
         return solver, Problem(model, partial(_attributes, constant, space))
 
     def _check_parameters(self):

@@ -11,7 +11,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from sksstruct.estimators._problem import Problem, run_solver
+from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.inference._checks import check_k
 from sksstruct.models import StructuredModel, resolve_model
@@ -221,8 +221,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         # what is learned of X goes into a copy: a fit that fails changes nothing
         seen = copy.copy(self)
-        for name in ("n_features_in_", "feature_names_in_"):
-            seen.__dict__.pop(name, None)
+        for name in input_attributes(seen):
+            delattr(seen, name)
         if model.is_flat:
             X, y = model._check_training_data(X, y, seen)
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
@@ -245,15 +245,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             X, y = model._check_training_data(X, y, seen, weight)
         if model.bounds() is not None:
             self._solver(model, bounded=True)
-        constant = {
-            name: getattr(seen, name)
-            for name in ("n_features_in_", "feature_names_in_")
-            if hasattr(seen, name)
-        }
         bound = model._bind(X, y, weight)
         if solver.smooths:
             bound = OracleLoss(bound, solver.k)
-        return solver, Problem(bound, partial(_attributes, constant, model))
+        return solver, Problem(
+            bound, partial(_attributes, input_attributes(seen), model)
+        )
 
     def _solver(self, model, bounded=False):
         solver = resolve_solver(

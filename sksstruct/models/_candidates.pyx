@@ -2,7 +2,7 @@
 
 score(c, k) = <W[:, k], f_c> + bias[k]; labelings are pairs (c, k). The loss is
 1 - overlap(c) [k is right], the overlap of a candidate with the observed one being 1
-for itself: 0 for the others, or that of their boxes.
+for itself: 0 for the others, or that of their boxes (Blaschko and Lampert, 2008).
 """
 
 import numpy as np

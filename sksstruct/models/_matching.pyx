@@ -1,4 +1,4 @@
-"""Matchings: rows take columns, and a pair scores <w, f_rc>.
+"""Matchings: rows take columns, and a pair scores <w, f_rc> (Taskar et al., 2005).
 
 One block of one column, with a row of features for each pair. A matching that may
 leave rows out scores 0 for these; keys are the pairs that are matched. Costs of pairs

@@ -141,7 +141,7 @@ def _look(value):
 def _complain(model, found):
     if found:
         lines = "\n".join(f"- {text}" for _, text in found)
-        raise ValueError(f"{type(model).__name__}: {len(found)} mistakes\n{lines}")
+        raise ValueError(f"{type(model).__name__}: what check_model found\n{lines}")
 
 
 def _vector(phi):

@@ -2,8 +2,10 @@
 
 Two forms of a block. Plain Frank-Wolfe steps without a cache need only the mean
 parameters mu_i, a sparse list of keys. All else keeps labelings and their weights, the
-active set S_i and, with a cache, labelings of weight zero (C_i, S_i a part of it), with
-the Gram matrix of their features where it is asked for.
+active set S_i (Osokin et al., 2016, Algorithms 3 and 4) and, with a cache, labelings
+of weight zero (C_i of Algorithm 5, S_i a part of it), with the Gram matrix of their
+features where it is asked for. `start_at` and `rescale` are steps of the
+regularisation path (Algorithm 6, lines 3-8, and Proposition 1).
 """
 
 import numpy as np
