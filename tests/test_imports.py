@@ -23,11 +23,12 @@ MAY_IMPORT = {
     # The abstract bound model is all that a solver knows of models.
     "solvers": {"solvers", "models._base", "utils"},
     "models": {"models", "inference", "projections", "utils"},
-    "inference": {"inference", "projections", "utils"},
+    "inference": {"factor_graphs", "inference", "projections", "utils"},
+    "factor_graphs": {"factor_graphs", "utils"},
     "projections": {"projections", "utils"},
     "utils": {"utils"},
     "metrics": {"metrics", "utils"},
-    "datasets": {"datasets", "utils"},
+    "datasets": {"datasets", "factor_graphs", "utils"},
     "feature_extraction": {"feature_extraction", "utils"},
     "plotting": {"plotting", "utils"},
 }

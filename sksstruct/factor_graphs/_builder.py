@@ -1,0 +1,98 @@
+"""A factor graph piece by piece."""
+
+import numpy as np
+
+from sksstruct.factor_graphs._graph import FactorGraph
+
+
+class FactorGraphBuilder:
+    """Collects variables and factors; `build` makes the graph.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraphBuilder, Potts
+    >>> builder = FactorGraphBuilder()
+    >>> sky = builder.add_variable([0.0, 1.0])
+    >>> sea = builder.add_variable([0.5, 0.0])
+    >>> builder.add_factor([sky, sea], Potts(2))
+    >>> builder.build().score([1, 1])
+    2.0
+    """
+
+    def __init__(self):
+        self._unaries, self._factors, self._evidence = [], [], {}
+        self._edges, self._tables, self._weights = [], [], []
+        self._index, self._offset = {}, 0.0
+
+    def add_variable(self, scores):
+        """Add a variable.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_states,)
+            Scores of its states.
+
+        Returns
+        -------
+        variable : int
+            Its number, for scopes.
+        """
+        self._unaries.append(np.array(scores, dtype=np.float64))
+        return len(self._unaries) - 1
+
+    def add_factor(self, scope, table, weight=1.0):
+        """Add a factor over variables that are there.
+
+        Parameters
+        ----------
+        scope : sequence of int
+            Different variables; none at all for a constant.
+        table : array-like or Table
+            Scores, a dimension for each variable. The same object can be given many
+            times, and is kept once.
+        weight : float, default=1.0
+            Factor of the scores of two variables; with others it has to be 1.
+        """
+        scope = list(scope)
+        if len(scope) != 2 and weight != 1.0:
+            raise ValueError("weight is for factors of two variables")
+        if not scope:
+            self._offset += float(table)
+        elif len(scope) == 2:
+            t = self._index.setdefault(id(table), len(self._tables))
+            if t == len(self._tables):
+                self._tables.append(table)
+            self._edges.append((*scope, t))
+            self._weights.append(weight)
+        else:
+            self._factors.append((scope, table))
+
+    def observe(self, variable, state):
+        """Note an observed state.
+
+        Parameters
+        ----------
+        variable, state : int
+            The variable and its state.
+        """
+        self._evidence[variable] = state
+
+    def build(self):
+        """The graph of what was added so far.
+
+        Returns
+        -------
+        graph : FactorGraph
+            Checked and immutable.
+        """
+        edges = np.array(self._edges).reshape(-1, 3) if self._edges else None
+        return FactorGraph(
+            self._unaries,
+            edges=None if edges is None else edges[:, :2],
+            tables=self._tables or None,
+            edge_tables=None if edges is None else edges[:, 2],
+            edge_weights=self._weights if set(self._weights) - {1.0} else None,
+            factors=self._factors,
+            evidence=self._evidence,
+            offset=self._offset,
+        )

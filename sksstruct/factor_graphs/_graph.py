@@ -1,0 +1,416 @@
+"""The factor graph: scores of variables, of edges, and of larger factors."""
+
+import numbers
+
+import numpy as np
+
+from sksstruct.factor_graphs._tables import DenseTable, Table, as_table
+
+
+class FactorGraph:
+    """Variables with states, and factors that score the states of some of them.
+
+    The score of a labeling x, to be maximised, is ::
+
+        offset + sum_i unary_i[x_i] + sum_(u,v) weight_uv table_uv[x_u, x_v]
+               + sum_f table_f[x_f]
+
+    Tables are shared and not copied: many edges may name the same one, and an edge
+    ``(v, u)`` uses the transpose of what ``(u, v)`` would. Graphs are immutable and can
+    be pickled. `FactorGraphBuilder` makes one piece by piece, `sksstruct.datasets` has
+    readers of files.
+
+    Parameters
+    ----------
+    unaries : sequence of array-likes, or array-like of shape (n_variables, n_states)
+        Scores of the states of each variable, which say how many states it has; -inf
+        forbids a state.
+    edges : array-like of shape (n_edges, 2), default=None
+        Pairs of different variables. A pair may occur several times.
+    tables : table or sequence of tables, default=None
+        A table is an array of two dimensions or a `Table`, such as `Potts`. One table
+        is shared by all edges; a sequence has one for each edge, unless `edge_tables`
+        says which.
+    edge_tables : array-like of shape (n_edges,), default=None
+        Index into `tables` for each edge.
+    edge_weights : array-like of shape (n_edges,), default=None
+        Factors of the tables of the edges. None: all are 1.
+    factors : sequence of (scope, table), default=None
+        Scores of any number of variables: a sequence of different variables, and a
+        table with a dimension for each of them; scopes of two become edges.
+    evidence : dict of int to int, default=None
+        Observed states by variable. Labelings have to agree with it.
+    offset : float, default=0.0
+        Score of every labeling.
+
+    Attributes
+    ----------
+    n_variables, n_edges, n_factors : int
+        Sizes; `n_factors` counts factors of three or more variables.
+    n_states : ndarray of shape (n_variables,)
+        Number of states of each variable.
+    unaries, first_state : ndarrays of shape (n_states.sum(),) and (n_variables + 1,)
+        All unary scores in a row, and where those of each variable begin.
+    edges, edge_tables, edge_weights : ndarrays
+        As given; `edge_weights` is None where all are 1.
+    factor_scopes : list of ndarrays
+        Scopes of the factors of three or more variables.
+    factor_tables : ndarray of shape (n_factors,)
+        Their tables, as indices into `tables`.
+    tables : tuple of Table
+        All tables.
+    evidence : ndarray of shape (n_variables,)
+        Observed states, -1 where there is none.
+    offset : float
+        Score of every labeling.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> graph = FactorGraph([[0, 1], [0, 0], [2, 0]], [(0, 1), (1, 2)], Potts(2))
+    >>> graph.score([1, 1, 0])
+    4.0
+    """
+
+    def __init__(
+        self,
+        unaries,
+        edges=None,
+        tables=None,
+        *,
+        edge_tables=None,
+        edge_weights=None,
+        factors=None,
+        evidence=None,
+        offset=0.0,
+    ):
+        self.n_states, self.first_state, self.unaries = _unaries(unaries)
+        n = self.n_variables = len(self.n_states)
+        edges = _edges(edges, n)
+        tables, edge_tables = _edge_tables(tables, edge_tables, len(edges))
+        weights = _weights(edge_weights, len(edges))
+        if not (isinstance(offset, numbers.Real) and np.isfinite(offset)):
+            raise ValueError(f"offset must be a finite number, got {offset!r}")
+        self.offset = float(offset)
+
+        scopes, of_factor, more = [], [], []
+        index = {id(table): t for t, table in enumerate(tables)}
+        for f, factor in enumerate(factors or ()):
+            scope, table = _factor(factor, f, n)
+            t = index.setdefault(id(table), len(tables))
+            if t == len(tables):
+                tables.append(table)
+            _check_shape(table, self.n_states[scope], f"factors[{f}]")
+            if len(scope) == 1:
+                part = slice(*self.first_state[scope[0] : scope[0] + 2])
+                self.unaries[part] += table.dense()
+            elif len(scope) == 2:
+                more.append((*scope, t))
+            else:
+                scopes.append(scope)
+                of_factor.append(t)
+        if more:
+            more = np.array(more, dtype=np.int32)
+            edges = np.concatenate([edges, more[:, :2]])
+            edge_tables = np.concatenate([edge_tables, more[:, 2]])
+            if weights is not None:
+                weights = np.concatenate([weights, np.ones(len(more))])
+        self.edges, self.edge_tables, self.edge_weights = edges, edge_tables, weights
+        self.factor_scopes = scopes
+        self.factor_tables = np.array(of_factor, dtype=np.int32)
+        self.tables = tuple(tables)
+        self.n_edges, self.n_factors = len(edges), len(scopes)
+        self._check_edges()
+        self.evidence = _evidence(evidence, self.n_states)
+        self._freeze()
+
+    def _check_edges(self):
+        """Shapes of tables, all edges of the same table at once."""
+        if not self.n_edges:
+            return
+        for t, edges in self.edges_by_table():
+            table, sizes = self.tables[t], self.n_states[self.edges[edges]]
+            wrong = (sizes != table.shape).any(axis=1) if len(table.shape) == 2 else [1]
+            if np.any(wrong):
+                e = edges[int(np.argmax(wrong))]
+                _check_shape(table, self.n_states[self.edges[e]], f"edges[{e}]")
+            if self.edge_weights is not None and isinstance(table, DenseTable):
+                low = self.edge_weights[edges].min()
+                if low <= 0 and table.values.min() == -np.inf:
+                    raise ValueError(
+                        "edge_weights of tables with -inf must be positive, edge "
+                        f"{edges[int(np.argmin(self.edge_weights[edges]))]} has {low:g}"
+                    )
+
+    def edges_by_table(self):
+        """The edges of each table.
+
+        Yields
+        ------
+        table : int
+            Index into `tables`.
+        edges : ndarray of int
+            The edges that use it.
+        """
+        if len(self.tables) == 1:
+            yield 0, np.arange(self.n_edges)
+            return
+        order = np.argsort(self.edge_tables, kind="stable")
+        used, starts = np.unique(self.edge_tables[order], return_index=True)
+        yield from zip(used.tolist(), np.split(order, starts[1:]), strict=True)
+
+    def _freeze(self):
+        for value in (*vars(self).values(), *self.factor_scopes):
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__["_frozen"] = True
+
+    def __setattr__(self, name, value):
+        if "_frozen" in self.__dict__:
+            raise AttributeError("factor graphs are immutable")
+        super().__setattr__(name, value)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__dict__.pop("_frozen")
+        self._freeze()
+
+    def __repr__(self):
+        rest = f", n_factors={self.n_factors}" if self.n_factors else ""
+        return (
+            f"FactorGraph(n_variables={self.n_variables}, "
+            f"max_states={self.n_states.max(initial=0)}, n_edges={self.n_edges}{rest})"
+        )
+
+    def unary(self, variable):
+        """Scores of the states of one variable.
+
+        Parameters
+        ----------
+        variable : int
+            The variable.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_states[variable],)
+            A view.
+        """
+        return self.unaries[self.first_state[variable] : self.first_state[variable + 1]]
+
+    def check_labeling(self, labeling, name="labeling"):
+        """A labeling as an array, or an error that names the variable at fault.
+
+        Parameters
+        ----------
+        labeling : array-like of int of shape (n_variables,)
+            State of each variable.
+        name : str, default="labeling"
+            What to call it in errors.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), intp
+            The same.
+        """
+        x = np.asarray(labeling)
+        if x.shape != (self.n_variables,):
+            raise ValueError(
+                f"{name} must have shape ({self.n_variables},), got {x.shape}"
+            )
+        if x.size and x.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be integers, got {x.dtype}")
+        wrong = (x < 0) | (x >= self.n_states)
+        if wrong.any():
+            v = int(np.argmax(wrong))
+            raise ValueError(
+                f"{name} has state {x[v]} at variable {v}, which has "
+                f"{self.n_states[v]} states"
+            )
+        return x.astype(np.intp)
+
+    def score(self, labeling):
+        """Score of a labeling.
+
+        Parameters
+        ----------
+        labeling : array-like of int of shape (n_variables,)
+            State of each variable.
+
+        Returns
+        -------
+        score : float
+            Its score; -inf where it is forbidden, or does not agree with the evidence.
+        """
+        x = self.check_labeling(labeling)
+        if ((self.evidence >= 0) & (self.evidence != x)).any():
+            return -np.inf
+        total = self.offset + self.unaries[self.first_state[:-1] + x].sum()
+        if self.n_edges:
+            u, v = x[self.edges.T]
+            for t, edges in self.edges_by_table():
+                scores = self.tables[t].scores(u[edges], v[edges])
+                if self.edge_weights is not None:
+                    scores = scores * self.edge_weights[edges]
+                total += scores.sum()
+        for scope, t in zip(self.factor_scopes, self.factor_tables, strict=True):
+            total += float(self.tables[t].scores(*x[scope]))
+        return float(total)
+
+    def with_evidence(self, evidence):
+        """The same graph with other observed states; tables are shared.
+
+        Parameters
+        ----------
+        evidence : dict of int to int, or None
+            Observed states by variable.
+
+        Returns
+        -------
+        graph : FactorGraph
+            A new graph.
+        """
+        graph = object.__new__(FactorGraph)
+        graph.__dict__.update(self.__dict__)
+        graph.__dict__["evidence"] = _evidence(evidence, self.n_states)
+        graph.evidence.flags.writeable = False
+        return graph
+
+
+def _unaries(unaries):
+    try:
+        rows = [np.asarray(row, dtype=np.float64) for row in unaries]
+    except (TypeError, ValueError):
+        raise ValueError("unaries must be arrays of numbers") from None
+    for v, row in enumerate(rows):
+        if row.ndim != 1 or row.size == 0:
+            raise ValueError(
+                f"unaries[{v}] must have one dimension and at least one state, got "
+                f"shape {row.shape}"
+            )
+    sizes = np.array([row.size for row in rows], dtype=np.int32)
+    first = np.zeros(len(rows) + 1, dtype=np.intp)
+    np.cumsum(sizes, out=first[1:])
+    flat = np.concatenate(rows) if rows else np.zeros(0)
+    wrong = ~(flat < np.inf)
+    if wrong.any():
+        v = int(np.searchsorted(first, np.argmax(wrong), side="right")) - 1
+        raise ValueError(f"unaries[{v}] has an entry that is NaN or +inf")
+    return sizes, first, flat
+
+
+def _edges(edges, n):
+    edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
+    if edges.size == 0:
+        edges = np.zeros((0, 2), dtype=np.int32)
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+        raise ValueError("edges must be pairs of integers")
+    wrong = ((edges < 0) | (edges >= n)).any(axis=1) | (edges[:, 0] == edges[:, 1])
+    if wrong.any():
+        e = int(np.argmax(wrong))
+        raise ValueError(
+            f"edges[{e}] is {tuple(edges[e].tolist())}: it must name two different of "
+            f"{n} variables"
+        )
+    return np.ascontiguousarray(edges, dtype=np.int32)
+
+
+def _edge_tables(tables, edge_tables, m):
+    if tables is None:
+        if m or edge_tables is not None:
+            raise ValueError("edges need tables")
+        return [], np.zeros(0, dtype=np.int32)
+    shared = isinstance(tables, Table)
+    if not shared and isinstance(tables, np.ndarray):
+        shared = tables.ndim == 2
+    if not shared and not isinstance(tables, np.ndarray):
+        tables = list(tables)
+        # rows of numbers are one table, lists of tables are not
+        shared = bool(tables) and not isinstance(tables[0], Table)
+        shared = shared and np.ndim(tables[0]) == 1
+    if shared:
+        if edge_tables is not None:
+            raise ValueError("edge_tables is for a sequence of tables")
+        return [as_table(tables)], np.zeros(m, dtype=np.int32)
+    # the same object is the same table
+    unique, index = [], {}
+    for table in tables:
+        if id(table) not in index or isinstance(tables, np.ndarray):
+            index[id(table)] = len(unique)
+            unique.append((table, as_table(table)))
+    if isinstance(tables, np.ndarray):
+        of_table = np.arange(len(unique), dtype=np.int32)
+    else:
+        of_table = np.array([index[id(table)] for table in tables], dtype=np.int32)
+    unique = [table for _, table in unique]
+    if edge_tables is None:
+        if len(of_table) != m:
+            raise ValueError(
+                f"{len(of_table)} tables for {m} edges: edge_tables must say which"
+            )
+        return unique, of_table
+    edge_tables = np.asarray(edge_tables)
+    if edge_tables.shape != (m,) or (m and edge_tables.dtype.kind not in "iu"):
+        raise ValueError(f"edge_tables must be {m} integers")
+    wrong = (edge_tables < 0) | (edge_tables >= len(of_table))
+    if wrong.any():
+        e = int(np.argmax(wrong))
+        raise ValueError(
+            f"edge_tables[{e}] is {edge_tables[e]}, there are {len(of_table)} tables"
+        )
+    return unique, of_table[edge_tables.astype(np.intp)]
+
+
+def _weights(weights, m):
+    if weights is None:
+        return None
+    try:
+        weights = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("edge_weights must be numbers") from None
+    if weights.shape != (m,) or not np.isfinite(weights).all():
+        raise ValueError(f"edge_weights must be {m} finite numbers")
+    return weights
+
+
+def _factor(factor, f, n):
+    if not isinstance(factor, (tuple, list)) or len(factor) != 2:
+        raise ValueError(f"factors[{f}] must be (scope, table)")
+    scope = np.asarray(factor[0])
+    if scope.ndim != 1 or not scope.size or scope.dtype.kind not in "iu":
+        raise ValueError(f"factors[{f}]: the scope must be a sequence of variables")
+    if scope.min() < 0 or scope.max() >= n or len(np.unique(scope)) != len(scope):
+        raise ValueError(
+            f"factors[{f}]: the scope {scope.tolist()} must name different of {n} "
+            "variables"
+        )
+    try:
+        return scope.astype(np.intp), as_table(factor[1])
+    except ValueError as error:
+        raise ValueError(f"factors[{f}]: {error}") from None
+
+
+def _check_shape(table, sizes, name):
+    if table.shape != tuple(sizes):
+        raise ValueError(
+            f"{name}: the table has shape {table.shape}, its variables have "
+            f"{tuple(int(k) for k in sizes)} states"
+        )
+
+
+def _evidence(evidence, n_states):
+    states = np.full(len(n_states), -1, dtype=np.int32)
+    for v, x in (evidence or {}).items():
+        for value in (v, x):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise ValueError(f"evidence must map int to int, got {v!r}: {x!r}")
+        if not 0 <= v < len(n_states):
+            raise ValueError(
+                f"evidence names variable {v}, there are {len(n_states)} variables"
+            )
+        if not 0 <= x < n_states[v]:
+            raise ValueError(
+                f"evidence has state {x} at variable {v}, which has {n_states[v]} "
+                "states"
+            )
+        states[v] = x
+    return states

@@ -1,0 +1,267 @@
+"""Tables of scores: written out, or given by a few numbers.
+
+A table is immutable, and factors share it. What the kernels know of a kind of table is
+its `kind` and `parameters`; the rest of this file is what a table means.
+"""
+
+import numpy as np
+
+# The kinds the kernels know (see inference/lp/_problem.pxd).
+DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
+# The largest table of a parametric kind that is written out.
+_MAX_DENSE = 1 << 26
+
+
+class Table:
+    """A table of scores; subclasses say what is in it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of states of each variable.
+    """
+
+    kind = None
+
+    def scores(self, *states):
+        """Scores of joint states.
+
+        Parameters
+        ----------
+        *states : array-likes of int, one for each variable
+            States, broadcast against each other.
+
+        Returns
+        -------
+        scores : ndarray of float64
+            Their scores.
+        """
+        raise NotImplementedError
+
+    def dense(self):
+        """The table written out.
+
+        Returns
+        -------
+        table : ndarray of shape `shape`
+            All scores.
+        """
+        size = int(np.prod(self.shape, dtype=object))
+        if size > _MAX_DENSE:
+            raise ValueError(f"{self!r} has {size} entries, too many to write out")
+        return np.ascontiguousarray(self.scores(*np.indices(self.shape, sparse=True)))
+
+
+class DenseTable(Table):
+    """A table that is written out; arrays become one by themselves.
+
+    Parameters
+    ----------
+    values : array-like of numbers
+        Scores, which may be -inf where a joint state is forbidden. An array of
+        C-ordered float64 is not copied: do not change it afterwards.
+    """
+
+    kind = DENSE
+
+    def __init__(self, values):
+        try:
+            values = np.ascontiguousarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("a table must be an array of numbers") from None
+        if values.ndim == 0 or values.size == 0:
+            raise ValueError(f"a table must have entries, got shape {values.shape}")
+        if not values.max() < np.inf:
+            raise ValueError("a table has an entry that is NaN or +inf")
+        view = values.view()
+        view.flags.writeable = False
+        self.values = view
+
+    shape = property(lambda self: self.values.shape)
+
+    def __repr__(self):
+        return f"DenseTable(shape={self.shape})"
+
+    def __reduce__(self):
+        # unpickled arrays would be writeable
+        return DenseTable, (np.array(self.values),)
+
+    def scores(self, *states):
+        return self.values[states]
+
+    def dense(self):
+        return self.values
+
+
+def _number(value, name, low, high=np.inf):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in [{low}, {high}], got {value!r}")
+    return float(value)
+
+
+def _count(value, name, low=1):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ValueError(f"{name} must be an integer, got {value!r}")
+    if value < low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+    return int(value)
+
+
+class _Square(Table):
+    """Two variables with the same number of states."""
+
+    def __repr__(self):
+        rest = ", ".join(f"{v:g}" for v in self.parameters)
+        return f"{type(self).__name__}({self.shape[0]}, {rest})"
+
+    def __reduce__(self):
+        return type(self), (self.shape[0], *self.parameters)
+
+
+class Potts(_Square):
+    """Two variables score `agree` if their states are equal, else `differ`.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states of both variables.
+    agree, differ : float, default=1.0, 0.0
+        Scores, finite.
+    """
+
+    kind = POTTS
+
+    def __init__(self, n_states, agree=1.0, differ=0.0):
+        n_states = _count(n_states, "n_states")
+        limits = -np.finfo(float).max, np.finfo(float).max
+        self.shape = (n_states, n_states)
+        self.parameters = (
+            _number(agree, "agree", *limits),
+            _number(differ, "differ", *limits),
+        )
+
+    def scores(self, *states):
+        u, v = states
+        return np.where(np.equal(u, v), *self.parameters)
+
+
+class _Distance(_Square):
+    def __init__(self, n_states, scale=1.0, limit=np.inf):
+        n_states = _count(n_states, "n_states")
+        self.shape = (n_states, n_states)
+        self.parameters = (
+            _number(scale, "scale", 0.0, np.finfo(float).max),
+            _number(limit, "limit", 0.0),
+        )
+
+    def scores(self, *states):
+        scale, limit = self.parameters
+        return -np.minimum(scale * self._distance(*states), limit)
+
+
+class TruncatedLinear(_Distance):
+    """Two variables score ``-min(scale * |x_u - x_v|, limit)``.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states of both variables.
+    scale : float, default=1.0
+        Cost of each step between the states, not negative.
+    limit : float, default=inf
+        Largest cost.
+    """
+
+    kind = LINEAR
+
+    @staticmethod
+    def _distance(u, v):
+        return np.abs(np.subtract(u, v, dtype=np.float64))
+
+
+class TruncatedQuadratic(_Distance):
+    """Two variables score ``-min(scale * (x_u - x_v) ** 2, limit)``.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states of both variables.
+    scale : float, default=1.0
+        Factor of the squared distance, not negative.
+    limit : float, default=inf
+        Largest cost.
+    """
+
+    kind = QUADRATIC
+
+    @staticmethod
+    def _distance(u, v):
+        return np.subtract(u, v, dtype=np.float64) ** 2
+
+
+class Logic(Table):
+    """A condition on binary variables: 0 where it holds, -inf elsewhere.
+
+    Parameters
+    ----------
+    condition : {"xor", "atmostone", "or", "orout", "xorout", "budget"}
+        "xor": exactly one variable is 1; "atmostone": none or one; "or": at least one;
+        "orout": the last is 1 if and only if one of the others is; "xorout": the last
+        is 1 if exactly one of the others is, and 0 if none is; "budget": at most
+        `limit` variables are 1.
+    n_variables : int
+        Number of variables, at least one ("orout" and "xorout": two).
+    negated : sequence of bool, default=None
+        Variables that count as 1 where they are 0.
+    limit : int, default=None
+        Of "budget".
+    """
+
+    kind = LOGIC
+    conditions = ("xor", "atmostone", "or", "orout", "xorout", "budget")
+
+    def __init__(self, condition, n_variables, negated=None, limit=None):
+        if condition not in self.conditions:
+            raise ValueError(
+                f"condition must be one of {self.conditions}, got {condition!r}"
+            )
+        low = 2 if condition.endswith("out") else 1
+        n = _count(n_variables, "n_variables", low)
+        if (condition == "budget") != (limit is not None):
+            raise ValueError("limit is for condition='budget', which needs it")
+        self.condition = condition
+        self.limit = None if limit is None else _count(limit, "limit", 0)
+        self.shape = (2,) * n
+        negated = np.zeros(n, dtype=bool) if negated is None else np.array(negated)
+        if negated.shape != (n,) or negated.dtype != bool:
+            raise ValueError(f"negated must be {n} truth values")
+        self.negated = negated
+        self.negated.flags.writeable = False
+
+    def __repr__(self):
+        rest = "" if self.limit is None else f", limit={self.limit}"
+        return f"Logic({self.condition!r}, {len(self.shape)}{rest})"
+
+    def __reduce__(self):
+        return Logic, (self.condition, len(self.shape), self.negated, self.limit)
+
+    def scores(self, *states):
+        on = [np.asarray(x) != n for x, n in zip(states, self.negated, strict=True)]
+        last = on.pop() if self.condition.endswith("out") else None
+        count = sum((x.astype(np.intp) for x in on), start=np.intp(0))
+        holds = {
+            "xor": lambda: count == 1,
+            "atmostone": lambda: count <= 1,
+            "or": lambda: count >= 1,
+            "orout": lambda: (count >= 1) == last,
+            "xorout": lambda: count == last,
+            "budget": lambda: count <= self.limit,
+        }[self.condition]()
+        return np.where(holds, 0.0, -np.inf)
+
+
+def as_table(table):
+    """A `Table` of an array, or the table given."""
+    return table if isinstance(table, Table) else DenseTable(table)

@@ -1,0 +1,221 @@
+"""An equivalent graph without evidence, forced states or -inf."""
+
+import numpy as np
+
+from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
+
+
+class Reduced:
+    """What is left to solve of a graph, and the way back.
+
+    Variables that can have one state only are gone; their scores are with their
+    neighbours. Scores of -inf are finite and so low that a labeling with one of them is
+    below every other: 1 less than minus the sum of the ranges of all scores. So upper
+    bounds hold, and labelings are right wherever the graph has an allowed one.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Any graph.
+
+    Attributes
+    ----------
+    graph : FactorGraph
+        The same graph where there was nothing to do.
+    offset : float
+        What labelings of the given graph score beyond the same labelings of it.
+    penalty : float
+        The number in the place of -inf; 0 where there was none.
+    feasible : bool
+        False where some variable has no state left.
+    """
+
+    def __init__(self, graph):
+        self.given = graph
+        self.offset = graph.offset
+        self.penalty = 0.0
+        self.feasible = True
+        self.states = _forced(graph)
+        if (self.states == -2).any():
+            self.feasible = False
+            return
+        self.free = np.flatnonzero(self.states < 0)
+        reduced = graph
+        if len(self.free) < graph.n_variables:
+            reduced = self._restrict(graph)
+        self.graph = self._penalise(reduced)
+
+    def _restrict(self, graph):
+        """The graph of the variables that are free."""
+        fixed = self.states >= 0
+        place = np.full(graph.n_variables, -1)
+        place[self.free] = np.arange(len(self.free))
+        unaries = [np.array(graph.unary(v)) for v in self.free]
+        for v in np.flatnonzero(fixed):
+            self.offset += graph.unary(v)[self.states[v]]
+
+        keep = ~fixed[graph.edges].any(axis=1)
+        weights = graph.edge_weights
+        for e in np.flatnonzero(~keep):
+            scope = graph.edges[e]
+            scores = self._slice(graph.tables[graph.edge_tables[e]], scope)
+            scores = scores * (1.0 if weights is None else weights[e])
+            left = scope[~fixed[scope]]
+            if len(left):
+                unaries[place[left[0]]] += scores
+            else:
+                self.offset += float(scores)
+
+        factors = []
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+            table, left = graph.tables[t], scope[~fixed[scope]]
+            if len(left) < len(scope):
+                table = self._slice(table, scope)
+            if len(left) == 0:
+                self.offset += float(table)
+            elif len(left) == 1:
+                unaries[place[left[0]]] += table
+            else:
+                factors.append((place[left], table))
+        edges = place[graph.edges[keep]]
+        return FactorGraph(
+            unaries,
+            edges,
+            graph.tables,
+            edge_tables=graph.edge_tables[keep],
+            edge_weights=None if weights is None else weights[keep],
+            factors=factors,
+            evidence={
+                int(place[v]): int(graph.evidence[v])
+                for v in self.free[graph.evidence[self.free] >= 0]
+            },
+        )
+
+    def _slice(self, table, scope):
+        """Scores of the free variables of a scope."""
+        index = [
+            slice(None) if self.states[v] < 0 else int(self.states[v]) for v in scope
+        ]
+        return table.dense()[tuple(index)]
+
+    def _penalise(self, graph):
+        """The graph with finite scores."""
+        dense = [t for t, table in enumerate(graph.tables) if _has_inf(table)]
+        logic = any(isinstance(table, Logic) for table in graph.tables)
+        if not dense and not logic and graph.unaries.min(initial=0.0) > -np.inf:
+            return graph
+        uses = np.zeros(len(graph.tables))
+        weights = graph.edge_weights
+        weights = np.ones(graph.n_edges) if weights is None else np.abs(weights)
+        np.add.at(uses, graph.edge_tables, weights)
+        np.add.at(uses, graph.factor_tables, 1.0)
+        spread = 1.0 + sum(_spread(graph.unary(v)) for v in range(graph.n_variables))
+        for table, use in zip(graph.tables, uses, strict=True):
+            spread += use * _table_spread(table)
+        least = min(1.0, weights.min(initial=1.0))
+        self.penalty = -spread
+        low = -spread / least
+        tables = list(graph.tables)
+        for t in dense:
+            values = tables[t].dense()
+            # below every finite score of the table, as well
+            high = values.max()
+            if high == -np.inf:
+                high = 0.0
+            tables[t] = DenseTable(np.where(values > -np.inf, values, high + low))
+        unaries = []
+        for v in range(graph.n_variables):
+            row = np.array(graph.unary(v))
+            if graph.evidence[v] >= 0:
+                row[np.arange(len(row)) != graph.evidence[v]] = -np.inf
+            unaries.append(np.where(row > -np.inf, row, row.max() - spread))
+        return FactorGraph(
+            unaries,
+            graph.edges,
+            tables,
+            edge_tables=graph.edge_tables,
+            edge_weights=graph.edge_weights,
+            factors=[
+                (scope, tables[t])
+                for scope, t in zip(
+                    graph.factor_scopes, graph.factor_tables, strict=True
+                )
+            ],
+        )
+
+    def labeling(self, x):
+        """A labeling of the given graph for one of the reduced graph.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_free,)
+            States of the free variables.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), intp
+            States of all variables.
+        """
+        full = np.array(self.states, dtype=np.intp)
+        full[self.free] = x
+        return full
+
+    def marginals(self, parts):
+        """Marginals of all variables.
+
+        Parameters
+        ----------
+        parts : list of ndarrays
+            Marginals of the free variables.
+
+        Returns
+        -------
+        marginals : list of ndarrays of shape (n_states[i],)
+            Those of all variables.
+        """
+        full = []
+        for v, n in enumerate(self.given.n_states):
+            full.append(np.zeros(n))
+            if self.states[v] >= 0:
+                full[v][self.states[v]] = 1.0
+        for v, part in zip(self.free, parts, strict=True):
+            full[v] = np.array(part)
+        return full
+
+
+def _forced(graph):
+    """States of variables with one allowed state, -1 with several, -2 with none."""
+    states = np.array(graph.evidence)
+    first, unaries = graph.first_state, graph.unaries
+    if graph.n_states.min(initial=2) == 1 or unaries.min(initial=0.0) == -np.inf:
+        for v in range(graph.n_variables):
+            allowed = unaries[first[v] : first[v + 1]] > -np.inf
+            if states[v] >= 0:
+                states[v] = states[v] if allowed[states[v]] else -2
+            elif allowed.sum() <= 1:
+                states[v] = int(np.argmax(allowed)) if allowed.any() else -2
+    # conditions are not cut down: their variables stay, whatever is known of them
+    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+        if isinstance(graph.tables[t], Logic):
+            states[scope] = np.minimum(states[scope], -1)
+    return states
+
+
+def _has_inf(table):
+    return isinstance(table, DenseTable) and table.values.min() == -np.inf
+
+
+def _spread(values):
+    """Largest less smallest of the scores that are finite."""
+    finite = values[values > -np.inf]
+    return float(finite.max() - finite.min()) if finite.size else 0.0
+
+
+def _table_spread(table):
+    if isinstance(table, Logic):
+        return 0.0
+    if isinstance(table, Potts):
+        return abs(table.parameters[0] - table.parameters[1])
+    if isinstance(table, DenseTable):
+        return _spread(table.values)
+    return _spread(np.asarray(table.scores(0, np.arange(table.shape[1]))))
