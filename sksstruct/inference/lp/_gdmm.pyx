@@ -65,7 +65,7 @@ cdef class GreedyMultipliers:
     cdef public double rho
     cdef readonly double primal_residual, dual_residual
     cdef readonly Py_ssize_t looked_up, n_active
-    cdef int32_t[::1] _slot, _by_score, _next
+    cdef int32_t[::1] _slot, _by_score, _next, _order
     cdef int32_t[::1] _n_slots, _room
     cdef int32_t** _state       # of each variable: the states of its slots
     cdef double** _x
@@ -87,6 +87,7 @@ cdef class GreedyMultipliers:
             part = slice(problem.first[v], problem.first[v + 1])
             order[part] = np.argsort(-unary[part], kind="stable")
         self._next = np.zeros(n, dtype=np.int32)
+        self._order = np.empty(problem.max_states, dtype=np.int32)
         self._n_slots = np.zeros(n, dtype=np.int32)
         self._room = np.zeros(n, dtype=np.int32)
         self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
@@ -175,6 +176,25 @@ cdef class GreedyMultipliers:
 
     # ---- the search (8) ----
 
+    cdef void _sort(self, const double* values, Py_ssize_t n) noexcept nogil:
+        """`_order` = the places of the values, least first (Shell's sort)."""
+        cdef Py_ssize_t gap = 1, i, k
+        cdef int32_t* order = &self._order[0]
+        cdef int32_t now
+        for i in range(n):
+            order[i] = i
+        while gap < n // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(gap, n):
+                now = order[i]
+                k = i
+                while k >= gap and values[order[k - gap]] > values[now]:
+                    order[k] = order[k - gap]
+                    k -= gap
+                order[k] = now
+            gap //= 3
+
     cdef double _best(self, Problem p, Py_ssize_t e, const double* du,
                       const double* dv, Py_ssize_t* i_best, Py_ssize_t* j_best) noexcept nogil:
         """Largest theta_f(i, j) - du(i) - dv(j), where d are zero outside of slots."""
@@ -185,23 +205,33 @@ cdef class GreedyMultipliers:
         cdef const int32_t* slot_u = &self._slot[p.first[u]]
         cdef const int32_t* slot_v = &self._slot[p.first[v]]
         cdef Py_ssize_t nu = self._n_slots[u], nv = self._n_slots[v], a, b, i, j, k
-        cdef double w = p.weight(e), c, best = -INFINITY, low = 0.0
+        cdef double w = p.weight(e), c, high, best = -INFINITY, low
         cdef double sign = 1.0 if w >= 0 else -1.0
         cdef bint lists = self.lists.lists[t].rows != NULL and w > 0
-        # both states have slots
-        for b in range(nv):
-            if dv[b] < low or b == 0:
-                low = dv[b]
+        # what is active already is close to the best
+        for k in range(self._active[e].count):
+            a, b = self._active[e].u[k], self._active[e].v[k]
+            c = w * entry_of(spec, su[a], sv[b]) - du[a] - dv[b]
+            if c > best:
+                best = c
+                i_best[0], j_best[0] = su[a], sv[b]
+        # both states have slots: those of v by dv, as far as they can be better
+        self._sort(dv, nv)
+        low = dv[self._order[0]]
         for a in range(nu):
             i = su[a]
-            if lists and w * spec.row_high[i] - du[a] - low <= best:
+            high = w * spec.row_high[i] - du[a] if lists else INFINITY
+            if high - low <= best:
                 continue
-            for b in range(nv):
+            for k in range(nv):
+                b = self._order[k]
+                if high - dv[b] <= best:
+                    break
                 c = w * entry_of(spec, i, sv[b]) - du[a] - dv[b]
                 if c > best:
                     best = c
                     i_best[0], j_best[0] = i, sv[b]
-            self.looked_up += nv
+            self.looked_up += k + 1
         # one of them has
         if nv < p.states[v]:
             for a in range(nu):
@@ -491,21 +521,56 @@ cdef class GreedyMultipliers:
             out[v] = self._state[v][best]
         return np.asarray(out)
 
-    def marginals(self):
+    def flat_marginals(self):
         """The fractional solution.
 
         Returns
         -------
-        marginals : list of (states, values)
-            States with positive marginals, and those, of each variable.
+        marginals : ndarray of shape (n_states.sum(),)
+            The x_i, one after the other.
         """
+        cdef Problem p = self.problem
         cdef Py_ssize_t v, k
-        out = []
+        flat = np.zeros(p.first[self._n])
+        cdef double[::1] out = flat
         for v in range(self._n):
-            states = [self._state[v][k] for k in range(self._n_slots[v])]
-            values = [self._x[v][k] for k in range(self._n_slots[v])]
-            out.append((np.array(states), np.array(values)))
-        return out
+            for k in range(self._n_slots[v]):
+                out[p.first[v] + self._state[v][k]] = self._x[v][k]
+        return flat
+
+    def value(self):
+        """Value of the relaxation at the marginals, as far as they are feasible.
+
+        Returns
+        -------
+        value : float
+            sum_i theta_i' x_i + sum_f theta_f' y_f.
+        """
+        cdef Problem p = self.problem
+        cdef Py_ssize_t v, e, k
+        cdef Active* act
+        cdef double total = 0.0
+        for v in range(self._n):
+            for k in range(self._n_slots[v]):
+                total += self._x[v][k] * p.unary[p.first[v] + self._state[v][k]]
+        for e in range(self._m):
+            act = &self._active[e]
+            for k in range(act.count):
+                total += act.y[k] * p.entry(
+                    e, self._state[p.ends[e, 0]][act.u[k]],
+                    self._state[p.ends[e, 1]][act.v[k]])
+        return total
+
+    def residual(self):
+        """Violation of the constraints and change of the last sweep.
+
+        Returns
+        -------
+        residual : float
+            The larger of the two residuals, relative to the number of edges' ends.
+        """
+        cdef double scale = max(1.0, 2.0 * self._m) ** 0.5
+        return max(self.primal_residual, self.dual_residual) / scale
 
     @property
     def n_slots(self):

@@ -392,3 +392,44 @@ cdef class Problem:
         for e in range(self.m):
             total += self.entry(e, x[self.ends[e, 0]], x[self.ends[e, 1]])
         return total
+
+    def labeling_score(self, labeling):
+        """Score of a labeling.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,), int32
+            States.
+
+        Returns
+        -------
+        score : float
+            Its score, with penalties in the place of -inf.
+        """
+        cdef Py_ssize_t f
+        cdef const int32_t[::1] x = np.ascontiguousarray(labeling, dtype=np.int32)
+        cdef double total
+        if not self.n:
+            return 0.0
+        with nogil:
+            total = self.score(&x[0])
+            for f in range(self.n_higher):
+                total += self.higher_entry(f, &x[0])
+        return total
+
+    def indicator(self, labeling):
+        """Marginals of a labeling.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            States.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_states.sum(),)
+            1 at each variable's state, else 0.
+        """
+        flat = np.zeros(self.first[self.n])
+        flat[np.asarray(self.first)[:-1] + labeling] = 1.0
+        return flat

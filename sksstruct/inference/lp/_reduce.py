@@ -26,6 +26,9 @@ class Reduced:
         What labelings of the given graph score beyond the same labelings of it.
     penalty : float
         The number in the place of -inf; 0 where there was none.
+    lowest : float
+        Where there was: what every allowed labeling of the given graph is above, and
+        every other one below, as the reduced graph scores it.
     feasible : bool
         False where some variable has no state left.
     """
@@ -104,17 +107,23 @@ class Reduced:
         logic = any(isinstance(table, Logic) for table in graph.tables)
         if not dense and not logic and graph.unaries.min(initial=0.0) > -np.inf:
             return graph
-        uses = np.zeros(len(graph.tables))
         weights = graph.edge_weights
-        weights = np.ones(graph.n_edges) if weights is None else np.abs(weights)
-        np.add.at(uses, graph.edge_tables, weights)
-        np.add.at(uses, graph.factor_tables, 1.0)
-        spread = 1.0 + sum(_spread(graph.unary(v)) for v in range(graph.n_variables))
-        for table, use in zip(graph.tables, uses, strict=True):
-            spread += use * _table_spread(table)
-        least = min(1.0, weights.min(initial=1.0))
+        weights = np.ones(graph.n_edges) if weights is None else weights
+        uses = np.zeros((2, len(graph.tables)))
+        np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
+        np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
+        np.add.at(uses[0], graph.factor_tables, 1.0)
+        rows = [graph.unary(v) for v in range(graph.n_variables)]
+        ranges = np.array([_range(row) for row in rows]).reshape(-1, 2)
+        lowest, highest = ranges.sum(axis=0)
+        for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
+            low, high = _table_range(table)
+            lowest += plus * low + minus * high
+            highest += plus * high + minus * low
+        spread = 1.0 + highest - lowest
         self.penalty = -spread
-        low = -spread / least
+        self.lowest = lowest + self.offset - 0.5
+        low = -spread / min(1.0, weights.min(initial=1.0, where=weights > 0))
         tables = list(graph.tables)
         for t in dense:
             values = tables[t].dense()
@@ -205,17 +214,17 @@ def _has_inf(table):
     return isinstance(table, DenseTable) and table.values.min() == -np.inf
 
 
-def _spread(values):
-    """Largest less smallest of the scores that are finite."""
+def _range(values):
+    """Smallest and largest of the scores that are finite; zeros where none is."""
     finite = values[values > -np.inf]
-    return float(finite.max() - finite.min()) if finite.size else 0.0
+    return (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
 
 
-def _table_spread(table):
+def _table_range(table):
     if isinstance(table, Logic):
-        return 0.0
+        return 0.0, 0.0
     if isinstance(table, Potts):
-        return abs(table.parameters[0] - table.parameters[1])
+        return min(table.parameters), max(table.parameters)
     if isinstance(table, DenseTable):
-        return _spread(table.values)
-    return _spread(np.asarray(table.scores(0, np.arange(table.shape[1]))))
+        return _range(table.values)
+    return _range(np.asarray(table.scores(0, np.arange(table.shape[1]))))

@@ -14,6 +14,7 @@ from libc.math cimport log as log_of
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
+from sksstruct.inference.lp._elimination cimport Elimination
 from sksstruct.inference.lp._problem cimport Problem
 
 
@@ -46,6 +47,7 @@ cdef class LocalSearch:
     cdef int32_t _time
     cdef readonly double gain
     cdef readonly Py_ssize_t visited
+    cdef readonly Elimination elimination
 
     def __init__(self, Problem problem, labeling, seed):
         n = problem.n
@@ -64,6 +66,7 @@ cdef class LocalSearch:
         self._factor_stamp = np.zeros(problem.n_higher, dtype=np.int32)
         self._time = 0
         self.gain = 0.0
+        self.elimination = Elimination(problem)
 
     @property
     def labeling(self):
@@ -297,7 +300,39 @@ cdef class LocalSearch:
                 self.gain += self._forest(p, p.n)
         return self.gain
 
-    def anneal(self, Py_ssize_t work, double heat=1.0):
+    def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
+                double total=1e7):
+        """Moves that are exact on subgraphs of bounded width.
+
+        Parameters
+        ----------
+        moves : int
+            Number of windows.
+        width : int
+            Variables of each.
+        budget, total : float
+            Most entries of a table, and of all tables of a window.
+
+        Returns
+        -------
+        gain : float
+            Total gain in score so far.
+        """
+        cdef Problem p = self.problem
+        cdef Elimination elimination = self.elimination
+        cdef Py_ssize_t i, size
+        cdef double gain
+        with nogil:
+            for i in range(moves):
+                size = self._grow(p, self._next(p.n), min(width, p.n))
+                gain = elimination.improve(p, &self._x[0], &self._window[0], size,
+                                           budget, total, &self._random)
+                if gain > 0.0:
+                    self.gain += gain
+        return self.gain
+
+    def anneal(self, Py_ssize_t work, double heat=1.0, double budget=0.0,
+               Py_ssize_t width=300):
         """Rounds of a kick and some moves around a variable, under a falling heat.
 
         Parameters
@@ -314,6 +349,7 @@ cdef class LocalSearch:
             Total gain in score of the best labeling so far, which is the current one.
         """
         cdef Problem p = self.problem
+        cdef Elimination elimination = self.elimination
         cdef Py_ssize_t i, size, limit, kicks, v, log = 1
         cdef double gain, loss, now = 0.0, best = 0.0, cost = 0.0, n_kicks = 0.0
         while (2 << log) < p.n:
@@ -323,7 +359,7 @@ cdef class LocalSearch:
             self.visited = 0
             while self.visited < work:
                 self.visited += 1
-                limit = min(p.n, 2 << self._next(log + 1))
+                limit = min(p.n, width, 2 << self._next(log + 1))
                 size = self._grow(p, self._next(p.n), limit)
                 for i in range(size):
                     self._saved[i] = self._x[self._window[i]]
@@ -337,8 +373,13 @@ cdef class LocalSearch:
                     n_kicks += 1.0
                 # moves shuffle the window: remember what was where
                 memcpy(&self._keep[0], &self._window[0], size * sizeof(int32_t))
-                for i in range(3):
-                    gain += self._forest(p, size)
+                if budget > 0.0:
+                    gain += elimination.improve(p, &self._x[0], &self._window[0], size,
+                                                budget, 1e7, &self._random)
+                    self.visited += elimination.n_entries // 32
+                else:
+                    for i in range(3):
+                        gain += self._forest(p, size)
                 loss = heat * (1.0 - <double>self.visited / work)
                 loss *= max(0.0, cost / n_kicks)
                 if gain < loss * log_of((self._next(1 << 30) + 1.0) / (1 << 30)) - 1e-12:

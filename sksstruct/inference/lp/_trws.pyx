@@ -14,7 +14,7 @@ Only the messages that are needed next are kept: one vector for each edge.
 import numpy as np
 
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from sksstruct.inference.lp._problem cimport Problem
 
@@ -34,13 +34,15 @@ cdef class TreeReweighted:
     ----------
     labeling : ndarray of shape (n_variables,), int32
         What the last sweep read off.
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states with all messages, as the last sweep saw them.
     score, bound : float
         Its score, and the upper bound of that sweep.
     """
 
     cdef Problem problem
     cdef Py_ssize_t[::1] _start
-    cdef double[::1] _messages, _belief, _out
+    cdef double[::1] _messages, _beliefs, _chosen, _out
     cdef double[::1] _share
     cdef int32_t[::1] _later
     cdef int32_t[::1] _x
@@ -53,7 +55,8 @@ cdef class TreeReweighted:
         sizes = np.asarray(problem.states)[ends].max(axis=1, initial=0)
         self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         self._messages = np.zeros(self._start[problem.m])
-        self._belief = np.empty(2 * problem.max_states)
+        self._beliefs = np.empty(problem.first[n])
+        self._chosen = np.empty(problem.max_states)
         self._out = np.empty(problem.max_states)
         earlier = np.bincount(ends.max(axis=1, initial=0), minlength=n)
         later = np.bincount(ends.min(axis=1, initial=n), minlength=n)[:n]
@@ -64,6 +67,10 @@ cdef class TreeReweighted:
     @property
     def labeling(self):
         return np.asarray(self._x)
+
+    @property
+    def beliefs(self):
+        return np.asarray(self._beliefs)
 
     def sweep(self, bint backward=False):
         """Send all messages one way; labeling, score and bound are those of the sweep.
@@ -85,8 +92,8 @@ cdef class TreeReweighted:
 
     cdef void _sweep(self, Problem p, bint backward) noexcept nogil:
         cdef Py_ssize_t i, j, k, s, e, size, other, best, ends, size_other
-        cdef double* belief = &self._belief[0]
-        cdef double* chosen = &self._belief[p.max_states]
+        cdef double* belief
+        cdef double* chosen = &self._chosen[0]
         cdef double* out = &self._out[0]
         cdef double* message
         cdef double share, top, total = 0.0, bound = 0.0
@@ -95,6 +102,7 @@ cdef class TreeReweighted:
             i = p.n - 1 - k if backward else k
             size = p.states[i]
             share = self._share[i]
+            belief = &self._beliefs[p.first[i]]
             memcpy(belief, &p.unary[p.first[i]], size * sizeof(double))
             memcpy(chosen, belief, size * sizeof(double))
             ends = 0

@@ -1,0 +1,61 @@
+"""What every solver of MAP problems returns."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MESSAGES = {
+    "optimal": "the labeling is optimal: its score is within tol of the upper bound",
+    "fractional": "the relaxation is solved, and its value is above the best labeling",
+    "stalled": "the bound no longer falls; it is not the score of a labeling",
+    "max_iter": "max_iter was reached",
+    "time_limit": "time_limit was reached",
+    "infeasible": "no labeling is allowed",
+    "not_found": "no allowed labeling was found, and none was ruled out",
+}
+
+
+@dataclass
+class MAPResult:
+    """A labeling, and how good it is known to be.
+
+    Attributes
+    ----------
+    labeling : ndarray of shape (n_variables,), intp
+        State of each variable.
+    score : float
+        Its score; -inf where it is forbidden.
+    bound : float
+        Upper bound of the score of every labeling; inf where the method has none.
+    marginals : list of ndarrays of shape (n_states[i],), or None
+        Fractional solution: a distribution over the states of each variable. None
+        where the method has none.
+    status : str
+        "optimal", "fractional" (the relaxation is solved, no labeling reaches it),
+        "stalled", "max_iter", "time_limit", "infeasible", or "not_found".
+    n_iter : int
+        Iterations.
+    trace : dict of ndarrays
+        "iteration", "seconds", "score" and "bound", the best so far.
+    solver : str
+        What ran last.
+    """
+
+    labeling: np.ndarray
+    score: float
+    bound: float = np.inf
+    marginals: list | None = None
+    status: str = "max_iter"
+    n_iter: int = 0
+    trace: dict = field(default_factory=dict)
+    solver: str = ""
+
+    @property
+    def message(self):
+        """What the status means."""
+        return MESSAGES[self.status]
+
+    @property
+    def gap(self):
+        """Upper bound less score."""
+        return self.bound - self.score
