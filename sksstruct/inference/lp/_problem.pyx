@@ -431,5 +431,5 @@ cdef class Problem:
             1 at each variable's state, else 0.
         """
         flat = np.zeros(self.first[self.n])
-        flat[np.asarray(self.first)[:-1] + labeling] = 1.0
+        flat[np.asarray(self.graph.first_state)[:self.n] + labeling] = 1.0
         return flat

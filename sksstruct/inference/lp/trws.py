@@ -61,7 +61,7 @@ class TRWS(MAPSolver):
         if run.status == "optimal":
             flat = run.problem.indicator(run.labeling)
         else:
-            flat = _ties(run.problem, messages.beliefs)
+            flat = ties(run.problem, messages.beliefs)
         run.marginals = by_variable(run.problem, flat)
 
 
@@ -85,7 +85,7 @@ def sweeps(run, messages, search, patience):
             checkpoint = run.bound
 
 
-def _ties(problem, beliefs):
+def ties(problem, beliefs):
     """Even shares of the states within rounding of each variable's best."""
     flat = np.zeros(len(beliefs))
     graph = problem.graph
