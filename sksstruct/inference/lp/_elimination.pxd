@@ -24,7 +24,9 @@ cdef class Elimination:
     cdef Part* parts
     cdef Py_ssize_t arena_size, arena_room, choice_size, choice_room, n_parts, parts_room
     cdef readonly Py_ssize_t n_fixed, n_entries
+    cdef Py_ssize_t n_placed
     cdef double top
+    cdef readonly bint solved
 
     cdef double improve(self, Problem p, int32_t* x, const int32_t* window,
                         Py_ssize_t size, double budget, double total,

@@ -83,6 +83,36 @@ cdef class Elimination:
         free(self.choice)
         free(self.parts)
 
+    def fits(self, Problem problem, double total):
+        """Whether all variables can be eliminated, with so many entries at most.
+
+        Parameters
+        ----------
+        problem : Problem
+            The graph.
+        total : float
+            Most entries of all tables.
+
+        Returns
+        -------
+        fits : bool
+            Whether `improve` with all variables would keep none.
+        """
+        cdef Py_ssize_t v
+        cdef uint64_t random = 1
+        cdef Problem p = problem
+        # a cheap look first: the ends of edges are in a table each
+        if p.m > 32 * p.n:
+            return False
+        for v in range(p.n):
+            self.var[v] = v
+            self.local[v] = v
+        with nogil:
+            self._plan(p, p.n, total, total, &random)
+            for v in range(p.n):
+                self.local[v] = -1
+        return self.n_fixed == 0
+
     # ---- the order ----
 
     cdef bint _link(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -210,6 +240,7 @@ cdef class Elimination:
             self.place[a] = done
             done += 1
         self.n_entries = <Py_ssize_t>spent
+        self.n_placed = done
         return done > 0
 
     # ---- the tables ----
@@ -433,8 +464,9 @@ cdef class Elimination:
 
         Tables have at most `budget` entries, all together `total`.
         """
-        cdef Py_ssize_t a, k, done, at, count = 0, i, v
+        cdef Py_ssize_t a, k, done, at, i, v
         cdef double gain = 0.0
+        self.solved = False
         for a in range(size):
             v = window[a]
             self.var[a] = v
@@ -446,12 +478,12 @@ cdef class Elimination:
             else:
                 self.cand[p.first[v] + self.n_cand[v] - 1] = x[v]
         if self._plan(p, size, budget, total, random) and self._load(p, x, size):
-            while count < size and self.place[self.order[count]] == count:
-                count += 1
             gain = -self._value(p, x)
-            if self._maximise(count):
+            self.solved = self._maximise(self.n_placed)
+            if self.solved:
+                self.solved = self.n_fixed == 0
                 gain += self.top
-                for done in range(count - 1, -1, -1):
+                for done in range(self.n_placed - 1, -1, -1):
                     a = self.order[done]
                     at = 0
                     for k in range(self.n_near[a]):

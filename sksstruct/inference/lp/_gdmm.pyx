@@ -302,7 +302,7 @@ cdef class GreedyMultipliers:
         return tau
 
     cdef int _factor(self, Problem p, Py_ssize_t e) except -1 nogil:
-        """Search (8) and step (6) for one edge."""
+        """Search (8) and step (6) for one edge; whether it moved."""
         cdef Py_ssize_t u = p.ends[e, 0], v = p.ends[e, 1], k, i = 0, j = 0, count, room
         cdef int a, b
         cdef End* eu = &self._ends[2 * e]
@@ -358,6 +358,7 @@ cdef class GreedyMultipliers:
             act.count += 1
         count = act.count
         if count == 1:
+            self.n_active += 1
             return 0
         q = 2.0 * rho
         while True:
@@ -399,7 +400,7 @@ cdef class GreedyMultipliers:
                 k += 1
         act.count = k
         self.n_active += k
-        return 0
+        return moved > 1e-18
 
     cdef int _variable(self, Problem p, Py_ssize_t v) except -1 nogil:
         """Search (7) and projection (4) for one variable."""
@@ -456,15 +457,23 @@ cdef class GreedyMultipliers:
             self._work[k] /= degree
         return self._threshold(&self._work[0], n)
 
-    def sweep(self):
-        """All edges, all variables, all multipliers."""
+    def sweep(self, Py_ssize_t steps=1):
+        """All edges, all variables, all multipliers.
+
+        Parameters
+        ----------
+        steps : int, default=1
+            Searches and steps of each edge.
+        """
         cdef Problem p = self.problem
-        cdef Py_ssize_t e, v
+        cdef Py_ssize_t e, v, k
         with nogil:
             self.primal_residual = self.dual_residual = 0.0
             self.n_active = 0
             for e in range(self._m):
-                self._factor(p, e)
+                for k in range(steps):
+                    if self._factor(p, e) == 0:
+                        break
             for v in range(self._n):
                 self._variable(p, v)
             self.primal_residual = self.primal_residual ** 0.5

@@ -331,6 +331,33 @@ cdef class LocalSearch:
                     self.gain += gain
         return self.gain
 
+    def solve(self, double total):
+        """The best labeling of all, if the graph is narrow.
+
+        Parameters
+        ----------
+        total : float
+            Most entries of all tables.
+
+        Returns
+        -------
+        solved : bool
+            Whether no variable had to keep its state.
+        """
+        cdef Problem p = self.problem
+        cdef Elimination elimination = self.elimination
+        cdef Py_ssize_t v
+        cdef double gain
+        if not elimination.fits(p, total):
+            return False
+        for v in range(p.n):
+            self._window[v] = v
+        with nogil:
+            gain = elimination.improve(p, &self._x[0], &self._window[0], p.n, total,
+                                       total, &self._random)
+            self.gain += gain
+        return elimination.solved
+
     def anneal(self, Py_ssize_t work, double heat=1.0, double budget=0.0,
                Py_ssize_t width=300):
         """Rounds of a kick and some moves around a variable, under a falling heat.

@@ -25,6 +25,8 @@ cdef class Lists:
     ----------
     problem : Problem
         The graph; it must stay alive.
+    sorted_lines : bool, default=True
+        Whether lists are made at all; else every search reads whole lines.
 
     Attributes
     ----------
@@ -34,7 +36,7 @@ cdef class Lists:
         Entries of lists.
     """
 
-    def __cinit__(self, Problem problem):
+    def __cinit__(self, Problem problem, bint sorted_lines=True):
         cdef Py_ssize_t t, n = len(problem.graph.tables)
         cdef int32_t[::1] order
         cdef const double[::1] high
@@ -45,7 +47,8 @@ cdef class Lists:
         if not self.lists:
             raise MemoryError
         for t in range(n):
-            if self.specs[t].kind != DENSE or self.specs[t].row_high == NULL:
+            if (self.specs[t].kind != DENSE or self.specs[t].row_high == NULL
+                    or not sorted_lines):
                 continue
             high = <double[:self.specs[t].rows]>self.specs[t].row_high
             order = np.argsort(-np.asarray(high), kind="stable").astype(np.int32)

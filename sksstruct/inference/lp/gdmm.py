@@ -37,6 +37,9 @@ class GDMM(MAPSolver):
        domain", AISTATS 2017.
     """
 
+    # Steps (6) of an edge in each iteration, and whether searches use lists.
+    _steps = 1
+    _lists = True
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -50,11 +53,11 @@ class GDMM(MAPSolver):
     def _run(self, run):
         problem = run.problem
         adapt = self.rho == "auto"
-        lists = Lists(problem)
+        lists = Lists(problem, self._lists)
         state = GreedyMultipliers(problem, lists, _scale(problem) if adapt else self.rho)
         next_decoding, next_bound = 1, 5
         for k in range(self.max_iter):
-            state.sweep()
+            state.sweep(self._steps)
             run.offer(state.labeling())
             bound = None
             residual = state.residual()

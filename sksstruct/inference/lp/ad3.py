@@ -1,0 +1,26 @@
+"""Alternating directions dual decomposition, for comparison."""
+
+from sksstruct.inference.lp.gdmm import GDMM
+
+
+class AD3(GDMM):
+    """Alternating directions with quadratic programs per edge, in the manner of AD3.
+
+    The augmented Lagrangian of `GDMM`; but the quadratic program of each edge is solved
+    by an active set of its entries before the others move [1]_, and entries are chosen
+    among all of them. For comparison.
+
+    Parameters
+    ----------
+    max_iter, tol, rho
+        As of `GDMM`.
+
+    References
+    ----------
+    .. [1] A. F. T. Martins et al., "AD3: alternating directions dual decomposition for
+       MAP inference in graphical models", JMLR 16, 2015.
+    """
+
+    # Steps of the active set of an edge in each iteration.
+    _steps = 10
+    _lists = False

@@ -1,0 +1,128 @@
+"""The solver that users get: what fits the graph, in turns."""
+
+import numpy as np
+
+from sksstruct.inference.lp._base import MAPSolver
+from sksstruct.inference.lp._decode import by_variable
+from sksstruct.inference.lp._mplp import MaxProductLP
+from sksstruct.inference.lp._search import LocalSearch
+from sksstruct.inference.lp._trws import TreeReweighted
+from sksstruct.inference.lp.gdmm import GDMM
+from sksstruct.inference.lp.gdmm_binary import BinaryGDMM
+from sksstruct.inference.lp.mplp import descend
+from sksstruct.inference.lp.trws import sweeps, ties
+
+# Graphs that are solved by eliminating all variables: entries of all tables.
+_ELIMINATE = 2e6
+# Edges of binary graphs beyond which most are better left out.
+_MANY_EDGES = 200_000
+
+
+class Auto(MAPSolver):
+    """Chooses by size and shape, and combines.
+
+    Graphs of small width are solved exactly by elimination. Others get an upper bound
+    and labelings from `TRWS`, or from `MPLP` where factors have three or more
+    variables; binary graphs with very many edges start with `BinaryGDMM`, and large
+    domains with a few iterations of `GDMM`. What is not optimal then is improved by
+    iterated local search with exact moves in windows.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of sweeps of TRW-S or MPLP.
+    tol : float, default=1e-6
+        A labeling is optimal where its score is within `tol` of the bound, relative to
+        the score or 1.
+    effort : float, default=1.0
+        How long to search where the bound is not reached: the search ends when it has
+        not found anything better in as much work as it has done before, times `effort`.
+        0: no search beyond that of the solvers.
+    """
+
+    _pairwise = False
+    _parameter_constraints = {
+        **MAPSolver._parameter_constraints,
+        "effort": MAPSolver._parameter_constraints["tol"],
+    }
+
+    def __init__(self, max_iter=1000, tol=1e-6, *, effort=1.0):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.effort = effort
+
+    def _run(self, run):
+        problem = run.problem
+        graph = problem.graph
+        start = np.array([int(np.argmax(graph.unary(v))) for v in range(problem.n)])
+        run.offer(start.astype(np.int32))
+        many = problem.max_states == 2 and graph.n_edges > _MANY_EDGES
+        if not many and self._eliminate(run):
+            return
+        beliefs = np.asarray(graph.unaries)
+        if problem.n_higher:
+            messages = MaxProductLP(problem)
+            descend(run, messages, True, 40)
+            beliefs = messages.beliefs
+        elif many:
+            self._greedy(run, BinaryGDMM(self.max_iter, self.tol))
+        else:
+            if problem.max_states >= 128:
+                self._greedy(run, GDMM(20, self.tol))
+            if run.status is None:
+                messages = TreeReweighted(problem)
+                sweeps(run, messages, True, 40)
+                beliefs = messages.beliefs
+        if run.status in ("stalled", "max_iter", "fractional") and self.effort > 0:
+            status, run.status = run.status, None
+            self._search(run, beliefs)
+            run.status = run.status or status
+        if run.status == "optimal":
+            run.marginals = by_variable(problem, problem.indicator(run.labeling))
+        elif run.marginals is None:
+            run.marginals = by_variable(problem, ties(problem, np.array(beliefs)))
+
+    def _eliminate(self, run):
+        """Solve a graph of small width; False where it is not."""
+        search = LocalSearch(run.problem, run.labeling, run.seed())
+        if not search.solve(_ELIMINATE):
+            return False
+        run.offer(search.labeling)
+        run.report(bound=run.score)
+        run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+        return True
+
+    def _greedy(self, run, solver):
+        solver._run(run)
+        if run.status in ("max_iter", "stalled", "fractional"):
+            run.status = None
+        if run.n_iter >= run.max_iter:
+            run.status = "max_iter"
+
+    def _search(self, run, beliefs):
+        """Rounds of local search, each twice as long as the last."""
+        problem = run.problem
+        search = LocalSearch(problem, run.labeling, run.seed())
+        base = run.score
+        # exact moves in windows and in forests, in turns, from hot to cold
+        budgets = (512.0, 0.0) if problem.max_states <= 8 else (0.0,)
+        least = 1000 * problem.n + 200_000
+        work, done, idle = least // 8, 0, 0
+        while not run.late():
+            before = search.gain
+            for heat in (3.0, 1.0, 0.3):
+                for budget in budgets:
+                    search.anneal(work // 6, heat, budget, 200)
+                    if budget:
+                        search.windows(8, 300, 2048.0)
+                    run.offer(search.labeling, base + search.gain)
+                    if run.late():
+                        break
+            if run.report(step=0):
+                return
+            done += work
+            better = search.gain > before + 1e-9 * abs(base)
+            idle = 0 if better else idle + work
+            if idle >= self.effort * max(done - idle, least):
+                return
+            work = 3 * work // 2

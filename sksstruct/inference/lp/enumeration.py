@@ -1,0 +1,61 @@
+"""All labelings, one after the other."""
+
+import numpy as np
+
+from sksstruct.inference.lp._base import MAPSolver
+from sksstruct.inference.lp._decode import by_variable
+
+
+class Enumeration(MAPSolver):
+    """Every labeling of a small graph: the referee of all other solvers.
+
+    Parameters
+    ----------
+    max_iter : int, default=2000000
+        Largest number of labelings; graphs that have more are refused.
+    tol : float, default=1e-6
+        Has no effect, as the labeling is optimal.
+    """
+
+    _pairwise = False
+
+    def __init__(self, max_iter=2_000_000, tol=1e-6):
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _check_graph(self, graph):
+        count = float(np.prod(graph.n_states.astype(np.float64)))
+        if count > self.max_iter:
+            raise ValueError(
+                f"the graph has {count:.4g} labelings, Enumeration visits at most "
+                f"max_iter = {self.max_iter}"
+            )
+
+    def _run(self, run):
+        graph = run.problem.graph
+        shape = tuple(graph.n_states)
+        total = np.zeros(shape)
+        for v in range(graph.n_variables):
+            total += _spread(graph.unary(v), [v], shape)
+        weights = graph.edge_weights
+        for e, scope in enumerate(graph.edges):
+            table = graph.tables[graph.edge_tables[e]].dense()
+            total += _spread(table if weights is None else table * weights[e], scope, shape)
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+            table = graph.tables[t].dense()
+            table = np.maximum(table, run.problem.penalty) if run.problem.penalty else table
+            total += _spread(table, scope, shape)
+        best = np.unravel_index(int(np.argmax(total)), shape)
+        run.offer(np.array(best, dtype=np.int32))
+        run.report(bound=run.score)
+        run.status = "optimal"
+        run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+
+
+def _spread(table, scope, shape):
+    """A table as an array that broadcasts over all variables."""
+    order = np.argsort(scope)
+    full = [1] * len(shape)
+    for v in scope:
+        full[v] = shape[v]
+    return np.transpose(table, order).reshape(full)
