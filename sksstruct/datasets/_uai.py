@@ -1,0 +1,258 @@
+"""The file formats of the UAI competitions: models, evidence, and solutions."""
+
+import os
+
+import numpy as np
+
+from sksstruct.datasets._text import Tokens, open_write, read_bytes
+from sksstruct.factor_graphs import DenseTable, FactorGraph
+
+
+def load_uai(path, *, evidence=None, log=None):
+    """Read a graphical model in UAI format.
+
+    Parameters
+    ----------
+    path : path-like
+        A MARKOV or BAYES file; ``.gz`` files are decompressed.
+    evidence : path-like or dict, default=None
+        Evidence file, or observed states by variable.
+    log : bool, default=None
+        Whether tables hold natural logarithms and not potentials. None: they do in
+        files ``*.LG`` and ``*.LG.gz``.
+
+    Returns
+    -------
+    graph : FactorGraph
+        Scores are natural logarithms of the potentials, -inf for zero. Equal tables are
+        shared.
+
+    Raises
+    ------
+    ValueError
+        If the file is not valid; the error names the line.
+    """
+    name = os.fspath(path)
+    if log is None:
+        log = name.lower().removesuffix(".gz").endswith(".lg")
+    tokens = Tokens(read_bytes(path), name)
+    kind = tokens.next("MARKOV or BAYES")
+    if kind not in (b"MARKOV", b"BAYES"):
+        tokens.fail(f"MARKOV or BAYES was expected, got {kind[:20]!r}")
+    n = tokens.integer("the number of variables", 0, tokens.left)
+    sizes = [tokens.integer(f"the states of variable {v}", 1) for v in range(n)]
+    m = tokens.integer("the number of factors", 0, tokens.left)
+    if kind == b"BAYES" and m != n:
+        tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
+    scopes, used = [], np.zeros(n, dtype=bool)
+    for f in range(m):
+        arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left))
+        scope = [
+            tokens.integer(f"a variable of factor {f}", 0, n - 1) for _ in range(arity)
+        ]
+        if len(set(scope)) < arity:
+            tokens.fail(f"factor {f} names a variable twice")
+        used[scope] = True
+        scopes.append(scope)
+    if kind == b"BAYES" and sorted(s[-1] for s in scopes if s) != list(range(n)):
+        tokens.fail("each variable must be the last of the scope of one factor")
+    # each state that counts has an entry in some table
+    free = sum(sizes[v] for v in np.flatnonzero(~used))
+    if free > len(tokens.data):
+        tokens.fail(f"variables without factors have {free} states")
+    for f, scope in enumerate(scopes):
+        entries = _product(sizes[v] for v in scope)
+        if entries > tokens.left:
+            tokens.fail(f"the table of factor {f} has {entries} entries, which do not fit")
+    unaries = [np.zeros(k) for k in sizes]
+    offset, factors, tables = 0.0, [], {}
+    for f, scope in enumerate(scopes):
+        shape = tuple(sizes[v] for v in scope)
+        entries = _product(shape)
+        given = tokens.integer(f"the size of the table of factor {f}")
+        if given != entries:
+            tokens.fail(f"the table of factor {f} has {entries} entries, not {given}")
+        values = tokens.numbers(entries, f"the table of factor {f}", infinite=log)
+        if not log:
+            if values.min() < 0.0:
+                tokens.fail(
+                    f"the table of factor {f} has a negative potential; do the tables "
+                    "hold logarithms (log=True)?"
+                )
+            with np.errstate(divide="ignore"):
+                values = np.log(values)
+        if not scope:
+            offset += float(values[0])
+        elif len(scope) == 1:
+            unaries[scope[0]] += values
+        else:
+            key = (shape, values.tobytes()) if entries <= 4096 else f
+            if key not in tables:
+                tables[key] = DenseTable(values.reshape(shape))
+            factors.append((scope, tables[key]))
+    if not tokens.done():
+        tokens.next("")
+        tokens.fail("there is more after the last table")
+    if offset == -np.inf:
+        raise ValueError(f"{name}: a constant factor is zero")
+    del tables
+    if evidence is not None and not isinstance(evidence, dict):
+        evidence = load_uai_evidence(evidence, sizes)
+    return FactorGraph(unaries, factors=factors, evidence=evidence, offset=offset)
+
+
+def _product(sizes):
+    total = 1
+    for k in sizes:
+        total *= k
+    return total
+
+
+def load_uai_evidence(path, n_states):
+    """Read observed states.
+
+    Parameters
+    ----------
+    path : path-like
+        An evidence file: ``k v1 x1 .. vk xk``, or the same after a number of samples,
+        which has to be 0 or 1.
+    n_states : sequence of int
+        Number of states of each variable.
+
+    Returns
+    -------
+    evidence : dict of int to int
+        Observed states by variable.
+    """
+    tokens = Tokens(read_bytes(path), os.fspath(path))
+    values = []
+    while not tokens.done():
+        values.append(tokens.integer("evidence", 0))
+    if values and values[0] > 1 and len(values) % 2 == 0:
+        tokens.fail(f"there are {values[0]} samples, one was expected")
+    # an odd number of tokens has no number of samples
+    if values and len(values) % 2 == 0:
+        values = values[1:]
+    if values == [] or values == [0]:
+        return {}
+    if len(values) != 1 + 2 * values[0]:
+        tokens.fail(f"{values[0]} observations need {2 * values[0]} numbers, there are "
+                    f"{len(values) - 1}")  # fmt: skip
+    evidence = {}
+    for v, x in zip(values[1::2], values[2::2], strict=True):
+        if v >= len(n_states) or x >= n_states[v]:
+            tokens.fail(f"there is no state {x} of a variable {v}")
+        if v in evidence:
+            tokens.fail(f"variable {v} is observed twice")
+        evidence[v] = x
+    return evidence
+
+
+def dump_uai(graph, path, *, log=False):
+    """Write a graph as a MARKOV file.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph; evidence is not part of the file (see `dump_uai_evidence`).
+    path : path-like
+        ``.gz`` files are compressed.
+    log : bool, default=False
+        Whether to write logarithms instead of potentials.
+    """
+    weights = graph.edge_weights
+    weights = np.ones(graph.n_edges) if weights is None else weights
+    factors = [((), graph.offset)] if graph.offset else []
+    factors += [((v,), graph.unary(v)) for v in range(graph.n_variables)]
+    factors += [
+        (tuple(scope), (graph.tables[t], w))
+        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
+    ]
+    factors += [
+        (tuple(scope), (graph.tables[t], 1.0))
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
+    ]
+    with open_write(path) as file:
+        file.write(f"MARKOV\n{graph.n_variables}\n")
+        file.write(" ".join(str(k) for k in graph.n_states) + f"\n{len(factors)}\n")
+        for scope, _ in factors:
+            file.write(" ".join(str(int(v)) for v in (len(scope), *scope)) + "\n")
+        for _, table in factors:
+            values = table[0].dense() * table[1] if isinstance(table, tuple) else table
+            values = np.atleast_1d(values).reshape(-1)
+            if not log:
+                if values.max() > 709.0:
+                    raise ValueError(
+                        "a score is too large for a potential: use log=True"
+                    )
+                values = np.exp(values)
+            file.write(f"\n{len(values)}\n")
+            file.write(" ".join(repr(float(x)) for x in values) + "\n")
+
+
+def dump_uai_evidence(evidence, path):
+    """Write observed states, as one sample.
+
+    Parameters
+    ----------
+    evidence : dict of int to int
+        Observed states by variable.
+    path : path-like
+        File.
+    """
+    with open_write(path) as file:
+        pairs = " ".join(f"{int(v)} {int(x)}" for v, x in evidence.items())
+        file.write(f"1\n{len(evidence)} {pairs}\n")
+
+
+def load_uai_solution(path, n_states):
+    """Read a labeling from a result file; the last solution counts.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that begins with MPE or MAP.
+    n_states : sequence of int
+        Number of states of each variable.
+
+    Returns
+    -------
+    labeling : ndarray of shape (n_variables,), intp
+        State of each variable.
+    """
+    tokens = Tokens(read_bytes(path), os.fspath(path))
+    head = tokens.next("MPE or MAP")
+    if head not in (b"MPE", b"MAP"):
+        tokens.fail(f"MPE or MAP was expected, got {head[:20]!r}")
+    n, solution = len(n_states), []
+    while not tokens.done():
+        token = tokens.next("a state")
+        if token == b"-BEGIN-":
+            solution = []
+        elif not token.isdigit() or len(token) > 18:
+            tokens.fail(f"a state must be a number, got {token[:20]!r}")
+        else:
+            solution.append(int(token))
+    if solution[:1] == [1] and len(solution) == n + 2:
+        solution = solution[1:]
+    if len(solution) != n + 1 or solution[0] != n:
+        tokens.fail(f"one solution of {n} states was expected")
+    for v, x in enumerate(solution[1:]):
+        if x >= n_states[v]:
+            tokens.fail(f"variable {v} has {n_states[v]} states, got state {x}")
+    return np.array(solution[1:], dtype=np.intp)
+
+
+def dump_uai_solution(labeling, path):
+    """Write a labeling as a result file.
+
+    Parameters
+    ----------
+    labeling : array-like of int of shape (n_variables,)
+        State of each variable.
+    path : path-like
+        File.
+    """
+    with open_write(path) as file:
+        states = " ".join(str(int(x)) for x in labeling)
+        file.write(f"MPE\n1\n{len(labeling)} {states}\n")
