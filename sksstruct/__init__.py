@@ -3,6 +3,7 @@
 from sksstruct.estimators import (
     ChainCRF,
     LinearSSVC,
+    LPMAPPredictor,
     SSVMClassifier,
     SSVMPath,
     SSVMPathCV,
@@ -13,6 +14,7 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ChainCRF",
+    "LPMAPPredictor",
     "LinearSSVC",
     "SSVMClassifier",
     "SSVMPath",

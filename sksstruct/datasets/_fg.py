@@ -103,7 +103,9 @@ def dump_fg(graph, path):
         table = graph.tables[t]
         if getattr(table, "condition", None) not in names:
             raise ValueError(f"a factor over {scope.tolist()} is {table!r}")
-        ids = [-v - 1 if no else v + 1 for v, no in zip(scope, table.negated, strict=True)]
+        ids = [
+            -v - 1 if no else v + 1 for v, no in zip(scope, table.negated, strict=True)
+        ]
         text = " ".join(str(int(v)) for v in ids)
         lines.append(f"{names[table.condition]} {len(ids)} {text}")
     scores = graph.unaries.reshape(-1, 2)

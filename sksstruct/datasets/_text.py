@@ -58,8 +58,8 @@ class Tokens:
 
     def __init__(self, data, name):
         self.data, self.name = data, name
-        self._at = 0            # where the next chunk begins
-        self._start = 0         # where the present chunk began
+        self._at = 0  # where the next chunk begins
+        self._start = 0  # where the present chunk began
         self._tokens, self._next = [], 0
 
     def _fill(self):

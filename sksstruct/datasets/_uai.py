@@ -63,7 +63,9 @@ def load_uai(path, *, evidence=None, log=None):
     for f, scope in enumerate(scopes):
         entries = _product(sizes[v] for v in scope)
         if entries > tokens.left:
-            tokens.fail(f"the table of factor {f} has {entries} entries, which do not fit")
+            tokens.fail(
+                f"the table of factor {f} has {entries} entries, which do not fit"
+            )
     unaries = [np.zeros(k) for k in sizes]
     offset, factors, tables = 0.0, [], {}
     for f, scope in enumerate(scopes):

@@ -39,13 +39,19 @@ def load_wcsp(path):
     for v in range(n):
         size = tokens.integer(f"the states of variable {v}")
         if size < 1:
-            tokens.fail(f"variable {v} has {size} states: interval domains are not read")
+            tokens.fail(
+                f"variable {v} has {size} states: interval domains are not read"
+            )
         if size > largest:
-            tokens.fail(f"variable {v} has {size} states, the largest domain is {largest}")
+            tokens.fail(
+                f"variable {v} has {size} states, the largest domain is {largest}"
+            )
         sizes.append(size)
     # states cost memory whether or not a cost function lists them
     if sum(sizes) > max(len(tokens.data), 1000):
-        tokens.fail(f"the variables have {sum(sizes)} states, more than the file tells of")
+        tokens.fail(
+            f"the variables have {sum(sizes)} states, more than the file tells of"
+        )
     unaries = [np.zeros(k) for k in sizes]
     offset, factors, shared, entries_left = 0.0, [], [], 64 * len(tokens.data) + 10_000
     for f in range(m):
@@ -82,7 +88,9 @@ def load_wcsp(path):
             for k in shape:
                 size *= k
             if size > entries_left:
-                tokens.fail(f"cost function {f} has {size} entries, too many to write out")
+                tokens.fail(
+                    f"cost function {f} has {size} entries, too many to write out"
+                )
             entries_left -= size
             table = _table(tokens, f, shape, default, count, top)
             if arity < 0:

@@ -2,12 +2,14 @@
 
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.linear_ssvc import LinearSSVC
+from sksstruct.estimators.lp_map import LPMAPPredictor
 from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.ssvm import SSVMClassifier
 
 __all__ = [
     "ChainCRF",
+    "LPMAPPredictor",
     "LinearSSVC",
     "SSVMClassifier",
     "SSVMPath",

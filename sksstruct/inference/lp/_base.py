@@ -115,7 +115,9 @@ def _complete(run, reduced):
 
 
 def _infeasible(graph, name):
-    labeling = np.array([int(np.argmax(graph.unary(v))) for v in range(len(graph.n_states))])
+    labeling = np.array(
+        [int(np.argmax(graph.unary(v))) for v in range(len(graph.n_states))]
+    )
     observed = graph.evidence >= 0
     labeling[observed] = graph.evidence[observed]
     return MAPResult(

@@ -40,10 +40,14 @@ class Enumeration(MAPSolver):
         weights = graph.edge_weights
         for e, scope in enumerate(graph.edges):
             table = graph.tables[graph.edge_tables[e]].dense()
-            total += _spread(table if weights is None else table * weights[e], scope, shape)
+            total += _spread(
+                table if weights is None else table * weights[e], scope, shape
+            )
         for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
             table = graph.tables[t].dense()
-            table = np.maximum(table, run.problem.penalty) if run.problem.penalty else table
+            table = (
+                np.maximum(table, run.problem.penalty) if run.problem.penalty else table
+            )
             total += _spread(table, scope, shape)
         best = np.unravel_index(int(np.argmax(total)), shape)
         run.offer(np.array(best, dtype=np.int32))

@@ -54,7 +54,9 @@ class GDMM(MAPSolver):
         problem = run.problem
         adapt = self.rho == "auto"
         lists = Lists(problem, self._lists)
-        state = GreedyMultipliers(problem, lists, _scale(problem) if adapt else self.rho)
+        state = GreedyMultipliers(
+            problem, lists, _scale(problem) if adapt else self.rho
+        )
         next_decoding, next_bound = 1, 5
         for k in range(self.max_iter):
             state.sweep(self._steps)

@@ -67,7 +67,9 @@ class HiGHS(MAPSolver):
         if run.status in (None, "max_iter"):
             solved = found.status == 0 and not self.exact
             timed = found.status == 1 and run.late()
-            run.status = "fractional" if solved else "time_limit" if timed else "max_iter"
+            run.status = (
+                "fractional" if solved else "time_limit" if timed else "max_iter"
+            )
 
 
 def program(graph):
@@ -89,7 +91,9 @@ def program(graph):
     """
     first = graph.first_state
     n = int(first[-1])
-    weights = np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+    weights = (
+        np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+    )
     factors = [
         (scope, graph.tables[t], w)
         for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
@@ -144,7 +148,11 @@ class _Rows:
         rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
         shape = (len(self.sizes), n_columns)
         entries = np.concatenate(self.values), (rows, np.concatenate(self.columns))
-        return sparse.csr_matrix(entries, shape), np.array(self.low), np.array(self.high)
+        return (
+            sparse.csr_matrix(entries, shape),
+            np.array(self.low),
+            np.array(self.high),
+        )
 
 
 def _condition(parts, table, first):

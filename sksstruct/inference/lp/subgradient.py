@@ -33,7 +33,9 @@ class Subgradient(MAPSolver):
     def _run(self, run):
         graph = run.problem.graph
         first, edges = graph.first_state, graph.edges
-        weights = np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+        weights = (
+            np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+        )
         tables = [w * graph.tables[t].dense()
                   for t, w in zip(graph.edge_tables, weights, strict=True)]  # fmt: skip
         multipliers = [(np.zeros(t.shape[0]), np.zeros(t.shape[1])) for t in tables]

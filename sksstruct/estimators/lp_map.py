@@ -1,0 +1,260 @@
+"""MAP of given factor graphs, as a predictor."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import MAPSolver, resolve_map_solver
+from sksstruct.utils._param_validation import Interval, validate_params
+
+
+class LPMAPPredictor(BaseEstimator):
+    """Labelings of factor graphs with the highest scores, by the LP relaxation.
+
+    The potentials are given, so that `fit` learns nothing: `predict` solves each graph
+    and tells in `scores_`, `bounds_` and `status_` how good the labelings are.
+
+    Parameters
+    ----------
+    solver : str or MAPSolver, default="auto"
+        "auto" chooses by size and shape and combines; "trws", "mplp" (factors of any
+        size), "gdmm" [1]_ (large domains), "gdmm_binary" (many binary factors), "lp"
+        and "exact" (SciPy's HiGHS), "enumeration", and for comparison "ad3" and
+        "subgradient"; or an object of `sksstruct.inference.lp`.
+    tol : float, default=1e-6
+        A labeling is optimal where its score is within `tol` of the upper bound,
+        relative to the score or 1; where `solver` is a name.
+    max_iter : int, default=None
+        Largest number of iterations, where `solver` is a name. None: its default.
+    time_limit : float, default=None
+        Seconds for each graph.
+    n_jobs : int, default=None
+        Graphs that are solved side by side, in threads. Results are the same for any
+        number, as long as no time limit is met.
+    random_state : int, RandomState instance or None, default=None
+        Random choices of local searches.
+    verbose : int, default=0
+        Whether to print progress.
+    callback : callable, default=None
+        ``callback(graph, iteration, score, bound)`` with the graph's number, after
+        every report of a solver; if it returns true, that graph's run stops.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_graphs,)
+        Scores of the labelings of the last `predict`; -inf where one is forbidden.
+    bounds_ : ndarray of shape (n_graphs,)
+        Upper bounds of the scores of all labelings; inf where the solver has none.
+    status_ : list of str
+        How each run ended; see `sksstruct.inference.lp.MAPResult`.
+    results_ : list of MAPResult
+        Everything the solver returned, traces included.
+
+    See Also
+    --------
+    sksstruct.factor_graphs.FactorGraph : What is solved.
+    sksstruct.datasets.load_uai : Reads graphs from files.
+
+    References
+    ----------
+    .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
+       "Greedy direction method of multiplier for MAP inference of large output
+       domain", AISTATS 2017.
+
+    Examples
+    --------
+    >>> from sksstruct import LPMAPPredictor
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> graph = FactorGraph([[0, 1], [0, 0], [2, 0]], [(0, 1), (1, 2)], Potts(2))
+    >>> predictor = LPMAPPredictor().fit()
+    >>> predictor.predict([graph])[0].tolist()
+    [0, 0, 0]
+    >>> predictor.status_
+    ['optimal']
+    """
+
+    _parameter_constraints = {
+        "solver": [str, MAPSolver],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        solver="auto",
+        *,
+        tol=1e-6,
+        max_iter=None,
+        time_limit=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+    def fit(self, X=None, y=None):
+        """Check the parameters, and the graphs if there are any.
+
+        Parameters
+        ----------
+        X : sequence of FactorGraph, default=None
+            Graphs.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : LPMAPPredictor
+            The predictor.
+        """
+        self._resolve()
+        if X is not None:
+            _check_graphs(X)
+        return self
+
+    def _resolve(self):
+        validate_params(self)
+        solver = resolve_map_solver(self.solver, max_iter=self.max_iter, tol=self.tol)
+        solver.check()
+        return solver
+
+    def _solve(self, X):
+        solver, graphs = self._resolve(), _check_graphs(X)
+        rng = check_random_state(self.random_state)
+        seeds = rng.randint(2**31 - 1, size=len(graphs))
+
+        def run(k):
+            callback = self.callback
+            return solver.solve(
+                graphs[k],
+                time_limit=self.time_limit,
+                random_state=int(seeds[k]),
+                verbose=self.verbose,
+                callback=None if callback is None else lambda *now: callback(k, *now),
+            )
+
+        results = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(run)(k) for k in range(len(graphs))
+        )
+        self.results_ = list(results)
+        self.scores_ = np.array([r.score for r in results], dtype=np.float64)
+        self.bounds_ = np.array([r.bound for r in results], dtype=np.float64)
+        self.status_ = [r.status for r in results]
+        for k, result in enumerate(results):
+            if result.status in ("max_iter", "not_found", "infeasible"):
+                gap = result.bound - result.score if result.score > -np.inf else np.inf
+                warnings.warn(
+                    f"graph {k}: {result.message} after {result.n_iter} iterations; "
+                    f"the gap is {gap:.3g}, the tolerance "
+                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. Increase max_iter "
+                    "or tol, or try another solver.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        return self.results_
+
+    def predict(self, X):
+        """The best labelings found.
+
+        Parameters
+        ----------
+        X : sequence of FactorGraph
+            Graphs.
+
+        Returns
+        -------
+        labelings : list of ndarrays of shape (n_variables,)
+            State of each variable of each graph.
+        """
+        return [result.labeling for result in self._solve(X)]
+
+    def predict_marginals(self, X):
+        """Fractional solutions.
+
+        Parameters
+        ----------
+        X : sequence of FactorGraph
+            Graphs.
+
+        Returns
+        -------
+        marginals : list of lists of ndarrays of shape (n_states[i],)
+            For each graph and variable a distribution over its states. It solves the
+            relaxation for "gdmm", "ad3" and "lp" where their status is "optimal" or
+            "fractional"; message passing has only hints of it (see
+            `sksstruct.inference.lp.TRWS`).
+        """
+        marginals = []
+        for graph, result in zip(X, self._solve(X), strict=True):
+            found = result.marginals
+            if found is None:
+                found = [
+                    np.eye(n)[x]
+                    for n, x in zip(graph.n_states, result.labeling, strict=True)
+                ]
+            marginals.append(found)
+        return marginals
+
+    def score(self, X, y=None):
+        """How good the labelings are.
+
+        Parameters
+        ----------
+        X : sequence of FactorGraph
+            Graphs.
+        y : sequence of array-likes, default=None
+            True labelings. None: the mean score of the labelings is returned.
+
+        Returns
+        -------
+        score : float
+            Part of all variables that have their true states; or the mean score.
+        """
+        labelings = self.predict(X)
+        if y is None:
+            return float(np.mean(self.scores_))
+        if len(y) != len(labelings):
+            raise ValueError(f"X has {len(labelings)} graphs, y has {len(y)}")
+        right = [
+            np.asarray(x) == graph.check_labeling(truth, f"y[{k}]")
+            for k, (graph, x, truth) in enumerate(zip(X, labelings, y, strict=True))
+        ]
+        return float(np.mean(np.concatenate(right)))
+
+
+def _check_graphs(X):
+    if isinstance(X, FactorGraph):
+        raise ValueError(
+            "X must be a sequence of factor graphs, got one: write [graph]"
+        )
+    graphs = list(X)
+    for k, graph in enumerate(graphs):
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(
+                f"X[{k}] must be a FactorGraph, got {type(graph).__name__}"
+            )
+    return graphs

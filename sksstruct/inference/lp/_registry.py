@@ -1,0 +1,54 @@
+"""Solvers of MAP problems by name."""
+
+from functools import partial
+
+from sksstruct.inference.lp._base import MAPSolver
+from sksstruct.inference.lp.ad3 import AD3
+from sksstruct.inference.lp.auto import Auto
+from sksstruct.inference.lp.enumeration import Enumeration
+from sksstruct.inference.lp.gdmm import GDMM
+from sksstruct.inference.lp.gdmm_binary import BinaryGDMM
+from sksstruct.inference.lp.highs import HiGHS
+from sksstruct.inference.lp.mplp import MPLP
+from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.trws import TRWS
+
+SOLVERS = {
+    "auto": Auto,
+    "trws": TRWS,
+    "gdmm": GDMM,
+    "gdmm_binary": BinaryGDMM,
+    "mplp": MPLP,
+    "ad3": AD3,
+    "subgradient": Subgradient,
+    "lp": HiGHS,
+    "exact": partial(HiGHS, exact=True),
+    "enumeration": Enumeration,
+}
+
+
+def resolve_map_solver(solver, *, max_iter=None, tol=None):
+    """Solver object for a name or an object.
+
+    Parameters
+    ----------
+    solver : str or MAPSolver
+        A name of `SOLVERS` takes `max_iter` and `tol`; an object brings its own.
+    max_iter : int, default=None
+        Largest number of iterations; None: the solver's default.
+    tol : float, default=None
+        Relative tolerance; None: the solver's default.
+
+    Returns
+    -------
+    solver : MAPSolver
+        The object given, or a new one.
+    """
+    if isinstance(solver, MAPSolver):
+        return solver
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise ValueError(
+            f"solver must be a MAPSolver or one of {list(SOLVERS)}, got {solver!r}"
+        )
+    given = {"max_iter": max_iter, "tol": tol}
+    return SOLVERS[solver](**{k: v for k, v in given.items() if v is not None})
