@@ -97,14 +97,15 @@ class FactorGraph:
         index = {id(table): t for t, table in enumerate(tables)}
         for f, factor in enumerate(factors or ()):
             scope, table = _factor(factor, f, n)
-            t = index.setdefault(id(table), len(tables))
-            if t == len(tables):
-                tables.append(table)
             _check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
                 part = slice(*self.first_state[scope[0] : scope[0] + 2])
                 self.unaries[part] += table.dense()
-            elif len(scope) == 2:
+                continue
+            t = index.setdefault(id(table), len(tables))
+            if t == len(tables):
+                tables.append(table)
+            if len(scope) == 2:
                 more.append((*scope, t))
             else:
                 scopes.append(scope)

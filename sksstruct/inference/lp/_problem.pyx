@@ -417,6 +417,30 @@ cdef class Problem:
                 total += self.higher_entry(f, &x[0])
         return total
 
+    def max_product(self, Py_ssize_t edge, values, bint backward=False):
+        """Message of one edge.
+
+        Parameters
+        ----------
+        edge : int
+            The edge (u, v).
+        values : ndarray of shape (n_states[u],), or of v with backward
+            What is added to the edge's scores.
+        backward : bool, default=False
+            From v to u.
+
+        Returns
+        -------
+        message : ndarray of shape (n_states[v],), or of u with backward
+            Maxima over the states of the sender.
+        """
+        cdef const double[::1] a = np.ascontiguousarray(values, dtype=np.float64)
+        cdef double[::1] out = np.empty(self.states[self.ends[edge, 0 if backward else 1]])
+        if a.shape[0] != self.states[self.ends[edge, 1 if backward else 0]]:
+            raise ValueError("values must have an entry for each state")
+        self.message(edge, backward, &a[0], &out[0])
+        return np.asarray(out)
+
     def indicator(self, labeling):
         """Marginals of a labeling.
 

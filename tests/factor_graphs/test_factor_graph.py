@@ -1,0 +1,185 @@
+"""The graph: what it scores, what it refuses, and that it does not change."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+from sksstruct.factor_graphs import (
+    DenseTable,
+    FactorGraph,
+    FactorGraphBuilder,
+    Logic,
+    Potts,
+    TruncatedLinear,
+    TruncatedQuadratic,
+)
+from map_graphs import enumerate_labelings, random_graph
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_score_is_the_sum_of_the_tables(seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(
+        rng, weights=seed % 2, infinite=0.2 * (seed % 3 == 0), parametric=True,
+        factors=3, logic=2 * (seed % 5 == 0), evidence=seed % 2,
+    )  # fmt: skip
+    labelings, scores = enumerate_labelings(graph)
+    found = np.array([graph.score(x) for x in labelings])
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(scores))
+    finite = np.isfinite(scores)
+    np.testing.assert_allclose(found[finite], scores[finite], atol=1e-12)
+    again = pickle.loads(pickle.dumps(graph))
+    assert [again.score(x) for x in labelings[:20]] == found[:20].tolist()
+
+
+@pytest.mark.parametrize("condition", Logic.conditions)
+def test_conditions(condition):
+    def holds(on):
+        *rest, last = on
+        return {
+            "xor": sum(on) == 1,
+            "atmostone": sum(on) <= 1,
+            "or": sum(on) >= 1,
+            "orout": any(rest) == last,
+            "xorout": sum(rest) == last,
+            "budget": sum(on) <= 2,
+        }[condition]
+
+    negated = [False, True, False, True]
+    table = Logic(condition, 4, negated, 2 if condition == "budget" else None)
+    for x in itertools.product((0, 1), repeat=4):
+        on = [bool(a) != b for a, b in zip(x, negated, strict=True)]
+        assert table.scores(*x) == (0.0 if holds(on) else -np.inf)
+        assert table.dense()[x] == table.scores(*x)
+    assert pickle.loads(pickle.dumps(table)).dense().tolist() == table.dense().tolist()
+
+
+def test_parametric_tables():
+    assert Potts(3, 2.0, -1.0).dense().tolist() == [[2, -1, -1], [-1, 2, -1], [-1, -1, 2]]
+    assert TruncatedLinear(3, 2.0, 3.0).dense()[0].tolist() == [0, -2, -3]
+    assert TruncatedQuadratic(4, 0.5, 3.0).dense()[1].tolist() == [-0.5, 0, -0.5, -2]
+    with pytest.raises(ValueError, match=r"scale must be in \[0"):
+        TruncatedLinear(3, -1.0)
+    with pytest.raises(ValueError, match="limit is for"):
+        Logic("xor", 3, limit=2)
+
+
+def test_tables_are_shared_and_transposed():
+    table = np.arange(6.0).reshape(2, 3)
+    graph = FactorGraph([[0, 0], [0, 0, 0], [0, 0]], [(0, 1), (2, 1)], table)
+    assert len(graph.tables) == 1
+    assert np.shares_memory(graph.tables[0].dense(), table)
+    assert graph.score([1, 2, 0]) == table[1, 2] + table[0, 2]
+    # an edge the other way uses the transpose
+    flipped = FactorGraph([[0, 0], [0, 0, 0]], [(1, 0)], table.T)
+    assert flipped.score([1, 2]) == table[1, 2]
+    same = FactorGraph([[0, 0], [0, 0, 0], [0, 0]], [(0, 1), (2, 1)], [table, table])
+    assert len(same.tables) == 1
+    stack = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], np.arange(8.0).reshape(2, 2, 2))
+    assert stack.score([1, 0, 1]) == 2.0 + 5.0
+    chosen = FactorGraph(
+        np.zeros((3, 2)), [(0, 1), (1, 2)], [np.eye(2), 3 * np.eye(2)],
+        edge_tables=[1, 1], edge_weights=[1.0, -2.0],
+    )  # fmt: skip
+    assert chosen.score([0, 0, 0]) == -3.0
+    assert pickle.loads(pickle.dumps(graph)).tables[0].values.flags.writeable is False
+
+
+def test_graphs_do_not_change():
+    graph = FactorGraph([[0, 1], [1, 0]], [(0, 1)], np.eye(2))
+    for name in ("unaries", "edges", "n_states"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(graph, name)[...] = 0
+    with pytest.raises(AttributeError, match="immutable"):
+        graph.offset = 1.0
+    other = graph.with_evidence({1: 1})
+    assert graph.evidence.tolist() == [-1, -1]
+    assert other.evidence.tolist() == [-1, 1]
+    assert other.score([0, 0]) == -np.inf
+    assert other.tables is graph.tables
+
+
+def test_builder_makes_the_same_graph():
+    rng = np.random.default_rng(3)
+    unaries = [rng.normal(size=k) for k in (2, 3, 2)]
+    table, cube = rng.normal(size=(2, 3)), rng.normal(size=(2, 3, 2))
+    builder = FactorGraphBuilder()
+    assert [builder.add_variable(row) for row in unaries] == [0, 1, 2]
+    builder.add_factor([0, 1], table, 2.0)
+    builder.add_factor([2, 1], table)
+    builder.add_factor([0, 1, 2], cube)
+    builder.add_factor([0], [1.0, 2.0])
+    builder.add_factor([], 5.0)
+    builder.observe(2, 1)
+    graph = builder.build()
+    assert graph.n_edges == 2
+    assert len(graph.tables) == 2
+    x = [1, 2, 1]
+    expected = sum(row[k] for row, k in zip(unaries, x, strict=True)) + 7.0
+    expected += 2 * table[1, 2] + table[1, 2] + cube[1, 2, 1]
+    assert graph.score(x) == pytest.approx(expected)
+    assert graph.score([1, 2, 0]) == -np.inf
+    with pytest.raises(ValueError, match="weight is for"):
+        builder.add_factor([0], [1.0, 2.0], 2.0)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: FactorGraph([[0, 1], []]), r"unaries\[1\] must have one dimension"),
+        (lambda: FactorGraph([[0, np.nan]]), r"unaries\[0\] has an entry that is NaN"),
+        (lambda: FactorGraph([["a"]]), "unaries must be arrays"),
+        (lambda: FactorGraph([[0], [0]], [(0, 2)], np.eye(1)), r"edges\[0\] is \(0, 2\)"),
+        (lambda: FactorGraph([[0], [0]], [(1, 1)], np.eye(1)), "two different"),
+        (lambda: FactorGraph([[0], [0]], [(0, 1)]), "edges need tables"),
+        (lambda: FactorGraph([[0], [0]], [(0.0, 1.5)], np.eye(1)), "pairs of integers"),
+        (
+            lambda: FactorGraph([[0, 1], [0, 1]], [(0, 1)], np.eye(3)),
+            r"edges\[0\]: the table has shape \(3, 3\), its variables have \(2, 2\)",
+        ),
+        (
+            lambda: FactorGraph([[0], [0]], [(0, 1)] * 2, [np.eye(1)]),
+            "1 tables for 2 edges",
+        ),
+        (
+            lambda: FactorGraph([[0], [0]], [(0, 1)], [np.eye(1)], edge_tables=[1]),
+            r"edge_tables\[0\] is 1",
+        ),
+        (
+            lambda: FactorGraph([[0], [0]], [(0, 1)], np.eye(1), edge_weights=[np.inf]),
+            "edge_weights must be 1 finite",
+        ),
+        (
+            lambda: FactorGraph(
+                [[0, 0], [0]], [(0, 1)], [[0.0], [-np.inf]], edge_weights=[-1.0]
+            ),
+            "with -inf must be positive, edge 0 has -1",
+        ),
+        (lambda: FactorGraph([[0]], factors=[3]), r"factors\[0\] must be \(scope, table\)"),
+        (lambda: FactorGraph([[0]], factors=[((0, 0), np.eye(1))]), "must name different"),
+        (
+            lambda: FactorGraph([[0]] * 3, factors=[((0, 1, 2), np.zeros((1, 1, 2)))]),
+            r"factors\[0\]: the table has shape",
+        ),
+        (lambda: FactorGraph([[0]], evidence={1: 0}), "evidence names variable 1"),
+        (lambda: FactorGraph([[0]], evidence={0: 1}), "evidence has state 1"),
+        (lambda: FactorGraph([[0]], offset=np.inf), "offset must be a finite"),
+        (lambda: DenseTable([[np.inf]]), "NaN or \\+inf"),
+        (lambda: FactorGraph([[0]]).score([1]), "state 1 at variable 0"),
+        (lambda: FactorGraph([[0]]).score([0, 0]), r"must have shape \(1,\)"),
+        (lambda: FactorGraph([[0]]).score([0.0]), "must be integers"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_huge_conditions_are_not_written_out():
+    with pytest.raises(ValueError, match="too many to write out"):
+        Logic("xor", 60).dense()
+    graph = FactorGraph(np.zeros((60, 2)), factors=[(range(60), Logic("xor", 60))])
+    assert graph.score([1] + [0] * 59) == 0.0
+    assert graph.score([1, 1] + [0] * 58) == -np.inf

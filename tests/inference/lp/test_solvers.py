@@ -1,0 +1,267 @@
+"""Every solver against enumeration and the linear program."""
+
+import numpy as np
+import pytest
+
+from sksstruct.factor_graphs import FactorGraph, Logic, Potts
+from sksstruct.inference.lp import (
+    AD3,
+    GDMM,
+    MPLP,
+    SOLVERS,
+    TRWS,
+    Auto,
+    BinaryGDMM,
+    Enumeration,
+    HiGHS,
+    Subgradient,
+    resolve_map_solver,
+)
+from map_graphs import best_score, random_graph, slow_score
+
+GENERAL = [Auto(), MPLP(), HiGHS(), HiGHS(exact=True), Enumeration()]
+PAIRWISE = [*GENERAL, TRWS(), GDMM(), AD3(max_iter=300), Subgradient(max_iter=60)]
+BINARY = [*PAIRWISE, BinaryGDMM()]
+CASES = {
+    "ties": dict(integers=True),
+    "weights": dict(weights=True, parametric=True),
+    "infinite": dict(infinite=0.15),
+    "evidence": dict(evidence=2, parametric=True),
+    "one state": dict(states=(1, 2)),
+    "no edges": dict(m=0),
+    "one variable": dict(n=1),
+    "parallel": dict(n=3, m=9),
+    "binary": dict(states=(2, 2), weights=True),
+}
+
+
+def name(solver):
+    return type(solver).__name__ + ("-exact" if getattr(solver, "exact", 0) else "")
+
+
+def check(solver, graph, optimum, lp=None):
+    result = solver.solve(graph, random_state=0)
+    assert graph.score(result.labeling) == pytest.approx(result.score, abs=1e-8)
+    assert slow_score(graph, result.labeling) == pytest.approx(result.score, abs=1e-8)
+    tol = 1e-6 * max(1.0, abs(optimum)) if optimum > -np.inf else 0.0
+    assert result.score <= optimum + 1e-9
+    if optimum == -np.inf:
+        assert result.status in ("infeasible", "not_found")
+        return result
+    assert result.bound >= optimum - tol
+    if lp is not None and result.status != "optimal":
+        assert result.bound >= lp - tol
+    if result.status == "optimal":
+        assert result.score >= optimum - 2 * tol
+    if result.marginals is not None:
+        assert len(result.marginals) == graph.n_variables
+        for n, x in zip(graph.n_states, result.marginals, strict=True):
+            assert x.shape == (n,)
+            assert x.min() >= 0
+            assert x.sum() == pytest.approx(1.0)
+    return result
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("solver", PAIRWISE, ids=name)
+def test_pairwise(solver, case):
+    for seed in range(6):
+        graph = random_graph(np.random.default_rng(seed), **CASES[case])
+        check(solver, graph, best_score(graph), _lp(graph))
+
+
+@pytest.mark.parametrize("solver", GENERAL, ids=name)
+@pytest.mark.parametrize("logic", [0, 3])
+def test_larger_factors(solver, logic):
+    for seed in range(8):
+        graph = random_graph(
+            np.random.default_rng(seed), m=4, factors=3, logic=logic, evidence=seed % 2,
+            infinite=0.1 * (seed % 3 == 0 and not logic), integers=seed % 4 == 0,
+        )  # fmt: skip
+        check(solver, graph, best_score(graph))
+
+
+@pytest.mark.parametrize("solver", BINARY, ids=name)
+def test_binary(solver):
+    for seed in range(6):
+        graph = random_graph(np.random.default_rng(seed), n=8, m=14, states=(2, 2))
+        check(solver, graph, best_score(graph), _lp(graph))
+
+
+def _lp(graph):
+    found = HiGHS().solve(graph, random_state=0)
+    return found.bound if found.status in ("optimal", "fractional") else None
+
+
+@pytest.mark.parametrize("solver", [TRWS(), MPLP(), GDMM(), AD3(), Auto()], ids=name)
+def test_trees_are_solved(solver):
+    rng = np.random.default_rng(1)
+    for states in (2, 5, 60):
+        n = 9
+        edges = [(v, int(rng.integers(v))) for v in range(1, n)]
+        graph = FactorGraph(
+            rng.normal(size=(n, states)), edges, rng.normal(size=(n - 1, states, states))
+        )
+        exact = HiGHS(exact=True).solve(graph) if states < 10 else Auto().solve(graph)
+        result = solver.solve(graph, random_state=0)
+        assert result.status == "optimal"
+        assert result.score == pytest.approx(exact.score, abs=1e-5)
+        # by bounds, not only by elimination: the relaxation is tight on trees
+        assert result.bound == pytest.approx(exact.score, abs=2e-5 * abs(exact.score))
+
+
+@pytest.mark.parametrize("solver", [GDMM(tol=1e-5), AD3(tol=1e-5)], ids=name)
+def test_multipliers_solve_the_relaxation(solver):
+    """Where it is fractional: the value of the marginals is that of the program."""
+    seen = 0
+    for seed in range(12):
+        graph = random_graph(np.random.default_rng(seed), n=7, m=14, states=(3, 3))
+        lp = HiGHS().solve(graph, random_state=0)
+        result = solver.solve(graph, random_state=0)
+        assert result.bound >= lp.bound - 1e-6
+        if lp.status == "fractional" and result.status == "fractional":
+            seen += 1
+            assert result.bound == pytest.approx(lp.bound, rel=1e-3)
+    assert seen >= 3
+
+
+def test_binary_gdmm_solves_the_relaxation():
+    seen = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, n=8, m=20, states=(2, 2))
+        lp = HiGHS().solve(graph, random_state=0)
+        solver = BinaryGDMM(max_iter=20_000, patience=20_000, tol=1e-5)
+        result = solver.solve(graph, random_state=0)
+        assert result.status in ("optimal", "fractional")
+        if result.status == "fractional":
+            seen += 1
+            assert result.bound == pytest.approx(lp.bound, rel=1e-3, abs=1e-3)
+    assert seen >= 3
+
+
+@pytest.mark.parametrize("solver", [TRWS(search=False), MPLP(search=False)], ids=name)
+def test_bounds_never_rise(solver):
+    for seed in range(5):
+        graph = random_graph(np.random.default_rng(seed), n=10, m=20, states=(2, 6))
+        trace = solver.solve(graph, random_state=0).trace
+        assert (np.diff(trace["bound"]) <= 0).all()
+        assert (np.diff(trace["score"]) >= 0).all()
+        assert (np.diff(trace["seconds"]) >= 0).all()
+
+
+def test_sweeps_never_raise_the_bound():
+    """The kernels themselves, without the running minimum of the trace."""
+    from sksstruct.inference.lp._mplp import MaxProductLP
+    from sksstruct.inference.lp._problem import Problem
+    from sksstruct.inference.lp._trws import TreeReweighted
+
+    for seed in range(5):
+        graph = random_graph(np.random.default_rng(seed), n=10, m=20, states=(2, 6))
+        problem = Problem(graph)
+        optimum = best_score(graph) - graph.offset if seed == 0 else None
+        for messages in (TreeReweighted(problem), MaxProductLP(problem)):
+            bounds = []
+            for k in range(30):
+                alternate = isinstance(messages, TreeReweighted)
+                messages.sweep(k % 2 == 1) if alternate else messages.sweep()
+                bounds.append(messages.bound)
+                if alternate:
+                    found = graph.score(messages.labeling) - graph.offset
+                    assert messages.score == pytest.approx(found)
+            assert (np.diff(bounds) <= 1e-9 * np.abs(bounds[0])).all()
+            assert optimum is None or bounds[-1] >= optimum - 1e-9
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("condition", Logic.conditions)
+def test_conditions_match_their_tables(condition, negated):
+    """The closed forms of max-marginals against the condition written out."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 6))
+        flip = rng.random(n) < 0.5 if negated else np.zeros(n, dtype=bool)
+        limit = int(rng.integers(n + 2)) if condition == "budget" else None
+        table = Logic(condition, n, flip, limit)
+        unaries = rng.integers(-2, 3, (n, 2)) if seed % 2 else rng.normal(size=(n, 2))
+        scope = rng.permutation(n)
+        graph = FactorGraph(unaries, factors=[(scope, table)])
+        dense = FactorGraph(unaries, factors=[(scope, table.dense())])
+        optimum = best_score(dense)
+        for g in (graph, dense):
+            result = MPLP(max_iter=200).solve(g, random_state=0)
+            assert result.score == pytest.approx(optimum)
+            # one factor: the relaxation is exact
+            assert result.bound == pytest.approx(optimum, abs=1e-5)
+        lp = HiGHS().solve(graph)
+        assert lp.bound == pytest.approx(optimum, abs=1e-6)
+
+
+def test_infeasible_graphs():
+    never = FactorGraph(
+        np.zeros((2, 2)), [(0, 1)], np.full((2, 2), -np.inf), evidence=None
+    )
+    for solver in (Auto(), TRWS(), HiGHS(), Enumeration()):
+        result = solver.solve(never)
+        assert result.status in ("infeasible", "not_found")
+        assert result.score == -np.inf
+    shut = FactorGraph([[0.0, -np.inf]], evidence={0: 1})
+    result = Auto().solve(shut)
+    assert result.status == "infeasible"
+    assert result.bound == -np.inf
+    assert result.labeling.tolist() == [1]
+
+
+def test_no_variables():
+    result = Auto().solve(FactorGraph([], offset=2.0))
+    assert result.status == "optimal"
+    assert result.score == result.bound == 2.0
+
+
+def test_same_seed_same_result():
+    graph = random_graph(np.random.default_rng(0), n=30, m=90, states=(2, 5))
+    for solver in (Auto(), TRWS(), GDMM(max_iter=50)):
+        first = solver.solve(graph, random_state=3)
+        again = solver.solve(graph, random_state=3)
+        np.testing.assert_array_equal(first.labeling, again.labeling)
+        assert first.score == again.score
+        assert first.bound == again.bound
+
+
+def test_limits_and_callbacks(capsys):
+    graph = random_graph(np.random.default_rng(0), n=60, m=200, states=(3, 5))
+    seen = []
+    result = TRWS().solve(graph, callback=lambda *now: seen.append(now) or len(seen) == 3)
+    assert len(seen) == 3
+    assert seen[-1][0] == 3
+    assert seen[-1][1] <= seen[-1][2]
+    assert result.n_iter == 3
+    result = Auto(effort=1e9).solve(graph, time_limit=0.3, random_state=0)
+    assert result.status == "time_limit"
+    assert result.trace["seconds"][-1] < 5.0
+    assert TRWS(max_iter=2).solve(graph).status == "max_iter"
+    TRWS(max_iter=2).solve(graph, verbose=1)
+    assert "bound" in capsys.readouterr().out
+
+
+def test_refusals():
+    cube = FactorGraph(np.zeros((3, 2)), factors=[((0, 1, 2), np.zeros((2, 2, 2)))])
+    for solver in (TRWS(), GDMM(), AD3(), Subgradient(), BinaryGDMM()):
+        with pytest.raises(ValueError, match="1 of three or more"):
+            solver.solve(cube)
+    # evidence cuts it down
+    assert TRWS().solve(cube.with_evidence({0: 1})).status == "optimal"
+    three = FactorGraph(np.zeros((2, 3)), [(0, 1)], Potts(3))
+    with pytest.raises(ValueError, match="two states"):
+        BinaryGDMM().solve(three)
+    with pytest.raises(ValueError, match="labelings"):
+        Enumeration(max_iter=8).solve(three)
+    with pytest.raises(ValueError, match="FactorGraph"):
+        TRWS().solve([1, 2])
+    with pytest.raises(ValueError, match="time_limit"):
+        TRWS().solve(three, time_limit=0)
+    with pytest.raises(ValueError, match="max_iter"):
+        TRWS(max_iter=0).solve(three)
+    with pytest.raises(ValueError, match="solver must be"):
+        resolve_map_solver("simplex")
+    assert all(resolve_map_solver(s, tol=0.1).tol == 0.1 for s in SOLVERS)

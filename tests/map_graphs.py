@@ -1,0 +1,95 @@
+"""Random factor graphs with everything in them, and their best labelings."""
+
+import itertools
+
+import numpy as np
+
+from sksstruct.factor_graphs import (
+    FactorGraph,
+    Logic,
+    Potts,
+    TruncatedLinear,
+    TruncatedQuadratic,
+)
+
+
+def random_graph(
+    rng, n=6, m=8, states=(1, 4), *, weights=False, infinite=0.0, integers=False,
+    parametric=False, factors=0, logic=0, evidence=0,
+):  # fmt: skip
+    """A small graph; see the tests for what the switches mean."""
+
+    def scores(shape):
+        values = rng.integers(-2, 3, shape) if integers else rng.normal(size=shape)
+        values = np.asarray(values, dtype=np.float64)
+        return np.where(rng.random(shape) < infinite, -np.inf, values)
+
+    sizes = rng.integers(states[0], states[1] + 1, n)
+    if logic:
+        sizes[:] = 2
+    unaries = [scores(k) for k in sizes]
+    edges, tables = [], []
+    for _ in range(m if n > 1 else 0):
+        u, v = rng.choice(n, 2, replace=False)
+        kind = rng.integers(4) if parametric and sizes[u] == sizes[v] else 0
+        k, a = int(sizes[u]), float(rng.normal())
+        edges.append((u, v))
+        tables.append(
+            [
+                lambda: scores((sizes[u], sizes[v])),
+                lambda: Potts(k, a, float(rng.normal())),
+                lambda: TruncatedLinear(k, abs(a), float(rng.choice([1.0, np.inf]))),
+                lambda: TruncatedQuadratic(k, abs(a), float(rng.choice([1.5, np.inf]))),
+            ][kind]()
+        )
+    more = []
+    for _ in range(factors):
+        scope = rng.choice(n, min(n, rng.integers(1, 4)), replace=False)
+        more.append((scope, scores(tuple(sizes[scope]))))
+    for _ in range(logic):
+        scope = rng.choice(n, min(n, rng.integers(3, 6)), replace=False)
+        condition = str(rng.choice(Logic.conditions))
+        limit = int(rng.integers(len(scope))) if condition == "budget" else None
+        negated = rng.random(len(scope)) < 0.3
+        more.append((scope, Logic(condition, len(scope), negated, limit)))
+    observed = rng.choice(n, min(n, evidence), replace=False)
+    return FactorGraph(
+        unaries,
+        edges,
+        tables,
+        edge_weights=rng.uniform(0.1, 2.0, len(edges))
+        * (1 if infinite or not weights else rng.choice([-1.0, 1.0, 0.0], len(edges)))
+        if weights
+        else None,
+        factors=more,
+        evidence={int(v): int(rng.integers(sizes[v])) for v in observed},
+        offset=float(rng.normal()),
+    )
+
+
+def enumerate_labelings(graph):
+    """All labelings and their scores, term by term in Python."""
+    labelings = list(itertools.product(*(range(k) for k in graph.n_states)))
+    return np.array(labelings).reshape(len(labelings), -1), np.array(
+        [slow_score(graph, x) for x in labelings]
+    )
+
+
+def slow_score(graph, x):
+    """The score as the documentation writes it."""
+    for v, state in enumerate(graph.evidence):
+        if state >= 0 and x[v] != state:
+            return -np.inf
+    total = graph.offset
+    for v in range(graph.n_variables):
+        total += graph.unary(v)[x[v]]
+    for e, (u, v) in enumerate(graph.edges):
+        weight = 1.0 if graph.edge_weights is None else graph.edge_weights[e]
+        total += weight * graph.tables[graph.edge_tables[e]].dense()[x[u], x[v]]
+    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+        total += graph.tables[t].dense()[tuple(x[v] for v in scope)]
+    return total
+
+
+def best_score(graph):
+    return enumerate_labelings(graph)[1].max()
