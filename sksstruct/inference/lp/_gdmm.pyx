@@ -402,7 +402,7 @@ cdef class GreedyMultipliers:
         self.n_active += k
         return moved > 1e-18
 
-    cdef int _variable(self, Problem p, Py_ssize_t v) except -1 nogil:
+    cdef int _variable(self, Problem p, Py_ssize_t v, bint multipliers) except -1 nogil:
         """Search (7) and projection (4) for one variable."""
         cdef Py_ssize_t s, e, k, n, degree = p.adj_first[v + 1] - p.adj_first[v]
         cdef Py_ssize_t first = p.first[v]
@@ -439,7 +439,8 @@ cdef class GreedyMultipliers:
             for k in range(n):
                 c = end.my[k] - x[k]
                 self.primal_residual += c * c
-                end.mu[k] += rho * c
+                if multipliers:
+                    end.mu[k] += rho * c
         return 0
 
     cdef double _project(self, Problem p, Py_ssize_t v, Py_ssize_t degree) noexcept nogil:
@@ -457,13 +458,15 @@ cdef class GreedyMultipliers:
             self._work[k] /= degree
         return self._threshold(&self._work[0], n)
 
-    def sweep(self, Py_ssize_t steps=1):
+    def sweep(self, Py_ssize_t steps=1, bint multipliers=True):
         """All edges, all variables, all multipliers.
 
         Parameters
         ----------
         steps : int, default=1
             Searches and steps of each edge.
+        multipliers : bool, default=True
+            Whether the multipliers move as well.
         """
         cdef Problem p = self.problem
         cdef Py_ssize_t e, v, k
@@ -475,7 +478,7 @@ cdef class GreedyMultipliers:
                     if self._factor(p, e) == 0:
                         break
             for v in range(self._n):
-                self._variable(p, v)
+                self._variable(p, v, multipliers)
             self.primal_residual = self.primal_residual ** 0.5
             self.dual_residual = self.dual_residual ** 0.5
 
@@ -568,6 +571,50 @@ cdef class GreedyMultipliers:
                 total += act.y[k] * p.entry(
                     e, self._state[p.ends[e, 0]][act.u[k]],
                     self._state[p.ends[e, 1]][act.v[k]])
+        return total
+
+    def multipliers(self, Py_ssize_t edge):
+        """The multipliers of an edge.
+
+        Parameters
+        ----------
+        edge : int
+            The edge (u, v).
+
+        Returns
+        -------
+        mu_u, mu_v : ndarrays of shape (n_states[u],) and (n_states[v],)
+            Those of its two ends.
+        """
+        cdef Problem p = self.problem
+        cdef Py_ssize_t side, v, k
+        out = []
+        for side in range(2):
+            v = p.ends[edge, side]
+            out.append(np.zeros(p.states[v]))
+            for k in range(self._n_slots[v]):
+                out[side][self._state[v][k]] = self._ends[2 * edge + side].mu[k]
+        return tuple(out)
+
+    def lagrangian(self):
+        """The augmented Lagrangian (3), less its terms in the multipliers alone.
+
+        Returns
+        -------
+        value : float
+            -value() + sum mu' (M y - x) + rho / 2 sum |M y - x|^2.
+        """
+        cdef Problem p = self.problem
+        cdef Py_ssize_t e, side, v, k
+        cdef End* end
+        cdef double c, total = -self.value()
+        for e in range(self._m):
+            for side in range(2):
+                v = p.ends[e, side]
+                end = &self._ends[2 * e + side]
+                for k in range(self._n_slots[v]):
+                    c = end.my[k] - self._x[v][k]
+                    total += end.mu[k] * c + 0.5 * self.rho * c * c
         return total
 
     def residual(self):

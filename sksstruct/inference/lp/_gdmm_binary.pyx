@@ -289,3 +289,21 @@ cdef double solve_edge(double a, double b, double c, double* u,
     u[0] = min(1.0, max(0.0, u[0]))
     v[0] = min(1.0, max(0.0, v[0]))
     return min(u[0], v[0])
+
+
+def edge_marginals(double a, double b, double c):
+    """Minimise (u - a)^2 / 2 + (v - b)^2 / 2 - c y over the marginals of an edge.
+
+    Parameters
+    ----------
+    a, b, c : float
+        What the marginals of the two ends are drawn to, and the score of (1, 1).
+
+    Returns
+    -------
+    u, v, y : float
+        P(x_u = 1), P(x_v = 1), P(x_u = x_v = 1).
+    """
+    cdef double u, v
+    cdef double joint = solve_edge(a, b, c, &u, &v)
+    return u, v, joint

@@ -1,0 +1,195 @@
+"""The parts of GDMM: searches, steps, multipliers."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
+from sksstruct.inference.lp import GDMM
+from sksstruct.inference.lp._gdmm import GreedyMultipliers
+from sksstruct.inference.lp._gdmm_binary import BinaryMultipliers, edge_marginals
+from sksstruct.inference.lp._problem import Problem
+from sksstruct.inference.lp._rounding import round_marginals
+from sksstruct.inference.lp._toplists import Lists
+from map_graphs import random_graph
+
+
+def large_graph(rng, kind="dense", K=60, weights=None):
+    edges = [(0, 1), (1, 2), (2, 0), (3, 1)]
+    table = {
+        "dense": lambda: rng.normal(size=(4, K, K)),
+        "shared": lambda: rng.normal(size=(K, K)),
+        "ties": lambda: rng.integers(0, 2, (K, K)),
+        "potts": lambda: Potts(K, 1.0),
+        "repel": lambda: Potts(K, -1.0),
+        "linear": lambda: TruncatedLinear(K, 0.1, 2.0),
+    }[kind]()
+    return FactorGraph(rng.normal(size=(4, K)), edges, table, edge_weights=weights)
+
+
+def dual_value(graph, state):
+    """The Lagrangian's maximum at the multipliers, term by term."""
+    weights = np.ones(4) if graph.edge_weights is None else graph.edge_weights
+    rows = [np.array(graph.unary(v)) for v in range(4)]
+    total = 0.0
+    for e, (u, v) in enumerate(graph.edges):
+        mu, mv = state.multipliers(e)
+        rows[u] += mu
+        rows[v] += mv
+        table = weights[e] * graph.tables[graph.edge_tables[e]].dense()
+        total += (table - mu[:, None] - mv).max()
+    return total + sum(row.max() for row in rows)
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 0.5, 2.0, 0.0], [1.0, -1.0, 0.3, -2.0]])
+@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize(
+    "kind", ["dense", "shared", "ties", "potts", "repel", "linear"]
+)
+def test_searches_find_the_best_entry(kind, lists, weights):
+    """The bound is made of searches: it is the dual value written out."""
+    for seed in range(4):
+        for K in (3, 60):
+            graph = large_graph(np.random.default_rng(seed), kind, K, weights)
+            problem = Problem(graph)
+            found = Lists(problem, lists)
+            state = GreedyMultipliers(problem, found, 0.3)
+            for _ in range(12):
+                state.sweep()
+                assert state.bound() == pytest.approx(dual_value(graph, state))
+            assert found.visited == 0 or (lists and K == 60)
+
+
+def test_sweeps_lower_the_lagrangian():
+    """With fixed multipliers, blocks descend: (6) and (4) of the paper."""
+    graph = large_graph(np.random.default_rng(1), "dense", 12)
+    state = GreedyMultipliers(Problem(graph), Lists(Problem(graph)), 0.5)
+    for _ in range(5):
+        state.sweep()
+    values = [state.lagrangian()]
+    for _ in range(20):
+        state.sweep(steps=2, multipliers=False)
+        values.append(state.lagrangian())
+    assert (np.diff(values) <= 1e-10).all()
+    # the marginals stay distributions, and agree with the edges' once converged
+    for row in np.split(state.flat_marginals(), 4):
+        assert row.min() >= 0
+        assert row.sum() == pytest.approx(1.0)
+
+
+def test_lists_are_as_deep_as_needed():
+    rng = np.random.default_rng(0)
+    K = 400
+    graph = FactorGraph(
+        5 * rng.normal(size=(6, K)), [(v, v + 1) for v in range(5)],
+        rng.normal(size=(K, K)),
+    )  # fmt: skip
+    problem = Problem(graph)
+    lists = Lists(problem)
+    state = GreedyMultipliers(problem, lists, 0.3)
+    for _ in range(100):
+        state.sweep()
+    assert lists.stored < K * K / 10
+    assert state.n_slots < 6 * K / 4
+
+
+def test_rho_is_adapted():
+    """From starts that differ by four decades the relaxation is solved alike."""
+    graph = random_graph(np.random.default_rng(4), n=7, m=14, states=(3, 3))
+    results = [GDMM(tol=1e-5).solve(graph, random_state=0)]
+    for scale in (1e-3, 1e3):
+        scaled = FactorGraph(
+            [scale * graph.unary(v) for v in range(7)], graph.edges, graph.tables,
+            edge_tables=graph.edge_tables, edge_weights=[scale] * graph.n_edges,
+        )  # fmt: skip
+        found = GDMM(tol=1e-5).solve(scaled, random_state=0)
+        assert found.score / scale == pytest.approx(
+            results[0].score - graph.offset, rel=1e-6
+        )
+
+
+def test_edges_of_binary_variables():
+    """The exact step of Algorithm 2 against a quadratic program."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a, b = rng.normal(0.5, 1.0, 2)
+        c = rng.normal()
+        u, v, joint = edge_marginals(a, b, c)
+        assert max(0.0, u + v - 1.0) - 1e-12 <= joint <= min(u, v) + 1e-12
+
+        def value(z, a=a, b=b, c=c):
+            return 0.5 * (z[0] - a) ** 2 + 0.5 * (z[1] - b) ** 2 - c * z[2]
+
+        best = min(
+            (
+                minimize(
+                    value, start, bounds=[(0, 1)] * 3, method="SLSQP",
+                    constraints=[
+                        {"type": "ineq", "fun": lambda z: z[0] - z[2]},
+                        {"type": "ineq", "fun": lambda z: z[1] - z[2]},
+                        {"type": "ineq", "fun": lambda z: z[2] + 1 - z[0] - z[1]},
+                    ], options={"ftol": 1e-14},
+                )
+                for start in ([0.5, 0.5, 0.25], [0.1, 0.9, 0.05])
+            ),
+            key=lambda found: found.fun,
+        )  # fmt: skip
+        assert value((u, v, joint)) <= best.fun + 1e-7
+
+
+def test_binary_graphs_in_terms_of_pairs():
+    rng = np.random.default_rng(2)
+    graph = random_graph(rng, n=5, m=8, states=(2, 2), weights=True)
+    state = BinaryMultipliers(Problem(graph), 1.0)
+    for x in itertools.product((0, 1), repeat=5):
+        total = state.constant + np.dot(state.unary, x)
+        total += sum(w * x[u] * x[v] for w, (u, v) in zip(state.pair, graph.edges))
+        assert total + graph.offset == pytest.approx(graph.score(x))
+
+
+def test_active_sets_stay_small():
+    """Labels that nothing speaks for take no part."""
+    n = 200
+    u, v = np.triu_indices(n, 1)
+    unaries = np.zeros((n, 2))
+    unaries[:, 1] = -5.0
+    unaries[:5, 1] = 1.0
+    weights = np.where((u < 5) & (v < 8), 3.0, -0.1)
+    table = np.array([[0.0, 0.0], [0.0, 1.0]])
+    graph = FactorGraph(unaries, np.column_stack([u, v]), table, edge_weights=weights)
+    state = BinaryMultipliers(Problem(graph), 1.0)
+    for _ in range(50):
+        state.grow(8, 8)
+        state.iterate()
+    assert state.n_variables == 8
+    assert state.n_active < 100
+    assert (state.x > 0.5).nonzero()[0].tolist() == list(range(8))
+
+
+def test_rounding():
+    graph = FactorGraph(
+        np.zeros((3, 2)), [(0, 1), (1, 2)], np.array([[-1.0, 1.0], [1.0, -1.0]])
+    )
+    marginals = np.array([0.9, 0.1, 0.51, 0.49, 0.5, 0.5])
+    rounded, conditional = round_marginals(Problem(graph), marginals)
+    assert rounded.tolist() == [0, 0, 0]
+    # given the first, the others alternate
+    assert graph.score(conditional) == 2.0
+    assert graph.score(rounded) == -2.0
+
+
+def test_conditional_rounding_is_never_below_expectation():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, n=6, m=9, parametric=True, weights=True)
+        rows = [rng.dirichlet(np.ones(k)) for k in graph.n_states]
+        _, x = round_marginals(Problem(graph), np.concatenate(rows))
+        expected = graph.offset
+        for v, row in enumerate(rows):
+            expected += row @ graph.unary(v)
+        for e, (u, v) in enumerate(graph.edges):
+            table = graph.tables[graph.edge_tables[e]].dense()
+            expected += graph.edge_weights[e] * (rows[u] @ table @ rows[v])
+        assert graph.score(x) >= expected - 1e-9
