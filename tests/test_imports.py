@@ -13,6 +13,7 @@ ROOT = Path(sksstruct.__file__).parent
 MAY_IMPORT = {
     "estimators": {
         "estimators",
+        "factor_graphs",
         "inference",
         "losses",
         "models",
@@ -22,7 +23,7 @@ MAY_IMPORT = {
     "losses": {"losses", "utils"},
     # The abstract bound model is all that a solver knows of models.
     "solvers": {"solvers", "models._base", "utils"},
-    "models": {"models", "inference", "projections", "utils"},
+    "models": {"factor_graphs", "models", "inference", "projections", "utils"},
     "inference": {"factor_graphs", "inference", "projections", "utils"},
     "factor_graphs": {"factor_graphs", "utils"},
     "projections": {"projections", "utils"},

@@ -8,6 +8,7 @@ from sksstruct.models.matching import MatchingModel
 from sksstruct.models.multiclass import MulticlassModel
 from sksstruct.models.parts import PartsModel
 from sksstruct.models.score import ELUScore, ScoreFunction
+from sksstruct.models.relaxed_graph import RelaxedGraphModel
 from sksstruct.models.structured import StructuredModel
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MatchingModel",
     "MulticlassModel",
     "PartsModel",
+    "RelaxedGraphModel",
     "ScoreFunction",
     "StructuredModel",
     "check_model",

@@ -72,6 +72,33 @@ class HiGHS(MAPSolver):
             )
 
 
+def solve_relaxation(graph):
+    """A solution of the relaxation of a graph of edges, with finite scores.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Variables with the same number of states, and edges.
+
+    Returns
+    -------
+    nodes : ndarray of shape (n_variables, n_states)
+        Marginals of the variables.
+    edges : ndarray of shape (n_edges, n_states, n_states)
+        Marginals of the edges.
+    """
+    cost, rows, low, high = program(graph)
+    found = optimize.milp(
+        -cost,
+        constraints=optimize.LinearConstraint(rows, low, high),
+        bounds=optimize.Bounds(0.0, 1.0),
+    )
+    if found.status != 0:
+        raise RuntimeError(f"the linear program was not solved: {found.message}")
+    n, K = graph.n_variables, int(graph.n_states[0])
+    return found.x[: n * K].reshape(n, K), found.x[n * K :].reshape(-1, K, K)
+
+
 def program(graph):
     """The local polytope of a graph with finite scores.
 

@@ -1,0 +1,177 @@
+"""The predictor and the command line."""
+
+import gzip
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sksstruct import LPMAPPredictor
+from sksstruct.__main__ import main
+from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import SOLVERS, TRWS, HiGHS
+from map_graphs import best_score, random_graph
+
+
+def graphs(n=5):
+    return [random_graph(np.random.default_rng(k), n=6, m=9) for k in range(n)]
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, TRWS(), HiGHS(exact=True)])
+def test_every_solver_is_reached(solver):
+    X = graphs()
+    if solver == "gdmm_binary":
+        X = [random_graph(np.random.default_rng(k), states=(2, 2)) for k in range(5)]
+    predictor = LPMAPPredictor(solver, random_state=0).fit(X)
+    labelings = predictor.predict(X)
+    optima = np.array([best_score(graph) for graph in X])
+    scores = [graph.score(x) for graph, x in zip(X, labelings, strict=True)]
+    np.testing.assert_allclose(predictor.scores_, scores)
+    assert (predictor.scores_ <= optima + 1e-9).all()
+    assert (predictor.bounds_ >= optima - 1e-5).all()
+    assert len(predictor.status_) == len(predictor.results_) == 5
+    for graph, rows in zip(X, predictor.predict_marginals(X), strict=True):
+        assert [len(row) for row in rows] == graph.n_states.tolist()
+        assert all(row.sum() == pytest.approx(1.0) for row in rows)
+
+
+def test_scores():
+    X = graphs()
+    predictor = LPMAPPredictor("enumeration")
+    best = predictor.predict(X)
+    assert predictor.score(X) == pytest.approx(np.mean([best_score(g) for g in X]))
+    assert predictor.score(X, best) == 1.0
+    wrong = [x.copy() for x in best]
+    v = int(np.argmax(X[0].n_states))
+    wrong[0][v] = (wrong[0][v] + 1) % X[0].n_states[v]
+    assert predictor.score(X, wrong) == pytest.approx(1 - 1 / 30)
+    with pytest.raises(ValueError, match=r"y\[1\] has"):
+        predictor.score(X, [best[0], best[1] + 9, *best[2:]])
+    with pytest.raises(ValueError, match="y has 2"):
+        predictor.score(X, best[:2])
+
+
+def test_results_do_not_depend_on_threads():
+    X = [random_graph(np.random.default_rng(k), n=25, m=60) for k in range(6)]
+    results = [
+        LPMAPPredictor(random_state=1, n_jobs=n_jobs).predict(X) for n_jobs in (None, 2, 3)
+    ]
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_callbacks_and_limits():
+    X = [random_graph(np.random.default_rng(k), n=40, m=150) for k in range(2)]
+    seen = []
+    LPMAPPredictor("trws", callback=lambda *now: seen.append(now)).predict(X)
+    assert {now[0] for now in seen} == {0, 1}
+    assert all(score <= bound + 1e-9 for _, _, score, bound in seen)
+    with pytest.warns(ConvergenceWarning, match=r"graph 0: max_iter .* gap is .* tolerance"):
+        predictor = LPMAPPredictor("trws", max_iter=2)
+        predictor.predict(X)
+    assert predictor.status_ == ["max_iter", "max_iter"]
+    fast = LPMAPPredictor(TRWS(tol=0.0, patience=10**6, max_iter=10**6), time_limit=0.2)
+    fast.predict(X[:1])
+    assert fast.status_ == ["time_limit"]
+
+
+def test_scikit_learn_conventions():
+    predictor = LPMAPPredictor(TRWS(max_iter=7), tol=1e-3)
+    again = clone(predictor)
+    assert again.get_params()["solver__max_iter"] == 7
+    again.set_params(solver__max_iter=9)
+    assert predictor.solver.max_iter == 7
+    X = graphs(2)
+    fitted = LPMAPPredictor(random_state=0).fit()
+    first = fitted.predict(X)
+    restored = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(restored.scores_, fitted.scores_)
+    np.testing.assert_array_equal(restored.predict(X)[0], first[0])
+    assert not LPMAPPredictor().__sklearn_tags__().requires_fit
+
+
+@pytest.mark.parametrize(
+    "predictor, X, message",
+    [
+        (LPMAPPredictor("simplex"), [], "solver must be"),
+        (LPMAPPredictor(tol=-1), [], "tol"),
+        (LPMAPPredictor(time_limit=0), [], "time_limit"),
+        (LPMAPPredictor(), FactorGraph([[0]]), "a sequence of factor graphs"),
+        (LPMAPPredictor(), [FactorGraph([[0]]), 3], r"X\[1\] must be a FactorGraph"),
+    ],
+)
+def test_bad_input(predictor, X, message):
+    with pytest.raises(ValueError, match=message):
+        predictor.predict(X)
+
+
+def test_command_line(tmp_path, capsys):
+    graph = random_graph(np.random.default_rng(0), n=6, m=9)
+    path = tmp_path / "graph.uai.gz"
+    dump_uai(graph, path)
+    assert main(["map", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "bound" in shown
+    assert "status    optimal" in shown
+    labeling = load_uai_solution(tmp_path / "graph.uai.MPE", graph.n_states)
+    assert graph.score(labeling) == pytest.approx(best_score(graph))
+    # evidence beside the file is read
+    (tmp_path / "graph.uai.evid").write_text("1\n1 2 0")
+    assert main(["map", str(path), "--quiet", "--output", str(tmp_path / "b")]) == 0
+    assert load_uai_solution(tmp_path / "b", graph.n_states)[2] == 0
+    assert main(["map", str(tmp_path / "none.uai")]) == 2
+    assert "error" in capsys.readouterr().err
+    path.write_bytes(gzip.compress(b"MARKOV\n1\n2\n1\n1 0\n2\n0 0"))
+    assert main(["map", str(path), "--quiet", "--evidence", str(tmp_path / "e")]) == 2
+
+
+def test_module_runs(tmp_path):
+    path = tmp_path / "a.wcsp"
+    path.write_text("s 2 2 1 9\n2 2\n2 0 1 0 1\n0 0 3\n")
+    run = [sys.executable, "-m", "sksstruct", "map", str(path), "--quiet"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "optimal" in done.stdout
+
+
+PAIRWISE = {
+    "segmentation/Segmentation_11": 60,
+    "segmentation/Segmentation_15": 90,
+    "segmentation/10_14_s.binary": 60,
+    "image_alignment/ImageAlignment_12": 30,
+    "protein/pdb1acf": 60,
+    "protein/pdb1i24": 200,
+    "grids/grid10x10.f10": 10,
+    "dbn/rbm_ferro_22": 40,
+    "csp/GEOM30a_3": 10,
+}
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_real_instances_are_proved(data_home, name):
+    best = json.load(gzip.open(data_home / "uai" / "map_best.json.gz"))
+    graph = load_uai(data_home / "uai" / f"{name}.uai.gz")
+    predictor = LPMAPPredictor(random_state=0, max_iter=PAIRWISE[name])
+    predictor.predict([graph])
+    value = best[name.split("/")[1] + ".uai"]["log_value"]
+    assert predictor.status_ == ["optimal"]
+    assert predictor.scores_[0] == pytest.approx(value, rel=2e-6)
+    assert predictor.bounds_[0] >= value - 1e-6 * abs(value)
+
+
+@pytest.mark.parametrize("name", ["csp/29.wcsp", "protein/pdb1aho", "grids/grid10x10.f2.wrap"])
+def test_real_instances_are_found(data_home, name):
+    """No bound proves them, and the labelings are the best known."""
+    best = json.load(gzip.open(data_home / "uai" / "map_best.json.gz"))
+    graph = load_uai(data_home / "uai" / f"{name}.uai.gz")
+    predictor = LPMAPPredictor(random_state=0)
+    predictor.predict([graph])
+    value = best[name.split("/")[1] + ".uai"]["log_value"]
+    assert predictor.scores_[0] == pytest.approx(value, rel=1e-6)
+    assert predictor.bounds_[0] > value

@@ -1,0 +1,101 @@
+"""Graphs with cycles in training, through the relaxation."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sksstruct import SSVMClassifier
+from sksstruct.models import GraphModel, RelaxedGraphModel, check_model
+
+
+def grids(n_graphs=6, size=3, seed=0, features=False):
+    rng = np.random.default_rng(seed)
+    edges = [(size * i + j, size * i + j + 1) for i in range(size) for j in range(size - 1)]
+    edges += [(size * i + j, size * i + j + size)
+              for i in range(size - 1) for j in range(size)]  # fmt: skip
+    X, y = [], []
+    for _ in range(n_graphs):
+        labels = rng.integers(0, 3, size * size)
+        nodes = np.eye(3)[labels] + rng.normal(size=(size * size, 3))
+        x = (nodes, edges, rng.normal(size=(len(edges), 2))) if features else (nodes, edges)
+        X.append(x)
+        y.append(["abc"[k] for k in labels])
+    return X, y
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("pairwise", ["full", "potts"])
+def test_objective_bounds_the_hinge(pairwise, features):
+    X, y = grids(4, features=features)
+    model = RelaxedGraphModel(pairwise)
+    classifier = SSVMClassifier(model, alpha=0.3, random_state=0, tol=1e-3).fit(X, y)
+    assert classifier.dual_gap_ <= 1.001e-3
+    fitted, w = classifier.model_, classifier.weights_
+    fractional = hinge = relaxed = 0.0
+    for x, truth in zip(X, y, strict=True):
+        score = fitted.joint_feature(x, truth) @ w
+        answer = fitted.loss_augmented_decode(x, truth, w)
+        fractional += isinstance(answer, dict)
+        value = fitted.loss(truth, answer) + fitted.joint_feature(x, answer) @ w
+        relaxed += value - score
+        # the best labeling is never above the best fractional one
+        codes = itertools.product(range(3), repeat=9)
+        nodes, edges, rows = fitted._parts(x)
+        graph = fitted._graph(x, w, (1.0 - fitted._marginals(truth)[0]) / 9)
+        best = max(graph.score(code) for code in codes)
+        assert value >= best - 1e-6
+        hinge += best - score
+    objective = 0.15 * w @ w + relaxed / len(X)
+    assert classifier.objective_ == pytest.approx(objective, abs=1e-6)
+    assert relaxed >= hinge - 1e-6
+
+
+def test_fractional_answers_are_met():
+    """Labels that all repel on a triangle: the relaxation is not tight."""
+    X = [(np.zeros((3, 1)), [(0, 1), (1, 2), (2, 0)])]
+    model = RelaxedGraphModel("potts")
+    model.prepare(X, [["a", "b", "a"]])
+    w = np.zeros(model.n_weights_)
+    w[-1] = -10.0
+    answer = model.loss_augmented_decode(X[0], ["a", "b", "a"], w)
+    np.testing.assert_allclose(answer["nodes"], 0.5, atol=1e-6)
+    assert model.joint_feature(X[0], answer)[-1] == pytest.approx(0.0, abs=1e-6)
+    assert model.loss(["a", "b", "a"], answer) == pytest.approx(0.5)
+    assert len(set(model.decode(X[0], w))) == 2
+
+
+@pytest.mark.parametrize("pairwise", ["full", "potts"])
+def test_trees_are_the_structured_svm(pairwise):
+    X, y = grids(5)
+    X = [(x[0], [(v, v + 1) for v in range(8)]) for x in X]
+    objectives = [
+        SSVMClassifier(model, alpha=0.5, random_state=0, tol=1e-4).fit(X, y).objective_
+        for model in (RelaxedGraphModel(pairwise), GraphModel(pairwise))
+    ]
+    assert objectives[0] == pytest.approx(objectives[1], abs=2.1e-4)
+
+
+def test_as_a_model():
+    X, y = grids(3)
+    check_model(RelaxedGraphModel(), X, y)
+    classifier = SSVMClassifier(RelaxedGraphModel("potts"), alpha=0.1, max_iter=20, tol=0.5)
+    predicted = classifier.fit(X, y).predict(X)
+    assert all(set(p) <= set("abc") and len(p) == 9 for p in predicted)
+    assert 0.0 <= classifier.score(X, y) <= 1.0
+
+
+def test_bad_input():
+    X, y = grids(2)
+    with pytest.raises(ValueError, match="y has 1 label"):
+        SSVMClassifier(RelaxedGraphModel()).fit(X, [["a"] * 9] * 2)
+    with pytest.raises(ValueError, match="must be a tuple"):
+        SSVMClassifier(RelaxedGraphModel()).fit([X[0][0]] * 2, y)
+    with pytest.raises(ValueError, match="solver must be"):
+        SSVMClassifier(RelaxedGraphModel(solver="simplex")).fit(X, y)
+    mixed = [X[0], (*X[1], np.ones((12, 2)))]
+    with pytest.raises(ValueError, match="edge features"):
+        SSVMClassifier(RelaxedGraphModel()).fit(mixed, y)
+    classifier = SSVMClassifier(RelaxedGraphModel(), max_iter=2, tol=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        classifier.predict([(np.zeros((2, 5)), [(0, 1)])])
