@@ -94,15 +94,17 @@ class FactorGraph:
         self.offset = float(offset)
 
         scopes, of_factor, more = [], [], []
-        index = {id(table): t for t, table in enumerate(tables)}
+        # equal objects are one table; they are kept here, so that no other gets the id
+        index, given = {id(table): t for t, table in enumerate(tables)}, []
         for f, factor in enumerate(factors or ()):
             scope, table = _factor(factor, f, n)
+            given.append(factor)
             _check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
                 part = slice(*self.first_state[scope[0] : scope[0] + 2])
                 self.unaries[part] += table.dense()
                 continue
-            t = index.setdefault(id(table), len(tables))
+            t = index.setdefault(id(factor[1]), len(tables))
             if t == len(tables):
                 tables.append(table)
             if len(scope) == 2:

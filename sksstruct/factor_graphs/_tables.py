@@ -232,7 +232,7 @@ class Logic(Table):
         if (condition == "budget") != (limit is not None):
             raise ValueError("limit is for condition='budget', which needs it")
         self.condition = condition
-        self.limit = None if limit is None else _count(limit, "limit", 0)
+        self.limit = None if limit is None else min(_count(limit, "limit", 0), n)
         self.shape = (2,) * n
         negated = np.zeros(n, dtype=bool) if negated is None else np.array(negated)
         if negated.shape != (n,) or negated.dtype != bool:
@@ -263,5 +263,7 @@ class Logic(Table):
 
 
 def as_table(table):
-    """A `Table` of an array, or the table given."""
+    """A `Table` of an array, or the table given; small conditions are written out."""
+    if isinstance(table, Logic) and len(table.shape) <= 2:
+        return DenseTable(table.dense())
     return table if isinstance(table, Table) else DenseTable(table)

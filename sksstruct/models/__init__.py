@@ -7,8 +7,8 @@ from sksstruct.models.graph import GraphModel
 from sksstruct.models.matching import MatchingModel
 from sksstruct.models.multiclass import MulticlassModel
 from sksstruct.models.parts import PartsModel
-from sksstruct.models.score import ELUScore, ScoreFunction
 from sksstruct.models.relaxed_graph import RelaxedGraphModel
+from sksstruct.models.score import ELUScore, ScoreFunction
 from sksstruct.models.structured import StructuredModel
 
 __all__ = [

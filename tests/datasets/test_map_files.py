@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from map_graphs import enumerate_labelings, random_graph
 
 from sksstruct.datasets import (
     dump_fg,
@@ -20,7 +21,6 @@ from sksstruct.datasets import (
     load_wcsp,
 )
 from sksstruct.factor_graphs import FactorGraph, Logic
-from map_graphs import enumerate_labelings, random_graph
 
 UAI = """MARKOV
 3
@@ -93,7 +93,9 @@ def test_uai_round_trip(tmp_path, log):
         dump_uai(graph, path, log=log)
         labelings, scores = enumerate_labelings(graph)
         again = load_uai(path)
-        np.testing.assert_allclose([again.score(x) for x in labelings], scores, atol=1e-9)
+        np.testing.assert_allclose(
+            [again.score(x) for x in labelings], scores, atol=1e-9
+        )
 
 
 def test_evidence_and_solutions(tmp_path):
@@ -152,7 +154,9 @@ def test_fg(tmp_path):
     again = load_fg(tmp_path / "b.fg")
     for x in enumerate_labelings(big)[0]:
         assert again.score(x) == big.score(x)
-    assert load_fg(write(tmp_path, "c.fg", FG + "x\n"), trailing="ignore").n_variables == 4
+    assert (
+        load_fg(write(tmp_path, "c.fg", FG + "x\n"), trailing="ignore").n_variables == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +169,11 @@ def test_fg(tmp_path):
         (load_uai, UAI.replace("2 1 2", "2 1 1"), "line 7: factor 2 names a variable"),
         (load_uai, UAI.replace("2 1 2", "2 1 9"), r"line 7: .*\[0, 2\], got 9"),
         (load_uai, UAI.replace("\n6\n", "\n5\n"), "line 16: .* 6 entries, not 5"),
-        (load_uai, UAI.replace("0.920", "nan"), "line 14: .* must be numbers, got 'nan'"),
+        (
+            load_uai,
+            UAI.replace("0.920", "nan"),
+            "line 14: .* must be numbers, got 'nan'",
+        ),
         (load_uai, UAI.replace("0.920", "-0.9"), "negative potential"),
         (load_uai, UAI.replace("0.920", "1e999"), "line 14: .* too large"),
         (load_uai, UAI.replace("0.920", "1_0"), "line 14: .* got '1_0'"),
@@ -179,11 +187,19 @@ def test_fg(tmp_path):
         (load_wcsp, WCSP.replace("20\n2 3 2", "20\n2 -3 2"), "interval domains"),
         (load_wcsp, WCSP.replace("20\n2 3 2", "20\n2 4 2"), "largest domain is 3"),
         (load_wcsp, WCSP.replace("0 2 0", "0 -2 0"), "default cost of function 3"),
-        (load_wcsp, WCSP.replace("2 1 0\n1", "2 1 -4\n1"), "line 7: a cost of function"),
+        (
+            load_wcsp,
+            WCSP.replace("2 1 0\n1", "2 1 -4\n1"),
+            "line 7: a cost of function",
+        ),
         (load_wcsp, WCSP.replace("1 2 20", "0 0 20"), "line 5: .* a tuple twice"),
         (load_wcsp, WCSP.replace("0 2 0\n", "2 0 1 -1 knapsack 3\n"), "'knapsack'"),
         (load_wcsp, "s 2 2 1 9\n2 2\n2 0 1 0 -1\n", "no shared cost function 1"),
-        (load_wcsp, "s 9 9 1 9\n9 9 9 9 9 9 9 9 9\n9 0 1 2 3 4 5 6 7 8 0 0", "too many"),
+        (
+            load_wcsp,
+            "s 9 9 1 9\n9 9 9 9 9 9 9 9 9\n9 0 1 2 3 4 5 6 7 8 0 0",
+            "too many",
+        ),
         (load_fg, FG.replace("XOR", "ARBORESCENCE"), "line 7: factors ARBORESCENCE"),
         (load_fg, FG.replace("-3\n", "-3 1\n"), "line 7: factors 1 are not read"),
         (load_fg, FG.replace("1 3 -0.75", "1 -3 -0.75"), "line 11: PAIR needs two"),
@@ -265,8 +281,10 @@ def mutate(data, rng):
                 tokens[k], tokens[j] = tokens[j], tokens[k]
             continue
         k = int(rng.integers(len(data)))
-        byte = bytes([rng.integers(256)]) if rng.random() < 0.3 else bytes(
-            [rng.choice(list(b"0123456789 -.eE\n"))]
+        byte = (
+            bytes([rng.integers(256)])
+            if rng.random() < 0.3
+            else bytes([rng.choice(list(b"0123456789 -.eE\n"))])
         )
         data = data[:k] + byte + data[k + int(rng.integers(2)) :]
     return data if tokens is None else b" ".join(tokens)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from map_graphs import best_score, random_graph
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,7 +17,6 @@ from sksstruct.__main__ import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import SOLVERS, TRWS, HiGHS
-from map_graphs import best_score, random_graph
 
 
 def graphs(n=5):
@@ -60,7 +60,8 @@ def test_scores():
 def test_results_do_not_depend_on_threads():
     X = [random_graph(np.random.default_rng(k), n=25, m=60) for k in range(6)]
     results = [
-        LPMAPPredictor(random_state=1, n_jobs=n_jobs).predict(X) for n_jobs in (None, 2, 3)
+        LPMAPPredictor(random_state=1, n_jobs=n_jobs).predict(X)
+        for n_jobs in (None, 2, 3)
     ]
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -73,7 +74,9 @@ def test_callbacks_and_limits():
     LPMAPPredictor("trws", callback=lambda *now: seen.append(now)).predict(X)
     assert {now[0] for now in seen} == {0, 1}
     assert all(score <= bound + 1e-9 for _, _, score, bound in seen)
-    with pytest.warns(ConvergenceWarning, match=r"graph 0: max_iter .* gap is .* tolerance"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"graph 0: max_iter .* gap is .* tolerance"
+    ):
         predictor = LPMAPPredictor("trws", max_iter=2)
         predictor.predict(X)
     assert predictor.status_ == ["max_iter", "max_iter"]
@@ -165,7 +168,9 @@ def test_real_instances_are_proved(data_home, name):
     assert predictor.bounds_[0] >= value - 1e-6 * abs(value)
 
 
-@pytest.mark.parametrize("name", ["csp/29.wcsp", "protein/pdb1aho", "grids/grid10x10.f2.wrap"])
+@pytest.mark.parametrize(
+    "name", ["csp/29.wcsp", "protein/pdb1aho", "grids/grid10x10.f2.wrap"]
+)
 def test_real_instances_are_found(data_home, name):
     """No bound proves them, and the labelings are the best known."""
     best = json.load(gzip.open(data_home / "uai" / "map_best.json.gz"))

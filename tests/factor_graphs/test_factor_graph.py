@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from map_graphs import enumerate_labelings, random_graph
 
 from sksstruct.factor_graphs import (
     DenseTable,
@@ -15,7 +16,6 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from map_graphs import enumerate_labelings, random_graph
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -57,7 +57,11 @@ def test_conditions(condition):
 
 
 def test_parametric_tables():
-    assert Potts(3, 2.0, -1.0).dense().tolist() == [[2, -1, -1], [-1, 2, -1], [-1, -1, 2]]
+    assert Potts(3, 2.0, -1.0).dense().tolist() == [
+        [2, -1, -1],
+        [-1, 2, -1],
+        [-1, -1, 2],
+    ]
     assert TruncatedLinear(3, 2.0, 3.0).dense()[0].tolist() == [0, -2, -3]
     assert TruncatedQuadratic(4, 0.5, 3.0).dense()[1].tolist() == [-0.5, 0, -0.5, -2]
     with pytest.raises(ValueError, match=r"scale must be in \[0"):
@@ -77,7 +81,9 @@ def test_tables_are_shared_and_transposed():
     assert flipped.score([1, 2]) == table[1, 2]
     same = FactorGraph([[0, 0], [0, 0, 0], [0, 0]], [(0, 1), (2, 1)], [table, table])
     assert len(same.tables) == 1
-    stack = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], np.arange(8.0).reshape(2, 2, 2))
+    stack = FactorGraph(
+        np.zeros((3, 2)), [(0, 1), (1, 2)], np.arange(8.0).reshape(2, 2, 2)
+    )
     assert stack.score([1, 0, 1]) == 2.0 + 5.0
     chosen = FactorGraph(
         np.zeros((3, 2)), [(0, 1), (1, 2)], [np.eye(2), 3 * np.eye(2)],
@@ -131,7 +137,10 @@ def test_builder_makes_the_same_graph():
         (lambda: FactorGraph([[0, 1], []]), r"unaries\[1\] must have one dimension"),
         (lambda: FactorGraph([[0, np.nan]]), r"unaries\[0\] has an entry that is NaN"),
         (lambda: FactorGraph([["a"]]), "unaries must be arrays"),
-        (lambda: FactorGraph([[0], [0]], [(0, 2)], np.eye(1)), r"edges\[0\] is \(0, 2\)"),
+        (
+            lambda: FactorGraph([[0], [0]], [(0, 2)], np.eye(1)),
+            r"edges\[0\] is \(0, 2\)",
+        ),
         (lambda: FactorGraph([[0], [0]], [(1, 1)], np.eye(1)), "two different"),
         (lambda: FactorGraph([[0], [0]], [(0, 1)]), "edges need tables"),
         (lambda: FactorGraph([[0], [0]], [(0.0, 1.5)], np.eye(1)), "pairs of integers"),
@@ -157,8 +166,14 @@ def test_builder_makes_the_same_graph():
             ),
             "with -inf must be positive, edge 0 has -1",
         ),
-        (lambda: FactorGraph([[0]], factors=[3]), r"factors\[0\] must be \(scope, table\)"),
-        (lambda: FactorGraph([[0]], factors=[((0, 0), np.eye(1))]), "must name different"),
+        (
+            lambda: FactorGraph([[0]], factors=[3]),
+            r"factors\[0\] must be \(scope, table\)",
+        ),
+        (
+            lambda: FactorGraph([[0]], factors=[((0, 0), np.eye(1))]),
+            "must name different",
+        ),
         (
             lambda: FactorGraph([[0]] * 3, factors=[((0, 1, 2), np.zeros((1, 1, 2)))]),
             r"factors\[0\]: the table has shape",

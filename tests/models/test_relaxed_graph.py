@@ -11,14 +11,20 @@ from sksstruct.models import GraphModel, RelaxedGraphModel, check_model
 
 def grids(n_graphs=6, size=3, seed=0, features=False):
     rng = np.random.default_rng(seed)
-    edges = [(size * i + j, size * i + j + 1) for i in range(size) for j in range(size - 1)]
+    edges = [
+        (size * i + j, size * i + j + 1) for i in range(size) for j in range(size - 1)
+    ]
     edges += [(size * i + j, size * i + j + size)
               for i in range(size - 1) for j in range(size)]  # fmt: skip
     X, y = [], []
     for _ in range(n_graphs):
         labels = rng.integers(0, 3, size * size)
         nodes = np.eye(3)[labels] + rng.normal(size=(size * size, 3))
-        x = (nodes, edges, rng.normal(size=(len(edges), 2))) if features else (nodes, edges)
+        x = (
+            (nodes, edges, rng.normal(size=(len(edges), 2)))
+            if features
+            else (nodes, edges)
+        )
         X.append(x)
         y.append(["abc"[k] for k in labels])
     return X, y
@@ -79,7 +85,9 @@ def test_trees_are_the_structured_svm(pairwise):
 def test_as_a_model():
     X, y = grids(3)
     check_model(RelaxedGraphModel(), X, y)
-    classifier = SSVMClassifier(RelaxedGraphModel("potts"), alpha=0.1, max_iter=20, tol=0.5)
+    classifier = SSVMClassifier(
+        RelaxedGraphModel("potts"), alpha=0.1, max_iter=20, tol=0.5
+    )
     predicted = classifier.fit(X, y).predict(X)
     assert all(set(p) <= set("abc") and len(p) == 9 for p in predicted)
     assert 0.0 <= classifier.score(X, y) <= 1.0

@@ -108,7 +108,7 @@ def _complete(run, reduced):
         lowest = reduced.lowest
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
         if result.score == -np.inf:
-            impossible = result.bound < lowest
+            impossible = result.bound < lowest or result.status == "infeasible"
             result.status = "infeasible" if impossible else "not_found"
             result.bound = -np.inf if impossible else result.bound
     return result

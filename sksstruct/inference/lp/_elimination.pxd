@@ -15,7 +15,7 @@ cdef struct Part:
 
 
 cdef class Elimination:
-    cdef int32_t[::1] local, var, n_near, place, order, chosen
+    cdef int32_t[::1] local, var, n_near, place, order, chosen, at, leaves
     cdef int32_t[::1] cand, n_cand
     cdef Py_ssize_t[::1] cand_start, bucket, best_start
     cdef int32_t[:, ::1] near
@@ -36,7 +36,8 @@ cdef class Elimination:
     cdef void _fix(self, Py_ssize_t a) noexcept nogil
     cdef double _size(self, Py_ssize_t a) noexcept nogil
     cdef bint _plan(self, Problem p, Py_ssize_t size, double budget,
-                    double total, uint64_t* random) noexcept nogil
+                    double total, uint64_t* random, bint whole) noexcept nogil
+    cdef void _move(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
     cdef bint _load(self, Problem p, int32_t* x, Py_ssize_t size) noexcept nogil
     cdef Py_ssize_t _part(self, Py_ssize_t entries) noexcept nogil
     cdef void _file(self, Py_ssize_t part) noexcept nogil

@@ -14,6 +14,10 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport free, realloc
 
 
+# Graphs whose cyclic part has more variables are not looked at as a whole.
+cdef Py_ssize_t MAX_CORE = 3000
+
+
 cdef class Elimination:
     """Scratch for windows of a problem.
 
@@ -31,10 +35,12 @@ cdef class Elimination:
     """
 
     def __cinit__(self, Problem problem):
-        n = problem.n
+        cdef Py_ssize_t n = problem.n
         self.local = np.full(n, -1, dtype=np.int32)
-        self.var, self.n_near, self.place, self.order, self.chosen = (
-            np.zeros(n, dtype=np.int32) for _ in range(5))
+        self.var, self.n_near, self.place, self.order, self.chosen, self.at = (
+            np.zeros(n, dtype=np.int32) for _ in range(6))
+        # a variable becomes a leaf at most twice: with one neighbour, and with none
+        self.leaves = np.zeros(3 * n + 1, dtype=np.int32)
         self.cand = np.empty(problem.first[n], dtype=np.int32)
         self.n_cand = np.zeros(n, dtype=np.int32)
         self.cand_start = np.array(problem.first)
@@ -65,11 +71,13 @@ cdef class Elimination:
         labeling : ndarray of shape (n_variables,)
             States that stay in any case.
         """
-        cdef Py_ssize_t v, k, i
-        cdef double c
+        cdef Py_ssize_t v, k, first, size
         for v in range(problem.n):
             first, size = problem.first[v], problem.states[v]
             if size <= limit:
+                self.n_cand[v] = size
+                for k in range(size):
+                    self.cand[first + k] = k
                 continue
             part = np.asarray(scores[first:first + size])
             best = np.argpartition(-part, limit - 1)[:limit]
@@ -108,7 +116,7 @@ cdef class Elimination:
             self.var[v] = v
             self.local[v] = v
         with nogil:
-            self._plan(p, p.n, total, total, &random)
+            self._plan(p, p.n, total, total, &random, True)
             for v in range(p.n):
                 self.local[v] = -1
         return self.n_fixed == 0
@@ -148,6 +156,11 @@ cdef class Elimination:
         self.local[self.var[a]] = -1
         self.n_fixed += 1
 
+    cdef void _move(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+        """Put the variable at place i of the order at place k."""
+        self.order[k] = self.order[i]
+        self.at[self.order[k]] = k
+
     cdef double _size(self, Py_ssize_t a) noexcept nogil:
         """Entries that eliminating a would visit."""
         cdef Py_ssize_t k
@@ -157,9 +170,13 @@ cdef class Elimination:
         return size
 
     cdef bint _plan(self, Problem p, Py_ssize_t size, double budget,
-                    double total, uint64_t* random) noexcept nogil:
-        """Neighbours, kept variables, and the order; False: nothing is left."""
+                    double total, uint64_t* random, bint whole) noexcept nogil:
+        """Neighbours, kept variables, and the order; False: nothing is left.
+
+        With `whole` it gives up, n_fixed > 0, instead of keeping any variable.
+        """
         cdef Py_ssize_t a, b, v, s, e, k, i, f, other, best, done = 0, worst, left
+        cdef Py_ssize_t n_leaves
         cdef double c, low, spent = 0.0
         cdef bint fits
         self.n_fixed = 0
@@ -169,14 +186,21 @@ cdef class Elimination:
             if self.place[a] != -1:
                 continue
             v = self.var[a]
-            fits = True
-            for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                e = p.adj_edge[s]
-                other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-                b = self.local[other]
-                if b >= 0 and b < a and not self._link(a, b):
-                    fits = False
-                    break
+            # more parts than a bucket holds
+            fits = (p.adj_first[v + 1] - p.adj_first[v]
+                    + p.in_first[v + 1] - p.in_first[v]) <= 2 * MAX_NEIGHBOURS
+            if fits:
+                for s in range(p.adj_first[v], p.adj_first[v + 1]):
+                    e = p.adj_edge[s]
+                    other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
+                    b = self.local[other]
+                    if b >= 0 and b < a and not self._link(a, b):
+                        # the one that has no room keeps its state
+                        if self.n_near[b] == MAX_NEIGHBOURS:
+                            self._fix(b)
+                            continue
+                        fits = False
+                        break
             if fits:
                 for k in range(p.in_first[v], p.in_first[v + 1]):
                     f = p.in_factor[k]
@@ -194,16 +218,32 @@ cdef class Elimination:
         for a in range(size):
             if self.place[a] == -1:
                 self.order[left] = a
+                self.at[a] = left
                 left += 1
+        # leaves first, as they come up: they cost nobody anything
+        n_leaves = 0
+        for i in range(left):
+            if self.n_near[self.order[i]] <= 1:
+                self.leaves[n_leaves] = self.order[i]
+                n_leaves += 1
         while done < left:
             best, worst, low = -1, -1, INFINITY
-            for i in range(done, left):
+            while n_leaves and best < 0:
+                n_leaves -= 1
+                a = self.leaves[n_leaves]
+                if self.place[a] == -1 and self.n_near[a] <= 1:
+                    best, low = self.at[a], self._size(a)
+            if best < 0 and whole and (self.n_fixed or left - done > MAX_CORE):
+                self.n_fixed += 1
+                return False
+            for i in range(done, left if best < 0 else done):
                 a = self.order[i]
                 c = self._size(a)
                 if c < low:
                     best, low = i, c
-                    if c <= 4.0:
-                        break
+            if whole and (low > budget or spent + low > total):
+                self.n_fixed += 1
+                return False
             if low > budget or spent + low > total:
                 for i in range(done, left):
                     a = self.order[i]
@@ -218,7 +258,7 @@ cdef class Elimination:
                             worst = i
                 self._fix(self.order[worst])
                 left -= 1
-                self.order[worst] = self.order[left]
+                self._move(left, worst)
                 continue
             a = self.order[best]
             self._drop(a)
@@ -232,13 +272,17 @@ cdef class Elimination:
                 self.n_near[a] = 0
                 self._fix(a)
                 left -= 1
-                self.order[best] = self.order[left]
+                self._move(left, best)
                 continue
             spent += low
-            self.order[best] = self.order[done]
+            self._move(done, best)
             self.order[done] = a
             self.place[a] = done
             done += 1
+            for k in range(self.n_near[a]):
+                if self.n_near[self.near[a, k]] <= 1:
+                    self.leaves[n_leaves] = self.near[a, k]
+                    n_leaves += 1
         self.n_entries = <Py_ssize_t>spent
         self.n_placed = done
         return done > 0
@@ -477,7 +521,7 @@ cdef class Elimination:
                     break
             else:
                 self.cand[p.first[v] + self.n_cand[v] - 1] = x[v]
-        if self._plan(p, size, budget, total, random) and self._load(p, x, size):
+        if self._plan(p, size, budget, total, random, False) and self._load(p, x, size):
             gain = -self._value(p, x)
             self.solved = self._maximise(self.n_placed)
             if self.solved:

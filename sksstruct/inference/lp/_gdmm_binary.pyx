@@ -155,6 +155,8 @@ cdef class BinaryMultipliers:
                 else:
                     top = np.arange(len(w))
                 self._list = top[np.lexsort((top, -w[top]))]
+                # among equal edges others may have come in
+                self._read = 0
             e = self._list[self._read]
             self._read += 1
             if not self._edge_on[e]:

@@ -42,10 +42,20 @@ class Reduced:
         if (self.states == -2).any():
             self.feasible = False
             return
-        self.free = np.flatnonzero(self.states < 0)
         reduced = graph
-        if len(self.free) < graph.n_variables:
-            reduced = self._restrict(graph)
+        while True:
+            self.free = np.flatnonzero(self.states < 0)
+            if len(self.free) < graph.n_variables:
+                self.offset = graph.offset
+                reduced = self._restrict(graph)
+            # slices may leave a neighbour with one state, or with none
+            more = _forced(reduced)
+            if self.offset == -np.inf or (more == -2).any():
+                self.feasible = False
+                return
+            if (more < 0).all():
+                break
+            self.states[self.free[more >= 0]] = more[more >= 0]
         self.graph = self._penalise(reduced)
 
     def _restrict(self, graph):

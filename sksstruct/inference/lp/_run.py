@@ -41,6 +41,7 @@ class Run:
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals, self.status = None, None
         self.n_iter = 0
+        self.stopped = False
         self.rows = []
 
     def seed(self):
@@ -97,12 +98,14 @@ class Run:
                 f"score {self.score + self.offset:.6f}  "
                 f"bound {self.bound + self.offset:.6f}"
             )
-        if self.is_optimal():
-            self.status = "optimal"
-        elif self.callback is not None and self.callback(
+        if self.callback is not None and self.callback(
             self.n_iter, self.score + self.offset, self.bound + self.offset
         ):
-            self.status = "max_iter"
+            self.stopped = True
+        if self.is_optimal():
+            self.status = "optimal"
+        elif self.stopped:
+            self.status = "stopped"
         elif not self.late() and self.n_iter >= self.max_iter:
             self.status = "max_iter"
         return self.status is not None

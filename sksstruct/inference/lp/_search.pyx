@@ -264,7 +264,7 @@ cdef class LocalSearch:
             Total gain in score so far.
         """
         cdef Problem p = self.problem
-        cdef Py_ssize_t v
+        cdef Py_ssize_t v, rounds = 0
         cdef double gain, total
         with nogil:
             while True:
@@ -274,7 +274,8 @@ cdef class LocalSearch:
                     if gain > 0.0:
                         total += gain
                 self.gain += total
-                if not total > 0.0:
+                rounds += 1
+                if not total > 0.0 or rounds == 1000:
                     break
         return self.gain
 
@@ -403,7 +404,7 @@ cdef class LocalSearch:
                 if budget > 0.0:
                     gain += elimination.improve(p, &self._x[0], &self._window[0], size,
                                                 budget, 1e7, &self._random)
-                    self.visited += elimination.n_entries // 32
+                    self.visited += size + elimination.n_entries // 8
                 else:
                     for i in range(3):
                         gain += self._forest(p, size)

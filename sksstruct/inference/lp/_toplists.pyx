@@ -74,6 +74,26 @@ cdef class Lists:
             free(self.lists[t].cols)
         free(self.lists)
 
+    def best_outside(self, Py_ssize_t table, Py_ssize_t line, const int32_t[::1] slots,
+                     bint column=False):
+        """Best state along a row or a column among those without a slot.
+
+        Parameters
+        ----------
+        table, line : int
+            Table, and row or column.
+        slots : ndarray of int32
+            Not negative for states that are left out.
+        column : bool, default=False
+            Whether the line is a column.
+
+        Returns
+        -------
+        state : int
+            The state, or -1 where all are left out.
+        """
+        return self.outside(table, column, line, 1.0, &slots[0])
+
     cdef Line* line_of(self, Py_ssize_t t, bint column, Py_ssize_t line,
                        Py_ssize_t depth) noexcept nogil:
         """A line's list, at least so deep; NULL where memory is out."""
@@ -142,7 +162,8 @@ cdef class Lists:
                     k += 1
                 if found.depth == n:
                     return -1
-                depth = 2 * found.depth
+                # deeper lists may have another order among equal entries
+                k, depth = 0, 2 * found.depth
         if spec.kind == POTTS:
             if (spec.a > spec.b) == (sign > 0) and slots[line] < 0:
                 return line

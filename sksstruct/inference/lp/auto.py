@@ -65,10 +65,15 @@ class Auto(MAPSolver):
             descend(run, messages, True, 40)
             beliefs = messages.beliefs
         elif many:
-            self._greedy(run, BinaryGDMM(self.max_iter, self.tol))
+            BinaryGDMM(self.max_iter, self.tol)._run(run)
         else:
             if problem.max_states >= 128:
-                self._greedy(run, GDMM(20, self.tol))
+                GDMM(20, self.tol)._run(run)
+                if (
+                    run.status in ("max_iter", "fractional")
+                    and run.n_iter < run.max_iter
+                ):
+                    run.status = None
             if run.status is None:
                 messages = TreeReweighted(problem)
                 sweeps(run, messages, True, 40)
@@ -92,37 +97,40 @@ class Auto(MAPSolver):
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
 
-    def _greedy(self, run, solver):
-        solver._run(run)
-        if run.status in ("max_iter", "stalled", "fractional"):
-            run.status = None
-        if run.n_iter >= run.max_iter:
-            run.status = "max_iter"
-
     def _search(self, run, beliefs):
         """Rounds of local search, each twice as long as the last."""
         problem = run.problem
         search = LocalSearch(problem, run.labeling, run.seed())
-        base = run.score
         # exact moves in windows and in forests, in turns, from hot to cold
         budgets = (512.0, 0.0) if problem.max_states <= 8 else (0.0,)
         least = 1000 * problem.n + 200_000
-        work, done, idle = least // 8, 0, 0
+        work, done, idle, rate = least // 8, 0, 0, 0.0
         while not run.late():
-            before = search.gain
+            before = run.score
             for heat in (3.0, 1.0, 0.3):
                 for budget in budgets:
-                    search.anneal(work // 6, heat, budget, 200)
+                    visits = _visits(run, min(work // 6, 500_000), rate)
+                    started = run.seconds()
+                    search.anneal(visits, heat, budget, 200)
+                    rate = visits / max(run.seconds() - started, 1e-9)
                     if budget:
                         search.windows(8, 300, 2048.0)
-                    run.offer(search.labeling, base + search.gain)
+                    # its score, not the sum of gains, which rounding adds up in
+                    run.offer(search.labeling)
                     if run.late():
                         break
             if run.report(step=0):
                 return
             done += work
-            better = search.gain > before + 1e-9 * abs(base)
-            idle = 0 if better else idle + work
+            idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
             if idle >= self.effort * max(done - idle, least):
                 return
             work = 3 * work // 2
+
+
+def _visits(run, work, rate):
+    """Work of one call, so that a time limit is kept within a tenth of a second."""
+    if run.time_limit is None:
+        return work
+    left = run.time_limit - run.seconds()
+    return max(1, int(min(work, rate * min(left, 0.1) if rate else 100)))

@@ -82,11 +82,9 @@ class BinaryGDMM(MAPSolver):
             residual = max(state.primal_residual, state.dual_residual) / scale
             if residual <= self.tol and not entered:
                 polish(run, (state.x > 0.5).astype(np.int32), forests=0)
-                run.bound = min(run.bound, state.bound())
-                value = state.value()
-                if run.is_optimal():
-                    run.status = "optimal"
+                if run.report(bound=state.bound(), step=0):
                     break
+                value = state.value()
                 if run.bound - value <= self.tol * max(1.0, abs(value)):
                     run.status = "fractional"
                     break

@@ -64,7 +64,9 @@ class HiGHS(MAPSolver):
             decode(run, flat)
             run.marginals = by_variable(run.problem, flat)
         run.report(bound=bound)
-        if run.status in (None, "max_iter"):
+        if found.status == 2:
+            run.status = "infeasible"
+        elif run.status in (None, "max_iter"):
             solved = found.status == 0 and not self.exact
             timed = found.status == 1 and run.late()
             run.status = (

@@ -10,6 +10,7 @@ MESSAGES = {
     "stalled": "the bound no longer falls; it is not the score of a labeling",
     "max_iter": "max_iter was reached",
     "time_limit": "time_limit was reached",
+    "stopped": "the callback asked to stop",
     "infeasible": "no labeling is allowed",
     "not_found": "no allowed labeling was found, and none was ruled out",
 }
@@ -32,7 +33,8 @@ class MAPResult:
         where the method has none.
     status : str
         "optimal", "fractional" (the relaxation is solved, no labeling reaches it),
-        "stalled", "max_iter", "time_limit", "infeasible", or "not_found".
+        "stalled", "max_iter", "time_limit", "stopped" (by the callback), "infeasible",
+        or "not_found".
     n_iter : int
         Iterations.
     trace : dict of ndarrays

@@ -4,16 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
+from map_graphs import random_graph
 from scipy.optimize import minimize
-
-from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
-from sksstruct.inference.lp import GDMM
 from sksstruct.inference.lp._gdmm import GreedyMultipliers
 from sksstruct.inference.lp._gdmm_binary import BinaryMultipliers, edge_marginals
 from sksstruct.inference.lp._problem import Problem
 from sksstruct.inference.lp._rounding import round_marginals
 from sksstruct.inference.lp._toplists import Lists
-from map_graphs import random_graph
+
+from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
+from sksstruct.inference.lp import GDMM
 
 
 def large_graph(rng, kind="dense", K=60, weights=None):
@@ -43,7 +43,9 @@ def dual_value(graph, state):
     return total + sum(row.max() for row in rows)
 
 
-@pytest.mark.parametrize("weights", [None, [1.0, 0.5, 2.0, 0.0], [1.0, -1.0, 0.3, -2.0]])
+@pytest.mark.parametrize(
+    "weights", [None, [1.0, 0.5, 2.0, 0.0], [1.0, -1.0, 0.3, -2.0]]
+)
 @pytest.mark.parametrize("lists", [True, False])
 @pytest.mark.parametrize(
     "kind", ["dense", "shared", "ties", "potts", "repel", "linear"]
@@ -193,3 +195,38 @@ def test_conditional_rounding_is_never_below_expectation():
             table = graph.tables[graph.edge_tables[e]].dense()
             expected += graph.edge_weights[e] * (rows[u] @ table @ rows[v])
         assert graph.score(x) >= expected - 1e-9
+
+
+def test_lists_with_many_ties():
+    """Deeper lists may order equal entries otherwise, which must not lose any."""
+    rng = np.random.default_rng(0)
+    graph = FactorGraph(
+        rng.integers(0, 2, (4, 60)), [(0, 1), (1, 2), (2, 0), (3, 1)],
+        rng.integers(0, 2, (60, 60)),
+    )  # fmt: skip
+    problem = Problem(graph)
+    lists = Lists(problem)
+    values = graph.tables[0].dense()
+    for line in range(60):
+        for column in (False, True):
+            scores = values[:, line] if column else values[line]
+            taken = np.full(60, -1, dtype=np.int32)
+            for k in range(60):
+                state = lists.best_outside(0, line, taken, column)
+                assert taken[state] < 0
+                assert scores[state] == scores[taken < 0].max()
+                # any of the states goes, not the best
+                taken[rng.choice(np.flatnonzero(taken < 0))] = k
+            assert lists.best_outside(0, line, taken, column) == -1
+
+
+def test_all_attracting_edges_come_in():
+    n = 120
+    u, v = np.triu_indices(n, 1)
+    unaries = np.zeros((n, 2))
+    unaries[:, 1] = -1e6
+    graph = FactorGraph(unaries, np.column_stack([u, v]), Potts(2, 0.5, 0.0))
+    state = BinaryMultipliers(Problem(graph), 1.0)
+    for _ in range(1000):
+        state.grow(0, 8)
+    assert state.n_active == len(u)

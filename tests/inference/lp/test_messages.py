@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sksstruct.inference.lp._problem import Problem
 
 from sksstruct.factor_graphs import (
     FactorGraph,
@@ -9,7 +10,6 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
-from sksstruct.inference.lp._problem import Problem
 
 WIDTHS = [1, 2, 3, 7, 8, 9, 21, 31, 33, 47, 48, 49, 65, 100]
 
@@ -63,7 +63,9 @@ def test_parametric(size, weight):
 def test_ties_and_constant_messages():
     rng = np.random.default_rng(0)
     for size in (3, 60):
-        graph = FactorGraph(np.zeros((2, size)), [(0, 1)], rng.integers(0, 2, (size, size)))
+        graph = FactorGraph(
+            np.zeros((2, size)), [(0, 1)], rng.integers(0, 2, (size, size))
+        )
         problem = Problem(graph)
         found = problem.max_product(0, np.zeros(size))
         np.testing.assert_array_equal(found, graph.tables[0].dense().max(axis=0))

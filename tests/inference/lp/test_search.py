@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from map_graphs import best_score, random_graph
+from sksstruct.inference.lp._problem import Problem
+from sksstruct.inference.lp._search import LocalSearch
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp._problem import Problem
 from sksstruct.inference.lp._reduce import Reduced
-from sksstruct.inference.lp._search import LocalSearch
-from map_graphs import best_score, random_graph
 
 
 def graphs():
@@ -82,7 +82,9 @@ def test_elimination_is_exact():
 def test_wide_graphs_are_not_eliminated():
     rng = np.random.default_rng(0)
     full = [(u, v) for u in range(30) for v in range(u)]
-    graph = FactorGraph(rng.normal(size=(30, 2)), full, rng.normal(size=(len(full), 2, 2)))
+    graph = FactorGraph(
+        rng.normal(size=(30, 2)), full, rng.normal(size=(len(full), 2, 2))
+    )
     search = LocalSearch(Problem(graph), np.zeros(30, dtype=np.int32), 0)
     assert not search.solve(1e4)
     assert search.gain == 0.0
@@ -92,7 +94,9 @@ def test_windows_over_a_few_states():
     rng = np.random.default_rng(2)
     graph = random_graph(rng, n=20, m=40, states=(5, 9))
     problem = Problem(graph)
-    start = np.array([int(np.argmax(graph.unary(v))) for v in range(20)], dtype=np.int32)
+    start = np.array(
+        [int(np.argmax(graph.unary(v))) for v in range(20)], dtype=np.int32
+    )
     search = LocalSearch(problem, start, 0)
     search.elimination.best_states(problem, graph.unaries, 2, start)
     search.windows(20, 20, 4096.0)

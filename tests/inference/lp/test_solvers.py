@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from map_graphs import best_score, random_graph, slow_score
 
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.lp import (
@@ -17,7 +18,6 @@ from sksstruct.inference.lp import (
     Subgradient,
     resolve_map_solver,
 )
-from map_graphs import best_score, random_graph, slow_score
 
 GENERAL = [Auto(), MPLP(), HiGHS(), HiGHS(exact=True), Enumeration()]
 PAIRWISE = [*GENERAL, TRWS(), GDMM(), AD3(max_iter=300), Subgradient(max_iter=60)]
@@ -100,7 +100,9 @@ def test_trees_are_solved(solver):
         n = 9
         edges = [(v, int(rng.integers(v))) for v in range(1, n)]
         graph = FactorGraph(
-            rng.normal(size=(n, states)), edges, rng.normal(size=(n - 1, states, states))
+            rng.normal(size=(n, states)),
+            edges,
+            rng.normal(size=(n - 1, states, states)),
         )
         exact = HiGHS(exact=True).solve(graph) if states < 10 else Auto().solve(graph)
         result = solver.solve(graph, random_state=0)
@@ -231,7 +233,9 @@ def test_same_seed_same_result():
 def test_limits_and_callbacks(capsys):
     graph = random_graph(np.random.default_rng(0), n=60, m=200, states=(3, 5))
     seen = []
-    result = TRWS().solve(graph, callback=lambda *now: seen.append(now) or len(seen) == 3)
+    result = TRWS().solve(
+        graph, callback=lambda *now: seen.append(now) or len(seen) == 3
+    )
     assert len(seen) == 3
     assert seen[-1][0] == 3
     assert seen[-1][1] <= seen[-1][2]
@@ -265,3 +269,72 @@ def test_refusals():
     with pytest.raises(ValueError, match="solver must be"):
         resolve_map_solver("simplex")
     assert all(resolve_map_solver(s, tol=0.1).tol == 0.1 for s in SOLVERS)
+
+
+@pytest.mark.parametrize("solver", PAIRWISE, ids=name)
+def test_conditions_of_two_variables(solver):
+    for condition in Logic.conditions:
+        limit = 1 if condition == "budget" else None
+        table = Logic(condition, 2, [False, True], limit)
+        graph = FactorGraph(
+            [[0, 1.0], [0, 2.0], [0.5, 0]], factors=[((0, 1), table), ((1, 2), table)]
+        )
+        check(solver, graph, best_score(graph))
+    with pytest.raises(ValueError, match="must be positive"):
+        FactorGraph(np.zeros((2, 2)), [(0, 1)], Logic("xor", 2), edge_weights=[0.0])
+
+
+@pytest.mark.parametrize("solver", PAIRWISE, ids=name)
+def test_evidence_that_forbids_everything(solver):
+    never, eye = np.array([[-np.inf, -np.inf], [0, 0]]), np.eye(2)
+    row = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], [never, eye], evidence={0: 0})
+    both = FactorGraph(
+        np.zeros((3, 2)), [(0, 1), (1, 2)], [never, eye], evidence={0: 0, 1: 1}
+    )
+    # one state of a neighbour is left, which leaves none of the next
+    chain = FactorGraph(
+        np.zeros((3, 2)), [(0, 1), (1, 2)],
+        [np.array([[0.0, -np.inf], [0, 0]]), never], evidence={0: 0},
+    )  # fmt: skip
+    for graph in (row, both, chain):
+        result = solver.solve(graph)
+        assert result.status == "infeasible"
+        assert result.bound == -np.inf
+
+
+def test_auto_stops_when_told():
+    full = [(u, v) for u in range(40) for v in range(u)]
+    rng = np.random.default_rng(0)
+    graph = FactorGraph(
+        rng.normal(size=(40, 3)), full, rng.normal(size=(len(full), 3, 3))
+    )
+    calls = []
+    result = Auto().solve(graph, callback=lambda *now: calls.append(now) or True)
+    assert len(calls) == 1
+    assert result.status == "stopped"
+
+
+def test_many_edges_are_searched(monkeypatch):
+    import sksstruct.inference.lp.auto as auto
+
+    full = [(u, v) for u in range(40) for v in range(u)]
+    rng = np.random.default_rng(1)
+    graph = FactorGraph(
+        rng.normal(size=(40, 2)), full, rng.normal(size=(len(full), 2, 2))
+    )
+    usual = Auto().solve(graph, random_state=0)
+    monkeypatch.setattr(auto, "_MANY_EDGES", 100)
+    many = Auto().solve(graph, random_state=0)
+    assert many.score == pytest.approx(usual.score)
+    assert many.status in ("stalled", "fractional")
+
+
+def test_long_chains_are_eliminated_at_once():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    edges = np.column_stack([np.arange(n - 1), np.arange(1, n)])
+    graph = FactorGraph(rng.normal(size=(n, 5)), edges, rng.normal(size=(5, 5)))
+    result = Auto().solve(graph)
+    assert result.status == "optimal"
+    assert result.n_iter == 1
+    assert TRWS(search=False).solve(graph).score == pytest.approx(result.score)

@@ -1,0 +1,333 @@
+"""MAP of factor graphs: real instances, large domains, matching, many binary factors.
+
+The tables of `doc/benchmarks.rst`, section MAP. Every solver runs in a process of its
+own, so that memory is its own; seconds are wall clock, from a graph in memory to the
+labeling, everything the solver builds included. AD3 and toulbar2 run where they are
+installed (`pip install pytoulbar2`; `ad3` has to be built with Cython 0.29).
+"""
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import tarfile
+import time
+
+import _common
+import numpy as np
+from _map_peers import PEERS
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import shortest_path
+
+from sksstruct.datasets import load_uai
+from sksstruct.datasets._fetch import get_data_home
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import resolve_map_solver
+
+SEGMENTATION = ["segmentation/Segmentation_11", "segmentation/Segmentation_15"]
+ALIGNMENT = ["image_alignment/ImageAlignment_12", "image_alignment/ImageAlignment_13"]
+# GDMM as published, its best rho: seconds with its lists, on the same kind of machine.
+PUBLISHED = dict(zip(SEGMENTATION, (0.98, 0.51), strict=True))
+PUBLISHED[ALIGNMENT[0]], PUBLISHED[ALIGNMENT[1]] = 0.134, 14.1
+
+
+# ---- instances ----
+
+
+def uai(name, home):
+    path = get_data_home(home) / "uai" / f"{name}.uai.gz"
+    evidence = path.with_suffix("").with_suffix(".uai.evid")
+    return load_uai(path, evidence=evidence if evidence.exists() else None)
+
+
+def known_values(home):
+    with gzip.open(get_data_home(home) / "uai" / "map_best.json.gz") as file:
+        return json.load(file)
+
+
+def random_domain(kind, n_states, seed=0):
+    """30 variables, 60 random edges with tables of their own."""
+    rng = np.random.default_rng(seed)
+    edges = set()
+    while len(edges) < 60:
+        edges.add(tuple(sorted(rng.choice(30, 2, replace=False).tolist())))
+    unaries = rng.standard_normal((30, n_states))
+    tables = rng.standard_normal((60, n_states, n_states))
+    # easy: the variables decide; frustrated: the edges do
+    unaries *= 3.0 if kind == "easy" else 0.1
+    tables *= 0.5 if kind == "easy" else 1.0
+    return FactorGraph(unaries, sorted(edges), tables)
+
+
+def matching(home, all_candidates, n_variables=188, n_edges=1864):
+    """Part of an ego network, to be found again in the whole (Huang et al., 2017).
+
+    Unary scores are inner products of the features of people, one table for all edges
+    holds the inverse distances in the network.
+    """
+    path = get_data_home(home) / "facebook" / "facebook_ego.tar.gz"
+    with tarfile.open(path) as tar:
+        features = np.loadtxt(tar.extractfile("facebook/107.feat"), dtype=np.int64)
+        lines = tar.extractfile("facebook/107.edges").read().split()
+    place = {person: k for k, person in enumerate(features[:, 0].tolist())}
+    ends = np.array([place[int(person)] for person in lines]).reshape(-1, 2)
+    features, n = features[:, 1:], len(features)
+    if not all_candidates:
+        # 1034 people have friends
+        keep = np.unique(ends)
+        place = np.full(n, -1)
+        place[keep] = np.arange(len(keep))
+        ends, features, n = place[ends], features[keep], len(keep)
+    network = csr_matrix((np.ones(len(ends)), ends.T), shape=(n, n))
+    distance = shortest_path(network, unweighted=True)
+    table = np.zeros((n, n))
+    far = (distance > 0) & np.isfinite(distance)
+    table[far] = 1.0 / distance[far]
+    # the part: as many people as have about so many edges among themselves
+    best = None
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        part = [int(rng.integers(n))]
+        for person in part:
+            around = network.indices[
+                network.indptr[person] : network.indptr[person + 1]
+            ]
+            around = rng.permutation(around)[: rng.integers(3, 9)]
+            part += [int(k) for k in around if k not in set(part)]
+            if len(part) >= n_variables:
+                break
+        part = np.sort(part[:n_variables])
+        if len(part) < n_variables:
+            continue
+        place = np.full(n, -1)
+        place[part] = np.arange(len(part))
+        inside = np.sort(place[ends], axis=1)
+        inside = np.unique(inside[inside[:, 0] >= 0], axis=0)
+        excess = abs(len(inside) - n_edges)
+        if best is None or excess < best[0]:
+            best = excess, part, inside
+    _, part, inside = best
+    scores = (features[part] @ features.T).astype(np.float64)
+    return FactorGraph(scores, inside[:n_edges], table)
+
+
+def many_labels(n=3884, n_topics=60, seed=0):
+    """A complete graph of binary variables: labels of one topic attract each other."""
+    rng = np.random.default_rng(seed)
+    u, v = np.triu_indices(n, 1)
+    topic = rng.integers(0, n_topics, n)
+    weights = rng.standard_normal(len(u))
+    weights *= 0.05
+    weights -= 0.05
+    same = topic[u] == topic[v]
+    weights[same] += rng.exponential(0.15, int(same.sum()))
+    unaries = np.zeros((n, 2))
+    unaries[:, 1] = rng.normal(-2.0, 1.0, n)
+    hot = rng.choice(n_topics, 3, replace=False)
+    unaries[np.isin(topic, hot), 1] += 1.5
+    edges = np.empty((len(u), 2), dtype=np.int32)
+    edges[:, 0], edges[:, 1] = u, v
+    del u, v, same
+    table = np.array([[0.0, 0.0], [0.0, 1.0]])
+    return FactorGraph(unaries, edges, table, edge_weights=weights)
+
+
+# ---- measurement ----
+
+
+def _memory(what):
+    """VmRSS or VmHWM (its peak) in MB."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith(what))
+    return int(line.split()[1]) / 1024
+
+
+def _forget_peak():
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def _work(pipe, make, arguments, solver, parameters, seconds):
+    before = _memory("VmRSS")
+    graph = make(*arguments)
+    built = _memory("VmRSS") - before
+    _forget_peak()
+    if solver in PEERS:
+        score, when, proved = PEERS[solver](graph, seconds)
+        peak = _memory("VmHWM") - before
+        pipe.send((score, when, np.nan, np.inf, proved, built, peak, 0))
+        return
+    solver = resolve_map_solver(solver).set_params(**parameters)
+    started = time.perf_counter()
+    result = solver.solve(graph, time_limit=seconds, random_state=0)
+    total = time.perf_counter() - started
+    trace = result.trace
+    top = trace["score"].max()
+    reached = trace["seconds"][np.argmax(trace["score"] >= top - 1e-9 * abs(top))]
+    # what the solver had to build before its clock started
+    reached += max(0.0, total - trace["seconds"][-1])
+    row = (result.score, reached, total, result.bound, result.status == "optimal",
+           built, _memory("VmHWM") - before, result.n_iter)  # fmt: skip
+    pipe.send(row)
+
+
+def measure(make, arguments, solver, seconds=60.0, **parameters):
+    """Score, seconds to it, seconds in all, bound, proved, MB of graph and of all."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=_work, args=(theirs, make, arguments, solver, parameters, seconds)
+    )
+    process.start()
+    theirs.close()
+    try:
+        # peers do not keep their limits
+        row = ours.recv() if ours.poll(4 * seconds + 30) else None
+    except EOFError:
+        row = None
+    process.kill()
+    process.join()
+    return row
+
+
+def installed():
+    found = []
+    for name, module in (("toulbar2", "pytoulbar2"), ("ad3", "ad3")):
+        try:
+            __import__(module)
+            found.append(name)
+        except ImportError:
+            print(f"{name} is not installed")
+    return found
+
+
+def shown(value, digits=4):
+    return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}f}"
+
+
+# ---- tables ----
+
+
+def pairwise_instances(home, seconds):
+    """1: every instance of edges; bounds, and the distance to the best known."""
+    known, rows = known_values(home), []
+    folder = get_data_home(home) / "uai"
+    for path in sorted(folder.glob("*/*.uai.gz")):
+        name = f"{path.parent.name}/{path.name.removesuffix('.uai.gz')}"
+        graph = uai(name, home)
+        if any(len(scope) > 2 for scope in graph.factor_scopes):
+            continue
+        best = known[path.name.removesuffix(".gz")]
+        row = measure(uai, (name, home), "auto", seconds)
+        score, when, total, bound, proved, *_ = row
+        value = best["log_value"]
+        short = 100 * (value - score) / abs(value)
+        low = bound < value - 1e-6 * abs(value)
+        rows.append([name, shown(value, 3), shown(score, 3), f"{short:.4f}",
+                     shown(when, 3), shown(total, 2), shown(bound, 3),
+                     "yes" if proved else "no", "BELOW" if low else ""])  # fmt: skip
+    _common.table(
+        "Pairwise instances, solver='auto'",
+        ["instance", "best known", "score", "short %", "s to it", "s", "bound", "proved",
+         ""], rows,
+    )  # fmt: skip
+
+
+def speed(home, seconds):
+    """2: seconds to the best labeling, beside the peers."""
+    rows, known = [], known_values(home)
+    for name in SEGMENTATION + ALIGNMENT:
+        value = known[name.split("/")[1] + ".uai"]["log_value"]
+        for solver in ("auto", "trws", "gdmm", "mplp", *installed()):
+            row = measure(uai, (name, home), solver, seconds)
+            if row is None:
+                rows.append([name, solver, "-", "-", "-", ""])
+                continue
+            reached = value - row[0] <= 1e-5 * abs(value)
+            ratio = PUBLISHED[name] / row[1] if reached else np.nan
+            rows.append([name, solver, shown(row[0]), shown(row[1]),
+                         "yes" if row[4] else "no", shown(ratio, 0)])  # fmt: skip
+    _common.table(
+        "Seconds to the best labeling; published GDMM / this",
+        ["instance", "solver", "score", "s to it", "proved", "ratio"], rows,
+    )  # fmt: skip
+
+
+def domains(home, seconds):
+    """3: growing domains."""
+    del home
+    rows = []
+    for kind in ("easy", "frustrated"):
+        for n_states in (50, 100, 200, 400, 800):
+            table = 60 * n_states**2 * 8 / 2**20
+            solvers = ["auto", "trws", "gdmm", "mplp"]
+            if n_states <= 100:
+                solvers += [*installed()]
+            for solver in solvers:
+                row = measure(random_domain, (kind, n_states), solver, seconds)
+                if row is None:
+                    rows.append([kind, n_states, solver] + ["-"] * 6)
+                    continue
+                per = 1e3 * row[2] / max(row[7], 1)
+                rows.append([kind, n_states, solver, shown(row[0], 3), shown(row[1], 3),
+                             shown(row[2], 2), shown(row[3], 3),
+                             shown(per, 2) if row[7] else "-",
+                             f"{row[6] / table:.2f}"])  # fmt: skip
+    _common.table(
+        "30 variables, 60 edges; memory of everything in units of the tables",
+        ["potentials", "states", "solver", "score", "s to it", "s", "bound",
+         "ms / iteration", "memory"], rows,
+    )  # fmt: skip
+
+
+def matchings(home, seconds):
+    """4: one shared table."""
+    rows = []
+    for every in (False, True):
+        graph = matching(home, every)
+        size = f"{graph.n_variables} x {graph.n_states[0]}, {graph.n_edges} edges"
+        for solver in ("auto", "gdmm", "trws"):
+            row = measure(matching, (home, every), solver, seconds)
+            rows.append([size, solver, shown(row[0]), shown(row[3]), shown(row[1], 3),
+                         shown(row[2], 3), shown(row[6] - row[5], 0)])  # fmt: skip
+    _common.table(
+        "Graph matching; MB beyond the graph (AD3 and toulbar2 need a table per edge: "
+        "15 GB)",
+        ["graph", "solver", "score", "bound", "s to it", "s", "MB"], rows,
+    )  # fmt: skip
+
+
+def binary(home, seconds):
+    """5: very many binary factors."""
+    del home
+    rows = []
+    for solver, parameters in (
+        ("auto", {}), ("gdmm_binary", {}), ("trws", {}), ("mplp", {}),
+    ):  # fmt: skip
+        row = measure(many_labels, (), solver, seconds, **parameters)
+        rows.append([solver, shown(row[0], 3), shown(row[1], 2), shown(row[2], 2),
+                     shown(row[6], 0)])  # fmt: skip
+    _common.table(
+        "3884 binary variables, 7.5 million edges; MB in all, the graph has 147",
+        ["solver", "score", "s to it", "s", "MB"], rows,
+    )  # fmt: skip
+
+
+TABLES = {"instances": (pairwise_instances, 60.0), "speed": (speed, 10.0),
+          "domains": (domains, 8.0), "matching": (matchings, 20.0),
+          "binary": (binary, 60.0)}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-home", default=None, help="folder of the data sets")
+    parser.add_argument("--only", choices=list(TABLES), help="one table")
+    parser.add_argument("--seconds", type=float, help="limit for each run")
+    options = parser.parse_args()
+    for name, (make, seconds) in TABLES.items():
+        if options.only in (None, name):
+            make(options.data_home, options.seconds or seconds)
+
+
+if __name__ == "__main__":
+    main()
