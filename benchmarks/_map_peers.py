@@ -1,8 +1,8 @@
 """AD3 and toulbar2 on graphs of edges, if they are installed.
 
 Both are called in processes of their own: toulbar2 keeps global state, and its progress
-is read from what it prints. AD3 has no clock and no usable intermediate answers, so it is
-run with more and more iterations; the time is that of the shortest run with its best
+is read from what it prints. AD3 has no clock and no usable intermediate answers, so it
+is run with more and more iterations; the time is that of the shortest run with its best
 labeling.
 """
 

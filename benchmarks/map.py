@@ -228,8 +228,8 @@ def pairwise_instances(home, seconds):
                      "yes" if proved else "no", "BELOW" if low else ""])  # fmt: skip
     _common.table(
         "Pairwise instances, solver='auto'",
-        ["instance", "best known", "score", "short %", "s to it", "s", "bound", "proved",
-         ""], rows,
+        ["instance", "best known", "score", "short %", "s to it", "s", "bound",
+         "proved", ""], rows,
     )  # fmt: skip
 
 

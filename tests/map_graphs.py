@@ -33,15 +33,16 @@ def random_graph(
         u, v = rng.choice(n, 2, replace=False)
         kind = rng.integers(4) if parametric and sizes[u] == sizes[v] else 0
         k, a = int(sizes[u]), float(rng.normal())
+        limit = float(rng.choice([1.0, np.inf]))
         edges.append((u, v))
-        tables.append(
-            [
-                lambda: scores((sizes[u], sizes[v])),
-                lambda: Potts(k, a, float(rng.normal())),
-                lambda: TruncatedLinear(k, abs(a), float(rng.choice([1.0, np.inf]))),
-                lambda: TruncatedQuadratic(k, abs(a), float(rng.choice([1.5, np.inf]))),
-            ][kind]()
-        )
+        if kind == 0:
+            tables.append(scores((sizes[u], sizes[v])))
+        elif kind == 1:
+            tables.append(Potts(k, a, float(rng.normal())))
+        elif kind == 2:
+            tables.append(TruncatedLinear(k, abs(a), limit))
+        else:
+            tables.append(TruncatedQuadratic(k, abs(a), limit))
     more = []
     for _ in range(factors):
         scope = rng.choice(n, min(n, rng.integers(1, 4)), replace=False)

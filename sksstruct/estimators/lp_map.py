@@ -71,7 +71,7 @@ class LPMAPPredictor(BaseEstimator):
     --------
     >>> from sksstruct import LPMAPPredictor
     >>> from sksstruct.factor_graphs import FactorGraph, Potts
-    >>> graph = FactorGraph([[0, 1], [0, 0], [2, 0]], [(0, 1), (1, 2)], Potts(2))
+    >>> graph = FactorGraph([[0, 0.5], [0, 0], [2, 0]], [(0, 1), (1, 2)], Potts(2))
     >>> predictor = LPMAPPredictor().fit()
     >>> predictor.predict([graph])[0].tolist()
     [0, 0, 0]
@@ -170,8 +170,8 @@ class LPMAPPredictor(BaseEstimator):
                 warnings.warn(
                     f"graph {k}: {result.message} after {result.n_iter} iterations; "
                     f"the gap is {gap:.3g}, the tolerance "
-                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. Increase max_iter "
-                    "or tol, or try another solver.",
+                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. Increase "
+                    "max_iter or tol, or try another solver.",
                     ConvergenceWarning,
                     stacklevel=3,
                 )

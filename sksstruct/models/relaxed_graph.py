@@ -88,7 +88,8 @@ class RelaxedGraphModel(StructuredModel):
             rows = check_features(rows, f"{name}: edge_features", 2)
             if len(rows) != len(edges):
                 raise ValueError(
-                    f"{name} has {len(edges)} edges and {len(rows)} rows of edge features"
+                    f"{name} has {len(edges)} edges and {len(rows)} rows of edge "
+                    "features"
                 )
         known = getattr(self, "n_edges_", rows.shape[1])
         if rows.shape[1] != known:

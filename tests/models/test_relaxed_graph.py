@@ -47,7 +47,6 @@ def test_objective_bounds_the_hinge(pairwise, features):
         relaxed += value - score
         # the best labeling is never above the best fractional one
         codes = itertools.product(range(3), repeat=9)
-        nodes, edges, rows = fitted._parts(x)
         graph = fitted._graph(x, w, (1.0 - fitted._marginals(truth)[0]) / 9)
         best = max(graph.score(code) for code in codes)
         assert value >= best - 1e-6

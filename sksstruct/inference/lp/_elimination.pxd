@@ -22,7 +22,8 @@ cdef class Elimination:
     cdef double* arena
     cdef int32_t* choice
     cdef Part* parts
-    cdef Py_ssize_t arena_size, arena_room, choice_size, choice_room, n_parts, parts_room
+    cdef Py_ssize_t arena_size, arena_room, choice_size, choice_room
+    cdef Py_ssize_t n_parts, parts_room
     cdef readonly Py_ssize_t n_fixed, n_entries
     cdef Py_ssize_t n_placed
     cdef double top

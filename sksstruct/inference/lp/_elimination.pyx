@@ -327,7 +327,6 @@ cdef class Elimination:
         cdef Part* t
         cdef bint first
         cdef double* out
-        cdef int32_t now
         self.n_parts = self.arena_size = 0
         for a in range(size):
             self.bucket[a] = -1
@@ -409,7 +408,7 @@ cdef class Elimination:
 
     cdef bint _maximise(self, Py_ssize_t size) noexcept nogil:
         """Eliminate all variables; what is best for each is in `choice`."""
-        cdef Py_ssize_t done, a, k, i, j, part, entries, kept, n_bucket, at, room
+        cdef Py_ssize_t done, a, k, i, j, part, entries, n_bucket, at, room
         cdef Py_ssize_t made
         cdef int32_t count, own, best
         cdef int32_t digit[MAX_NEIGHBOURS + 1]

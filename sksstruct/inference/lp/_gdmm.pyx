@@ -4,7 +4,8 @@ X. Huang et al., Greedy direction method of multiplier for MAP inference of larg
 domain, AISTATS 2017, minimise the augmented Lagrangian (3) of the LP relaxation over
 the marginals x_i of variables and y_f of edges, which are zero but for a few states:
 
-    sum_i -theta_i' x_i + sum_f -theta_f' y_f + rho / 2 sum_(f,i) |M_if y_f - x_i + mu_if / rho|^2
+    sum_i -theta_i' x_i + sum_f -theta_f' y_f
+        + rho / 2 sum_(f,i) |M_if y_f - x_i + mu_if / rho|^2
 
 A sweep adds to each y_f the entry of steepest descent (8), found by lists where the
 multipliers are zero and one by one where they are not, and takes one projected gradient
@@ -196,7 +197,8 @@ cdef class GreedyMultipliers:
             gap //= 3
 
     cdef double _best(self, Problem p, Py_ssize_t e, const double* du,
-                      const double* dv, Py_ssize_t* i_best, Py_ssize_t* j_best) noexcept nogil:
+                      const double* dv, Py_ssize_t* i_best,
+                      Py_ssize_t* j_best) noexcept nogil:
         """Largest theta_f(i, j) - du(i) - dv(j), where d are zero outside of slots."""
         cdef Py_ssize_t u = p.ends[e, 0], v = p.ends[e, 1], t = p.table_of[e]
         cdef const TableSpec* spec = &p.specs[t]
@@ -308,7 +310,7 @@ cdef class GreedyMultipliers:
         cdef End* eu = &self._ends[2 * e]
         cdef End* ev = &self._ends[2 * e + 1]
         cdef Active* act = &self._active[e]
-        cdef double rho = self.rho, q, step, change, moved, tau, c
+        cdef double rho = self.rho, q, change, moved, tau, c
         cdef const TableSpec* spec = &p.specs[p.table_of[e]]
         cdef double w = p.weight(e)
         cdef bint there = False
@@ -443,7 +445,8 @@ cdef class GreedyMultipliers:
                     end.mu[k] += rho * c
         return 0
 
-    cdef double _project(self, Problem p, Py_ssize_t v, Py_ssize_t degree) noexcept nogil:
+    cdef double _project(self, Problem p, Py_ssize_t v,
+                         Py_ssize_t degree) noexcept nogil:
         """Fill `_work` with what (4) projects; the threshold."""
         cdef Py_ssize_t s, e, k, n = self._n_slots[v]
         cdef End* end
@@ -469,12 +472,12 @@ cdef class GreedyMultipliers:
             Whether the multipliers move as well.
         """
         cdef Problem p = self.problem
-        cdef Py_ssize_t e, v, k
+        cdef Py_ssize_t e, v, _k
         with nogil:
             self.primal_residual = self.dual_residual = 0.0
             self.n_active = 0
             for e in range(self._m):
-                for k in range(steps):
+                for _k in range(steps):
                     if self._factor(p, e) == 0:
                         break
             for v in range(self._n):
@@ -511,8 +514,8 @@ cdef class GreedyMultipliers:
                         break
                 total += best
             for e in range(self._m):
-                total += self._best(p, e, self._ends[2 * e].mu, self._ends[2 * e + 1].mu,
-                                    &i, &j)
+                total += self._best(p, e, self._ends[2 * e].mu,
+                                    self._ends[2 * e + 1].mu, &i, &j)
         return total
 
     def labeling(self):

@@ -3,7 +3,8 @@
 X. Huang et al. (2017), Section 3.3. With binary variables the scores of an edge are c_f
 y_f(1, 1) plus what its ends score by themselves, and the augmented Lagrangian is
 
-    sum_i -c_i x_i + sum_f -c_f y_f(1, 1) + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
+    sum_i -c_i x_i + sum_f -c_f y_f(1, 1)
+        + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
 
 with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are left out
 while they are zero: those are consistent and have no multipliers. Every iteration lets

@@ -3,12 +3,13 @@
 A. Globerson and T. Jaakkola, Fixing max-product, NIPS 2007. Factor f gives each of its
 variables i the message
 
-    lambda_fi(x_i) = -b_i(x_i) + max_{x_f with x_i} (theta_f(x_f) + sum_k b_k(x_k)) / |f|
+    lambda_fi(x_i) = -b_i(x_i)
+        + max_{x_f with x_i} (theta_f(x_f) + sum_k b_k(x_k)) / |f|
 
 with b_i = theta_i + sum of the messages of the other factors; then max over x_f of
-theta_f - sum of its messages is 0, and the sum of the variables' maxima of theta_i + all
-messages is an upper bound that never rises. Conditions on binary variables have their
-max-marginals in closed form.
+theta_f - sum of its messages is 0, and the sum of the variables' maxima of theta_i +
+all messages is an upper bound that never rises. Conditions on binary variables have
+their max-marginals in closed form.
 """
 
 import numpy as np
@@ -183,12 +184,13 @@ cdef class MaxProductLP:
                 return
 
     cdef void _logic(self, Problem p, Py_ssize_t f) noexcept nogil:
-        """Max-marginals of a condition: what it costs to turn each variable on or off."""
+        """Max-marginals of a condition: what turning each variable on or off costs."""
         cdef const TableSpec* t = &p.specs[p.higher_table[f]]
         cdef Py_ssize_t begin = p.scope_first[f], n = p.scope_first[f + 1] - begin
         cdef Py_ssize_t i, v, on, inputs = n, best = -1, limit = <Py_ssize_t>t.b
         cdef int condition = <int>t.a
-        cdef double base = 0.0, top = -INFINITY, second = -INFINITY, plus = 0.0, out = 0.0
+        cdef double base = 0.0, top = -INFINITY, second = -INFINITY
+        cdef double plus = 0.0, out = 0.0
         cdef double s, yes, no, others, least = 0.0, best_off
         for i in range(n):
             v = p.scope[begin + i]

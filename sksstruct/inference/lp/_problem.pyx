@@ -11,7 +11,7 @@ reads columns where few states are left, and whole rows else.
 
 import numpy as np
 
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free, malloc
 
 cdef extern from "sksstruct/inference/lp/_rows.h" nogil:
@@ -242,12 +242,11 @@ cdef class Problem:
     """
 
     def __cinit__(self, graph, penalty=0.0):
-        cdef Py_ssize_t e, k, v, t, f
+        cdef Py_ssize_t e, k, v, t
         cdef Py_ssize_t[::1] place
-        cdef const double[:, ::1] values
-        cdef const double[::1] flat
         self.graph, self.penalty = graph, penalty
-        self.n, self.m, self.n_higher = graph.n_variables, graph.n_edges, graph.n_factors
+        self.n, self.m = graph.n_variables, graph.n_edges
+        self.n_higher = graph.n_factors
         self.states, self.first = graph.n_states, graph.first_state
         self.max_states = int(graph.n_states.max(initial=1))
         self.unary = np.array(graph.unaries)
@@ -435,7 +434,8 @@ cdef class Problem:
             Maxima over the states of the sender.
         """
         cdef const double[::1] a = np.ascontiguousarray(values, dtype=np.float64)
-        cdef double[::1] out = np.empty(self.states[self.ends[edge, 0 if backward else 1]])
+        cdef Py_ssize_t receiver = self.ends[edge, 0 if backward else 1]
+        cdef double[::1] out = np.empty(self.states[receiver])
         if a.shape[0] != self.states[self.ends[edge, 1 if backward else 0]]:
             raise ValueError("values must have an entry for each state")
         self.message(edge, backward, &a[0], &out[0])

@@ -2,8 +2,8 @@
 
 Plain: the state with the largest marginal. Conditional: variables one by one, the most
 certain first, each the state with the largest expected score given the states before it
-and the marginals of the others (the method of conditional expectations; factors of three
-or more variables count once all others of them have states).
+and the marginals of the others (the method of conditional expectations; factors of
+three or more variables count once all others of them have states).
 """
 
 import numpy as np

@@ -42,8 +42,8 @@ cdef class LocalSearch:
     cdef int32_t[::1] _x, _saved, _keep, _best
     cdef uint64_t _random
     cdef double[::1] _scores, _out
-    cdef int32_t[::1] _window, _parent, _parent_edge, _root, _queue, _stamp, _factor_stamp
-    cdef int32_t[::1] _seen, _mark
+    cdef int32_t[::1] _window, _parent, _parent_edge, _root, _queue
+    cdef int32_t[::1] _stamp, _factor_stamp, _seen, _mark
     cdef int32_t _time
     cdef readonly double gain
     cdef readonly Py_ssize_t visited
@@ -100,8 +100,8 @@ cdef class LocalSearch:
 
     cdef Py_ssize_t _pick(self, const double* scores, Py_ssize_t n) noexcept nogil:
         """A best state; which of several that tie is random."""
-        cdef Py_ssize_t j, i = self._next(n), best = i
-        for j in range(n):
+        cdef Py_ssize_t j, i = self._next(n), best = i, _k
+        for _k in range(n):
             if scores[i] > scores[best]:
                 best = i
             i += 1
@@ -227,7 +227,8 @@ cdef class LocalSearch:
         self.visited += tail
         return new - old
 
-    cdef Py_ssize_t _grow(self, Problem p, Py_ssize_t start, Py_ssize_t limit) noexcept nogil:
+    cdef Py_ssize_t _grow(self, Problem p, Py_ssize_t start,
+                          Py_ssize_t limit) noexcept nogil:
         """A window of variables around one."""
         cdef Py_ssize_t head = 0, tail = 1, v, s, e, other, k, f, begin, end
         self._time += 1
@@ -293,9 +294,9 @@ cdef class LocalSearch:
             Total gain in score so far.
         """
         cdef Problem p = self.problem
-        cdef Py_ssize_t i, v
+        cdef Py_ssize_t i, v, _k
         with nogil:
-            for i in range(moves):
+            for _k in range(moves):
                 for v in range(p.n):
                     self._window[v] = v
                 self.gain += self._forest(p, p.n)
@@ -321,10 +322,10 @@ cdef class LocalSearch:
         """
         cdef Problem p = self.problem
         cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t i, size
+        cdef Py_ssize_t i, size, _k
         cdef double gain
         with nogil:
-            for i in range(moves):
+            for _k in range(moves):
                 size = self._grow(p, self._next(p.n), min(width, p.n))
                 gain = elimination.improve(p, &self._x[0], &self._window[0], size,
                                            budget, total, &self._random)
@@ -378,8 +379,8 @@ cdef class LocalSearch:
         """
         cdef Problem p = self.problem
         cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t i, size, limit, kicks, v, log = 1
-        cdef double gain, loss, now = 0.0, best = 0.0, cost = 0.0, n_kicks = 0.0
+        cdef Py_ssize_t i, size, limit, kicks, v, log = 1, _k
+        cdef double gain, loss, chance, now = 0.0, best = 0.0, cost = 0.0, n_kicks = 0.0
         while (2 << log) < p.n:
             log += 1
         memcpy(&self._best[0], &self._x[0], p.n * sizeof(int32_t))
@@ -393,7 +394,7 @@ cdef class LocalSearch:
                     self._saved[i] = self._x[self._window[i]]
                 gain = 0.0
                 kicks = 1 + self._next(1 + min(size, 16) // 2)
-                for i in range(kicks):
+                for _k in range(kicks):
                     v = self._window[self._next(size)]
                     loss = self._kick(p, v)
                     gain += loss
@@ -406,11 +407,12 @@ cdef class LocalSearch:
                                                 budget, 1e7, &self._random)
                     self.visited += size + elimination.n_entries // 8
                 else:
-                    for i in range(3):
+                    for _k in range(3):
                         gain += self._forest(p, size)
                 loss = heat * (1.0 - <double>self.visited / work)
                 loss *= max(0.0, cost / n_kicks)
-                if gain < loss * log_of((self._next(1 << 30) + 1.0) / (1 << 30)) - 1e-12:
+                chance = (self._next(1 << 30) + 1.0) / (1 << 30)
+                if gain < loss * log_of(chance) - 1e-12:
                     for i in range(size):
                         self._x[self._keep[i]] = self._saved[i]
                     continue
@@ -425,11 +427,11 @@ cdef class LocalSearch:
     cdef double _kick(self, Problem p, Py_ssize_t v) noexcept nogil:
         """Put another state at v: the best of three random ones."""
         cdef double* out = &self._out[0]
-        cdef Py_ssize_t i, state, best = self._next(p.states[v])
+        cdef Py_ssize_t i, state, best = self._next(p.states[v]), _k
         cdef double gain
         self._time += 1
         self._condition(p, v, out)
-        for i in range(2 if p.states[v] > 4 else 0):
+        for _k in range(2 if p.states[v] > 4 else 0):
             state = self._next(p.states[v])
             if state != self._x[v] and (out[state] > out[best]
                                         or best == self._x[v]):

@@ -23,7 +23,7 @@ cdef class Lists:
     cdef const TableSpec* specs
     cdef readonly Py_ssize_t visited, stored
 
-    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line, double sign,
-                            const int32_t* slots) noexcept nogil
+    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line,
+                            double sign, const int32_t* slots) noexcept nogil
     cdef Line* line_of(self, Py_ssize_t t, bint column, Py_ssize_t line,
                        Py_ssize_t depth) noexcept nogil

@@ -2,8 +2,8 @@
 
 Huang et al. (2017), Section 3.2, find the best entry of a table outside of a few states
 by lists that are sorted beforehand. Here a row or a column is sorted when it is first
-asked for, eight entries deep and then twice as deep each time, once for all factors that
-share the table. Tables given by a formula need no lists.
+asked for, eight entries deep and then twice as deep each time, once for all factors
+that share the table. Tables given by a formula need no lists.
 """
 
 import numpy as np
@@ -99,7 +99,7 @@ cdef class Lists:
         """A line's list, at least so deep; NULL where memory is out."""
         cdef const TableSpec* spec = &self.specs[t]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
-        cdef Py_ssize_t k, i, child, size, wanted = 8
+        cdef Py_ssize_t k, i, size, wanted = 8
         cdef int32_t* top
         cdef int32_t last
         cdef double c
@@ -140,8 +140,8 @@ cdef class Lists:
         lists.depth = wanted
         return lists
 
-    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line, double sign,
-                            const int32_t* slots) noexcept nogil:
+    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line,
+                            double sign, const int32_t* slots) noexcept nogil:
         """Best state along a line among those without a slot; -1: all have one.
 
         With sign < 0 it is the state of the least entry, for tables of two values.
@@ -149,6 +149,7 @@ cdef class Lists:
         cdef const TableSpec* spec = &self.specs[t]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
         cdef Py_ssize_t k, d, depth = 8, best = -1
+        cdef double c, top = 0.0
         cdef Line* found
         if spec.kind == DENSE and self.lists[t].rows != NULL and sign > 0:
             k = 0
@@ -182,11 +183,12 @@ cdef class Lists:
                     return line - d
             return -1
         for k in range(n):
-            if slots[k] < 0 and (best < 0 or sign * (
-                    entry_of(spec, k, line) if column else entry_of(spec, line, k)
-                    ) > sign * (
-                    entry_of(spec, best, line) if column else entry_of(spec, line, best))):
-                best = k
+            if slots[k] >= 0:
+                continue
+            c = sign * (entry_of(spec, k, line) if column
+                        else entry_of(spec, line, k))
+            if best < 0 or c > top:
+                best, top = k, c
         return best
 
 

@@ -7,8 +7,8 @@ reparametrised scores; a sweep sends, from each node to its later neighbours,
 
     M_ij(x_j) = max_{x_i}  theta'_i(x_i) / n_i - M_ji(x_i) + theta_ij(x_i, x_j)
 
-and then the other way. The sum of the chains' maxima is an upper bound that never rises.
-Only the messages that are needed next are kept: one vector for each edge.
+and then the other way. The sum of the chains' maxima is an upper bound that never
+rises. Only the messages that are needed next are kept: one vector for each edge.
 """
 
 import numpy as np

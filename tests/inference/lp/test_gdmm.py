@@ -147,7 +147,9 @@ def test_binary_graphs_in_terms_of_pairs():
     state = BinaryMultipliers(Problem(graph), 1.0)
     for x in itertools.product((0, 1), repeat=5):
         total = state.constant + np.dot(state.unary, x)
-        total += sum(w * x[u] * x[v] for w, (u, v) in zip(state.pair, graph.edges))
+        total += sum(
+            w * x[u] * x[v] for w, (u, v) in zip(state.pair, graph.edges, strict=True)
+        )
         assert total + graph.offset == pytest.approx(graph.score(x))
 
 
