@@ -29,7 +29,7 @@ test-all: lint test
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
 	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -n 2 \
 	  -k "not scikit_learn and not contract" --ignore=tests/solvers/test_agreement.py \
-	  tests/inference tests/projections tests/models tests/solvers tests/estimators tests/feature_extraction tests/utils
+	  tests/factor_graphs tests/inference tests/projections tests/models tests/solvers tests/estimators tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own; what is compiled, and
 # calls nothing of them, is left out.
@@ -52,7 +52,7 @@ doc: $(VENV)/doc
 	$(PY) -m sphinx -W --keep-going -q -b html doc doc/_build/html
 
 benchmarks: $(VENV)/benchmark
-	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py; do $(PY) $$script || exit 1; done
+	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py; do $(PY) $$script || exit 1; done
 
 SOURCES := setup.py pyproject.toml $(shell find sksstruct -name '*.py[xd]' -o -name '*.pxd' -o -name '*.h')
 

@@ -21,6 +21,8 @@ PUBLIC = (
     "sksstruct",
     "sksstruct.solvers",
     "sksstruct.inference",
+    "sksstruct.inference.lp",
+    "sksstruct.factor_graphs",
     "sksstruct.losses",
     "sksstruct.models",
     "sksstruct.plotting",

@@ -100,7 +100,7 @@ cdef class LocalSearch:
 
     cdef Py_ssize_t _pick(self, const double* scores, Py_ssize_t n) noexcept nogil:
         """A best state; which of several that tie is random."""
-        cdef Py_ssize_t j, i = self._next(n), best = i, _k
+        cdef Py_ssize_t i = self._next(n), best = i, _k
         for _k in range(n):
             if scores[i] > scores[best]:
                 best = i
@@ -294,7 +294,7 @@ cdef class LocalSearch:
             Total gain in score so far.
         """
         cdef Problem p = self.problem
-        cdef Py_ssize_t i, v, _k
+        cdef Py_ssize_t v, _k
         with nogil:
             for _k in range(moves):
                 for v in range(p.n):
@@ -322,7 +322,7 @@ cdef class LocalSearch:
         """
         cdef Problem p = self.problem
         cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t i, size, _k
+        cdef Py_ssize_t size, _k
         cdef double gain
         with nogil:
             for _k in range(moves):
@@ -427,7 +427,7 @@ cdef class LocalSearch:
     cdef double _kick(self, Problem p, Py_ssize_t v) noexcept nogil:
         """Put another state at v: the best of three random ones."""
         cdef double* out = &self._out[0]
-        cdef Py_ssize_t i, state, best = self._next(p.states[v]), _k
+        cdef Py_ssize_t state, best = self._next(p.states[v]), _k
         cdef double gain
         self._time += 1
         self._condition(p, v, out)
