@@ -4,9 +4,9 @@ MAP: cleaning a photograph, with bounds
 =======================================
 
 A photograph with noise becomes a factor graph: a variable for each pixel whose states
-are grey levels, and edges between neighbours that like similar levels, up to a limit, so
-that contours stay sharp. ``LPMAPPredictor`` finds a labeling of all pixels and an upper
-bound of the score of every labeling.
+are grey levels, and edges between neighbours that like similar levels, up to a limit,
+so that contours stay sharp. ``LPMAPPredictor`` finds a labeling of all pixels and an
+upper bound of the score of every labeling.
 """
 
 # %%
@@ -23,7 +23,9 @@ LEVELS = 24
 photo = load_sample_image("china.jpg").mean(axis=2)[40:424:4, 100:612:4]
 photo = np.round(photo / 255 * (LEVELS - 1))
 rng = np.random.default_rng(0)
-noisy = np.clip(np.round(photo + rng.normal(scale=2.0, size=photo.shape)), 0, LEVELS - 1)
+noisy = np.clip(
+    np.round(photo + rng.normal(scale=2.0, size=photo.shape)), 0, LEVELS - 1
+)
 salt = rng.integers(0, LEVELS, photo.shape)
 noisy = np.where(rng.random(photo.shape) < 0.05, salt, noisy)
 
@@ -53,14 +55,15 @@ labelings = {}
 for name, predictor in runs.items():
     labelings[name] = predictor.predict([graph])[0].reshape(photo.shape)
     print(
-        f"{name:6s} score {predictor.scores_[0]:.1f}  bound {predictor.bounds_[0]:.1f}  "
-        f"{predictor.status_[0]}, {predictor.results_[0].trace['seconds'][-1]:.1f} s"
+        f"{name:6s} score {predictor.scores_[0]:.1f}  "
+        f"bound {predictor.bounds_[0]:.1f}  {predictor.status_[0]}, "
+        f"{predictor.results_[0].trace['seconds'][-1]:.1f} s"
     )
 print(f"the true photograph scores {graph.score(photo.astype(int).ravel()):.1f}")
 
 # %%
-# Scores rise and bounds fall. What lies between them is what is not known about the best
-# labeling: less than a thousandth here.
+# Scores rise and bounds fall. What lies between them is what is not known about the
+# best labeling: less than a thousandth here.
 figure, axes = plt.subplots(2, 2, figsize=(9, 7))
 for ax, image, title in zip(
     axes.ravel(), (noisy, labelings["auto"], photo), ("seen", "cleaned", "true"),

@@ -77,6 +77,10 @@ def main(arguments=None):
             random_state=options.seed,
             verbose=not options.quiet,
         )
+        output = options.output or options.file.removesuffix(".gz") + ".MPE"
+        found = result.score > float("-inf")
+        if found:
+            dump_uai_solution(result.labeling, output)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -84,11 +88,9 @@ def main(arguments=None):
     print(f"score     {result.score!r}")
     print(f"bound     {result.bound!r}")
     print("labeling  " + " ".join(str(x) for x in result.labeling.tolist()))
-    output = options.output or options.file.removesuffix(".gz") + ".MPE"
-    if result.score > float("-inf"):
-        dump_uai_solution(result.labeling, output)
+    if found:
         print(f"written   {output}")
-    return 0 if result.score > float("-inf") else 1
+    return 0 if found else 1
 
 
 if __name__ == "__main__":

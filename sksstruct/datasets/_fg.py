@@ -90,6 +90,8 @@ def dump_fg(graph, path):
     """
     if (graph.n_states != 2).any():
         raise ValueError("all variables must be binary")
+    if graph.offset or (graph.evidence >= 0).any():
+        raise ValueError("an offset and evidence are not part of the format")
     names = {value: key.decode() for key, value in _KINDS.items()}
     weights = graph.edge_weights
     weights = np.ones(graph.n_edges) if weights is None else weights
@@ -98,6 +100,8 @@ def dump_fg(graph, path):
         table = graph.tables[t].dense()
         if np.count_nonzero(table) != np.count_nonzero(table[1, 1]):
             raise ValueError(f"the edge ({u}, {v}) scores more than state (1, 1)")
+        if not np.isfinite(w * table[1, 1]):
+            raise ValueError(f"the edge ({u}, {v}) has a score that is not finite")
         lines.append(f"PAIR 2 {u + 1} {v + 1} {float(w * table[1, 1])!r}")
     for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
         table = graph.tables[t]

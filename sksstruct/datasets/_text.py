@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import io
 import os
 import re
 import zlib
@@ -13,7 +14,8 @@ import numpy as np
 _RATIO, _FLOOR = 200, 1 << 20
 _CHUNK = 1 << 13
 _INTEGER = re.compile(rb"-?[0-9]+")
-_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# without two ways to read the same digits, so that long tokens take linear time
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def read_bytes(path):
@@ -38,11 +40,13 @@ def read_bytes(path):
 
 @contextlib.contextmanager
 def open_write(path):
-    """A text file to write to; ``.gz`` files are compressed."""
+    """Text that becomes a file once all is written; ``.gz`` files are compressed."""
     path = Path(os.fspath(path))
+    text = io.StringIO()
+    yield text
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "wt", encoding="ascii") as file:
-        yield file
+        file.write(text.getvalue())
 
 
 class Tokens:

@@ -1,6 +1,7 @@
 """The file formats of the UAI competitions: models, evidence, and solutions."""
 
 import os
+from array import array
 
 import numpy as np
 
@@ -40,74 +41,115 @@ def load_uai(path, *, evidence=None, log=None):
     if kind not in (b"MARKOV", b"BAYES"):
         tokens.fail(f"MARKOV or BAYES was expected, got {kind[:20]!r}")
     n = tokens.integer("the number of variables", 0, tokens.left)
-    sizes = [tokens.integer(f"the states of variable {v}", 1) for v in range(n)]
-    m = tokens.integer("the number of factors", 0, tokens.left)
-    if kind == b"BAYES" and m != n:
-        tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
-    scopes, used = [], np.zeros(n, dtype=bool)
-    for f in range(m):
-        arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left))
-        scope = [
-            tokens.integer(f"a variable of factor {f}", 0, n - 1) for _ in range(arity)
-        ]
-        if len(set(scope)) < arity:
-            tokens.fail(f"factor {f} names a variable twice")
-        used[scope] = True
-        scopes.append(scope)
-    if kind == b"BAYES" and sorted(s[-1] for s in scopes if s) != list(range(n)):
-        tokens.fail("each variable must be the last of the scope of one factor")
-    # each state that counts has an entry in some table
-    free = sum(sizes[v] for v in np.flatnonzero(~used))
-    if free > len(tokens.data):
-        tokens.fail(f"variables without factors have {free} states")
-    for f, scope in enumerate(scopes):
-        entries = _product(sizes[v] for v in scope)
-        if entries > tokens.left:
-            tokens.fail(
-                f"the table of factor {f} has {entries} entries, which do not fit"
-            )
-    unaries = [np.zeros(k) for k in sizes]
-    offset, factors, tables = 0.0, [], {}
-    for f, scope in enumerate(scopes):
-        shape = tuple(sizes[v] for v in scope)
-        entries = _product(shape)
-        given = tokens.integer(f"the size of the table of factor {f}")
-        if given != entries:
-            tokens.fail(f"the table of factor {f} has {entries} entries, not {given}")
-        values = tokens.numbers(entries, f"the table of factor {f}", infinite=log)
-        if not log:
-            if values.min() < 0.0:
-                tokens.fail(
-                    f"the table of factor {f} has a negative potential; do the tables "
-                    "hold logarithms (log=True)?"
-                )
-            with np.errstate(divide="ignore"):
-                values = np.log(values)
-        if not scope:
+    sizes = array("q")
+    for v in range(n):
+        sizes.append(tokens.integer(f"the states of variable {v}", 1, 2**31 - 1))
+    first, scopes = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
+    begin = np.zeros(n + 1, dtype=np.intp)
+    np.cumsum(sizes, out=begin[1:])
+    unaries, offset = np.zeros(begin[n]), 0.0
+    edges, edge_tables, large, large_tables = array("i"), array("i"), [], []
+    tables, known = [], {}
+    for f in range(len(first) - 1):
+        scope = scopes[first[f] : first[f + 1]]
+        values = _read_table(tokens, f, [sizes[v] for v in scope], log)
+        if len(scope) == 0:
+            if values[0] == -np.inf:
+                tokens.fail("a constant factor is zero")
             offset += float(values[0])
         elif len(scope) == 1:
-            unaries[scope[0]] += values
+            part = unaries[begin[scope[0]] : begin[scope[0] + 1]]
+            with np.errstate(over="ignore"):
+                part += values
+            if not part.max() < np.inf:
+                tokens.fail(f"the scores of variable {scope[0]} are too large")
         else:
-            key = (shape, values.tobytes()) if entries <= 4096 else f
-            if key not in tables:
-                tables[key] = DenseTable(values.reshape(shape))
-            factors.append((scope, tables[key]))
+            t = len(tables)
+            if values.size > 16:
+                # small tables take less memory than knowing them again
+                t = known.setdefault((values.shape, values.tobytes()), t)
+            if t == len(tables):
+                tables.append(DenseTable._own(values))
+            if len(scope) == 2:
+                edges.extend(scope)
+                edge_tables.append(t)
+            else:
+                large.append(np.array(scope, dtype=np.intp))
+                large_tables.append(t)
     if not tokens.done():
         tokens.next("")
         tokens.fail("there is more after the last table")
-    if offset == -np.inf:
-        raise ValueError(f"{name}: a constant factor is zero")
-    del tables
+    del known, scopes, first
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)
-    return FactorGraph(unaries, factors=factors, evidence=evidence, offset=offset)
+    return FactorGraph._assemble(
+        sizes,
+        unaries,
+        edges,
+        edge_tables,
+        tables,
+        large,
+        large_tables,
+        offset,
+        evidence,
+    )
 
 
-def _product(sizes):
-    total = 1
-    for k in sizes:
-        total *= k
-    return total
+def _read_scopes(tokens, sizes, bayes):
+    """Scopes of all factors in a row, and where each begins; their tables fit."""
+    n = len(sizes)
+    m = tokens.integer("the number of factors", 0, tokens.left)
+    if bayes and m != n:
+        tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
+    scopes, first = array("i"), array("q", [0])
+    used, last, needed = bytearray(n), bytearray(n), 0
+    for f in range(m):
+        arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left, 64))
+        entries, v = 1, -1
+        for _ in range(arity):
+            v = tokens.integer(f"a variable of factor {f}", 0, n - 1)
+            if v in scopes[first[f] :]:
+                tokens.fail(f"factor {f} names a variable twice")
+            scopes.append(v)
+            used[v] = 1
+            entries *= sizes[v]
+        if arity:
+            last[v] = min(last[v] + 1, 2)
+        first.append(len(scopes))
+        needed += entries + 1
+        if needed > tokens.left:
+            tokens.fail(
+                f"the tables up to factor {f} have {needed - f - 1} entries, which do "
+                "not fit into the file"
+            )
+    if bayes and any(count != 1 for count in last):
+        tokens.fail("each variable must be the last of the scope of one factor")
+    # each state of the others has an entry in some table
+    free = sum(size for size, seen in zip(sizes, used, strict=True) if not seen)
+    if free > len(tokens.data):
+        tokens.fail(f"variables without factors have {free} states")
+    return first, scopes
+
+
+def _read_table(tokens, f, shape, log):
+    """Scores of one factor, from potentials or logarithms."""
+    entries = 1
+    for size in shape:
+        entries *= size
+    given = tokens.integer(f"the size of the table of factor {f}")
+    if given != entries:
+        tokens.fail(f"the table of factor {f} has {entries} entries, not {given}")
+    values = tokens.numbers(entries, f"the table of factor {f}", infinite=log)
+    if not log:
+        if values.min() < 0.0:
+            tokens.fail(
+                f"the table of factor {f} has a negative potential; do the tables hold "
+                "logarithms (log=True)?"
+            )
+        with np.errstate(divide="ignore"):
+            np.log(values, out=values)
+    values.shape = shape or 1
+    return values
 
 
 def load_uai_evidence(path, n_states):
@@ -127,21 +169,23 @@ def load_uai_evidence(path, n_states):
         Observed states by variable.
     """
     tokens = Tokens(read_bytes(path), os.fspath(path))
-    values = []
+    values = array("q")
     while not tokens.done():
-        values.append(tokens.integer("evidence", 0))
-    if values and values[0] > 1 and len(values) % 2 == 0:
-        tokens.fail(f"there are {values[0]} samples, one was expected")
+        values.append(tokens.integer("evidence", 0, 2**62))
     # an odd number of tokens has no number of samples
-    if values and len(values) % 2 == 0:
-        values = values[1:]
-    if values == [] or values == [0]:
+    at = 1 if values and len(values) % 2 == 0 else 0
+    if at and values[0] > 1:
+        tokens.fail(f"there are {values[0]} samples, one was expected")
+    if len(values) <= at or (len(values) == at + 1 and values[at] == 0):
         return {}
-    if len(values) != 1 + 2 * values[0]:
-        tokens.fail(f"{values[0]} observations need {2 * values[0]} numbers, there are "
-                    f"{len(values) - 1}")  # fmt: skip
+    if (at and values[0] == 0) or len(values) - at != 1 + 2 * values[at]:
+        tokens.fail(
+            f"{values[at]} observations need {2 * values[at]} numbers, there are "
+            f"{len(values) - at - 1}"
+        )
     evidence = {}
-    for v, x in zip(values[1::2], values[2::2], strict=True):
+    for k in range(at + 1, len(values), 2):
+        v, x = values[k], values[k + 1]
         if v >= len(n_states) or x >= n_states[v]:
             tokens.fail(f"there is no state {x} of a variable {v}")
         if v in evidence:
@@ -183,9 +227,11 @@ def dump_uai(graph, path, *, log=False):
             values = table[0].dense() * table[1] if isinstance(table, tuple) else table
             values = np.atleast_1d(values).reshape(-1)
             if not log:
-                if values.max() > 709.0:
+                finite = values[values > -np.inf]
+                if finite.size and (finite.max() > 709.0 or finite.min() < -700.0):
                     raise ValueError(
-                        "a score is too large for a potential: use log=True"
+                        "a score is too large or too small for a potential: use "
+                        "log=True"
                     )
                 values = np.exp(values)
             file.write(f"\n{len(values)}\n")

@@ -52,10 +52,15 @@ def load_wcsp(path):
         tokens.fail(
             f"the variables have {sum(sizes)} states, more than the file tells of"
         )
-    unaries = [np.zeros(k) for k in sizes]
-    offset, factors, shared, entries_left = 0.0, [], [], 64 * len(tokens.data) + 10_000
+    begin = np.zeros(n + 1, dtype=np.intp)
+    np.cumsum(sizes, out=begin[1:])
+    unaries, offset, shared, known = np.zeros(begin[n]), 0.0, [], {}
+    edges, edge_tables, large, large_tables, tables = [], [], [], [], []
+    # entries that may be written out: as many as bytes, or a few more
+    entries_left = len(tokens.data) + 1_000_000
     for f in range(m):
-        arity = tokens.integer(f"the arity of cost function {f}", -n, n)
+        most = min(n, 64)
+        arity = tokens.integer(f"the arity of cost function {f}", -most, most)
         scope = [
             tokens.integer(f"a variable of cost function {f}", 0, n - 1)
             for _ in range(abs(arity))
@@ -76,6 +81,10 @@ def load_wcsp(path):
             table = shared[-count - 1]
             if table.shape != shape:
                 tokens.fail(f"shared cost function {-count} has shape {table.shape}")
+            if len(scope) == 1:
+                entries_left -= shape[0]
+                if entries_left < 0:
+                    tokens.fail("too many costs of single variables")
         elif not scope:
             if count:
                 tokens.fail("a constant cost has no tuples")
@@ -96,29 +105,41 @@ def load_wcsp(path):
             if arity < 0:
                 shared.append(table)
         if len(scope) == 1:
-            unaries[scope[0]] += table.dense()
+            unaries[begin[scope[0]] : begin[scope[0] + 1]] += table
+            continue
+        t = known.setdefault((table.shape, table.tobytes()), len(tables))
+        if t == len(tables):
+            tables.append(DenseTable._own(table))
+        if len(scope) == 2:
+            edges.extend(scope)
+            edge_tables.append(t)
         else:
-            factors.append((scope, table))
+            large.append(np.array(scope, dtype=np.intp))
+            large_tables.append(t)
     if not tokens.done():
         tokens.next("")
         tokens.fail("there is more after the last cost function")
-    return FactorGraph(unaries, factors=factors, offset=offset)
+    return FactorGraph._assemble(
+        sizes, unaries, edges, edge_tables, tables, large, large_tables, offset, None
+    )
 
 
 def _table(tokens, f, shape, default, count, top):
     if count * (len(shape) + 1) > tokens.left:
         tokens.fail(f"the {count} tuples of cost function {f} do not fit into the file")
-    costs = np.full(shape, float(default))
-    seen = set()
+    # compared as integers: from 2 ** 53 on not all of them are floats
+    scores = np.full(shape, -np.inf if default >= top else -float(default))
+    seen = np.zeros(shape, dtype=bool)
     for _ in range(count):
         states = tuple(
             tokens.integer(f"a state of cost function {f}", 0, k - 1) for k in shape
         )
-        if states in seen:
+        if seen[states]:
             tokens.fail(f"cost function {f} has a tuple twice")
-        seen.add(states)
-        costs[states] = tokens.integer(f"a cost of function {f}", 0)
-    return DenseTable(np.where(costs >= top, -np.inf, -costs))
+        seen[states] = True
+        cost = tokens.integer(f"a cost of function {f}", 0)
+        scores[states] = -np.inf if cost >= top else -float(cost)
+    return scores
 
 
 def dump_wcsp(graph, path, *, name="graph", top=None):
@@ -157,6 +178,14 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
             )
         total += int(-finite.min()) if finite.size else 0
     top = total + 1 if top is None else top
+    if not total < top < 2**53:
+        raise ValueError(
+            f"top = {top} must be above all costs together, {total}, and below 2 ** 53"
+        )
+    if name.split() != [name]:
+        raise ValueError(f"name must be one word, got {name!r}")
+    if (graph.evidence >= 0).any():
+        raise ValueError("evidence is not part of the format: use unary scores")
     with open_write(path) as file:
         sizes = [str(k) for k in graph.n_states]
         largest = int(graph.n_states.max(initial=0))

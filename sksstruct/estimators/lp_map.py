@@ -165,7 +165,11 @@ class LPMAPPredictor(BaseEstimator):
         self.bounds_ = np.array([r.bound for r in results], dtype=np.float64)
         self.status_ = [r.status for r in results]
         for k, result in enumerate(results):
-            if result.status in ("max_iter", "not_found", "infeasible"):
+            if result.status == "infeasible":
+                warnings.warn(
+                    f"graph {k}: {result.message}", ConvergenceWarning, stacklevel=3
+                )
+            elif result.status in ("max_iter", "not_found"):
                 gap = result.bound - result.score if result.score > -np.inf else np.inf
                 warnings.warn(
                     f"graph {k}: {result.message} after {result.n_iter} iterations; "
@@ -208,8 +212,8 @@ class LPMAPPredictor(BaseEstimator):
             "fractional"; message passing has only hints of it (see
             `sksstruct.inference.lp.TRWS`).
         """
-        marginals = []
-        for graph, result in zip(X, self._solve(X), strict=True):
+        graphs, marginals = _check_graphs(X), []
+        for graph, result in zip(graphs, self._solve(graphs), strict=True):
             found = result.marginals
             if found is None:
                 found = [
@@ -234,6 +238,9 @@ class LPMAPPredictor(BaseEstimator):
         score : float
             Part of all variables that have their true states; or the mean score.
         """
+        X = _check_graphs(X)
+        if not X:
+            raise ValueError("X has no graphs")
         labelings = self.predict(X)
         if y is None:
             return float(np.mean(self.scores_))
@@ -251,7 +258,10 @@ def _check_graphs(X):
         raise ValueError(
             "X must be a sequence of factor graphs, got one: write [graph]"
         )
-    graphs = list(X)
+    try:
+        graphs = list(X)
+    except TypeError:
+        raise ValueError(f"X must be a sequence of factor graphs, got {X!r}") from None
     for k, graph in enumerate(graphs):
         if not isinstance(graph, FactorGraph):
             raise ValueError(

@@ -53,7 +53,7 @@ class FactorGraph:
         All unary scores in a row, and where those of each variable begin.
     edges, edge_tables, edge_weights : ndarrays
         As given; `edge_weights` is None where all are 1.
-    factor_scopes : list of ndarrays
+    factor_scopes : tuple of ndarrays
         Scopes of the factors of three or more variables.
     factor_tables : ndarray of shape (n_factors,)
         Their tables, as indices into `tables`.
@@ -96,13 +96,15 @@ class FactorGraph:
         scopes, of_factor, more = [], [], []
         # equal objects are one table; they are kept here, so that no other gets the id
         index, given = {id(table): t for t, table in enumerate(tables)}, []
-        for f, factor in enumerate(factors or ()):
-            scope, table = _factor(factor, f, n)
+        known = {}
+        for f, factor in enumerate(_sequence(factors, "factors")):
+            scope, table = _factor(factor, f, n, known)
             given.append(factor)
             _check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
                 part = slice(*self.first_state[scope[0] : scope[0] + 2])
-                self.unaries[part] += table.dense()
+                with np.errstate(over="ignore"):
+                    self.unaries[part] += table.dense()
                 continue
             t = index.setdefault(id(factor[1]), len(tables))
             if t == len(tables):
@@ -119,11 +121,35 @@ class FactorGraph:
             if weights is not None:
                 weights = np.concatenate([weights, np.ones(len(more))])
         self.edges, self.edge_tables, self.edge_weights = edges, edge_tables, weights
-        self.factor_scopes = scopes
+        self.factor_scopes = tuple(scopes)
         self.factor_tables = np.array(of_factor, dtype=np.int32)
         self.tables = tuple(tables)
-        self.n_edges, self.n_factors = len(edges), len(scopes)
+        self._complete(evidence)
+
+    @classmethod
+    def _assemble(cls, n_states, unaries, edges, edge_tables, tables, scopes,
+                  factor_tables, offset, evidence):  # fmt: skip
+        """A graph of checked parts, without lists of arrays in between."""
+        graph = object.__new__(cls)
+        graph.n_states = np.array(n_states, dtype=np.int32)
+        graph.first_state = np.zeros(len(n_states) + 1, dtype=np.intp)
+        np.cumsum(graph.n_states, out=graph.first_state[1:])
+        graph.unaries, graph.n_variables = unaries, len(n_states)
+        graph.edges = np.array(edges, dtype=np.int32).reshape(-1, 2)
+        graph.edge_tables = np.array(edge_tables, dtype=np.int32)
+        graph.edge_weights = None
+        graph.factor_scopes = tuple(scopes)
+        graph.factor_tables = np.array(factor_tables, dtype=np.int32)
+        graph.tables, graph.offset = tuple(tables), float(offset)
+        graph._complete(evidence)
+        return graph
+
+    def _complete(self, evidence):
+        self.n_edges, self.n_factors = len(self.edges), len(self.factor_scopes)
         self._check_edges()
+        largest = self.unaries.max(initial=0.0)
+        if not largest < np.inf:
+            raise ValueError("the unary scores of a variable are too large to be added")
         self.evidence = _evidence(evidence, self.n_states)
         self._freeze()
 
@@ -173,6 +199,9 @@ class FactorGraph:
             raise AttributeError("factor graphs are immutable")
         super().__setattr__(name, value)
 
+    def __delattr__(self, name):
+        raise AttributeError("factor graphs are immutable")
+
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.__dict__.pop("_frozen")
@@ -215,7 +244,10 @@ class FactorGraph:
         labeling : ndarray of shape (n_variables,), intp
             The same.
         """
-        x = np.asarray(labeling)
+        try:
+            x = np.asarray(labeling)
+        except ValueError:
+            raise ValueError(f"{name} must be integers") from None
         if x.shape != (self.n_variables,):
             raise ValueError(
                 f"{name} must have shape ({self.n_variables},), got {x.shape}"
@@ -302,7 +334,10 @@ def _unaries(unaries):
 
 
 def _edges(edges, n):
-    edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
+    try:
+        edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
+    except ValueError:
+        raise ValueError("edges must be pairs of integers") from None
     if edges.size == 0:
         edges = np.zeros((0, 2), dtype=np.int32)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
@@ -314,7 +349,8 @@ def _edges(edges, n):
             f"edges[{e}] is {tuple(edges[e].tolist())}: it must name two different of "
             f"{n} variables"
         )
-    return np.ascontiguousarray(edges, dtype=np.int32)
+    # a copy: the caller's array stays the caller's
+    return np.array(edges, dtype=np.int32, order="C")
 
 
 def _edge_tables(tables, edge_tables, m):
@@ -326,7 +362,7 @@ def _edge_tables(tables, edge_tables, m):
     if not shared and isinstance(tables, np.ndarray):
         shared = tables.ndim == 2
     if not shared and not isinstance(tables, np.ndarray):
-        tables = list(tables)
+        tables = _sequence(tables, "tables")
         # rows of numbers are one table, lists of tables are not
         shared = bool(tables) and not isinstance(tables[0], Table)
         shared = shared and np.ndim(tables[0]) == 1
@@ -363,6 +399,13 @@ def _edge_tables(tables, edge_tables, m):
     return unique, of_table[edge_tables.astype(np.intp)]
 
 
+def _sequence(values, name):
+    try:
+        return list(() if values is None else values)
+    except TypeError:
+        raise ValueError(f"{name} must be a sequence, got {values!r}") from None
+
+
 def _weights(weights, m):
     if weights is None:
         return None
@@ -375,10 +418,13 @@ def _weights(weights, m):
     return weights
 
 
-def _factor(factor, f, n):
+def _factor(factor, f, n, known):
     if not isinstance(factor, (tuple, list)) or len(factor) != 2:
         raise ValueError(f"factors[{f}] must be (scope, table)")
-    scope = np.asarray(factor[0])
+    try:
+        scope = np.asarray(factor[0])
+    except ValueError:
+        scope = np.zeros(0)
     if scope.ndim != 1 or not scope.size or scope.dtype.kind not in "iu":
         raise ValueError(f"factors[{f}]: the scope must be a sequence of variables")
     if scope.min() < 0 or scope.max() >= n or len(np.unique(scope)) != len(scope):
@@ -387,7 +433,10 @@ def _factor(factor, f, n):
             "variables"
         )
     try:
-        return scope.astype(np.intp), as_table(factor[1])
+        table = known.get(id(factor[1]))
+        if table is None:
+            table = known[id(factor[1])] = as_table(factor[1])
+        return scope.astype(np.intp), table
     except ValueError as error:
         raise ValueError(f"factors[{f}]: {error}") from None
 
@@ -402,7 +451,14 @@ def _check_shape(table, sizes, name):
 
 def _evidence(evidence, n_states):
     states = np.full(len(n_states), -1, dtype=np.int32)
-    for v, x in (evidence or {}).items():
+    if evidence is None:
+        return states
+    if not isinstance(evidence, dict):
+        raise ValueError(
+            f"evidence must be a dict of states by variable, got "
+            f"{type(evidence).__name__}"
+        )
+    for v, x in evidence.items():
         for value in (v, x):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
                 raise ValueError(f"evidence must map int to int, got {v!r}: {x!r}")

@@ -21,7 +21,14 @@ class Table:
         Number of states of each variable.
     """
 
+    # a graph may have very many of them
+    __slots__ = ()
     kind = None
+
+    def __setattr__(self, name, value):
+        if hasattr(self, name):
+            raise AttributeError("tables are immutable")
+        object.__setattr__(self, name, value)
 
     def scores(self, *states):
         """Scores of joint states.
@@ -62,6 +69,7 @@ class DenseTable(Table):
         C-ordered float64 is not copied: do not change it afterwards.
     """
 
+    __slots__ = ("values",)
     kind = DENSE
 
     def __init__(self, values):
@@ -77,6 +85,14 @@ class DenseTable(Table):
         view.flags.writeable = False
         self.values = view
 
+    @classmethod
+    def _own(cls, values):
+        """A table of a new array that nobody else has, without a view of it."""
+        table = object.__new__(cls)
+        values.flags.writeable = False
+        object.__setattr__(table, "values", values)
+        return table
+
     shape = property(lambda self: self.values.shape)
 
     def __repr__(self):
@@ -84,7 +100,7 @@ class DenseTable(Table):
 
     def __reduce__(self):
         # unpickled arrays would be writeable
-        return DenseTable, (np.array(self.values),)
+        return DenseTable._own, (np.array(self.values),)
 
     def scores(self, *states):
         return self.values[states]
@@ -112,6 +128,8 @@ def _count(value, name, low=1):
 class _Square(Table):
     """Two variables with the same number of states."""
 
+    __slots__ = ("parameters", "shape")
+
     def __repr__(self):
         rest = ", ".join(f"{v:g}" for v in self.parameters)
         return f"{type(self).__name__}({self.shape[0]}, {rest})"
@@ -131,6 +149,7 @@ class Potts(_Square):
         Scores, finite.
     """
 
+    __slots__ = ()
     kind = POTTS
 
     def __init__(self, n_states, agree=1.0, differ=0.0):
@@ -148,6 +167,8 @@ class Potts(_Square):
 
 
 class _Distance(_Square):
+    __slots__ = ()
+
     def __init__(self, n_states, scale=1.0, limit=np.inf):
         n_states = _count(n_states, "n_states")
         self.shape = (n_states, n_states)
@@ -174,6 +195,7 @@ class TruncatedLinear(_Distance):
         Largest cost.
     """
 
+    __slots__ = ()
     kind = LINEAR
 
     @staticmethod
@@ -194,6 +216,7 @@ class TruncatedQuadratic(_Distance):
         Largest cost.
     """
 
+    __slots__ = ()
     kind = QUADRATIC
 
     @staticmethod
@@ -219,6 +242,7 @@ class Logic(Table):
         Of "budget".
     """
 
+    __slots__ = ("condition", "limit", "negated", "shape")
     kind = LOGIC
     conditions = ("xor", "atmostone", "or", "orout", "xorout", "budget")
 
@@ -237,8 +261,8 @@ class Logic(Table):
         negated = np.zeros(n, dtype=bool) if negated is None else np.array(negated)
         if negated.shape != (n,) or negated.dtype != bool:
             raise ValueError(f"negated must be {n} truth values")
+        negated.flags.writeable = False
         self.negated = negated
-        self.negated.flags.writeable = False
 
     def __repr__(self):
         rest = "" if self.limit is None else f", limit={self.limit}"

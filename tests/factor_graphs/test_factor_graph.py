@@ -198,3 +198,32 @@ def test_huge_conditions_are_not_written_out():
     graph = FactorGraph(np.zeros((60, 2)), factors=[(range(60), Logic("xor", 60))])
     assert graph.score([1] + [0] * 59) == 0.0
     assert graph.score([1, 1] + [0] * 58) == -np.inf
+
+
+def test_arrays_of_the_caller_stay_the_callers():
+    edges = np.array([[0, 1], [1, 2]], dtype=np.int32)
+    table, weights = np.eye(2), np.ones(2)
+    graph = FactorGraph(np.zeros((3, 2)), edges, table, edge_weights=weights)
+    edges[0, 1] = 2
+    weights[0] = 5.0
+    table = table + 1.0
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.edge_weights.tolist() == [1.0, 1.0]
+    with pytest.raises(AttributeError, match="immutable"):
+        del graph.offset
+    with pytest.raises(AttributeError, match="immutable"):
+        Potts(2).parameters = (1.0, 1.0)
+    same = np.zeros((2, 2, 2))
+    shared = FactorGraph(
+        np.zeros((4, 2)), factors=[((0, 1, 2), same), ((1, 2, 3), same)]
+    )
+    assert len(shared.tables) == 1
+
+
+def test_scores_that_cannot_be_added():
+    with pytest.raises(ValueError, match="too large to be added"):
+        FactorGraph([[1e308, 0.0]], factors=[((0,), [1e308, 0.0])])
+    with pytest.raises(ValueError, match="evidence must be a dict"):
+        FactorGraph([[0.0, 1.0]], evidence=[0])
+    with pytest.raises(ValueError, match="factors must be a sequence"):
+        FactorGraph([[0.0, 1.0]], factors=5)

@@ -111,6 +111,7 @@ def _complete(run, reduced):
             impossible = result.bound < lowest or result.status == "infeasible"
             result.status = "infeasible" if impossible else "not_found"
             result.bound = -np.inf if impossible else result.bound
+    result.bound = max(result.bound, result.score)
     return result
 
 

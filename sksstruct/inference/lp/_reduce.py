@@ -106,10 +106,18 @@ class Reduced:
 
     def _slice(self, table, scope):
         """Scores of the free variables of a scope."""
-        index = [
-            slice(None) if self.states[v] < 0 else int(self.states[v]) for v in scope
+        if isinstance(table, DenseTable):
+            return table.values[
+                tuple(
+                    slice(None) if self.states[v] < 0 else int(self.states[v])
+                    for v in scope
+                )
+            ]
+        states = [
+            np.arange(n) if self.states[v] < 0 else int(self.states[v])
+            for v, n in zip(scope, table.shape, strict=True)
         ]
-        return table.dense()[tuple(index)]
+        return table.scores(*states)
 
     def _penalise(self, graph):
         """The graph with finite scores."""
@@ -130,10 +138,16 @@ class Reduced:
             low, high = _table_range(table)
             lowest += plus * low + minus * high
             highest += plus * high + minus * low
-        spread = 1.0 + highest - lowest
+        spread = highest - lowest
+        # beyond rounding, where scores are large
+        margin = max(1.0, 1e-9 * spread)
+        spread += margin
+        if not spread < 1e300:
+            raise ValueError("the scores are too large for floating-point sums")
         self.penalty = -spread
-        self.lowest = lowest + self.offset - 0.5
-        low = -spread / min(1.0, weights.min(initial=1.0, where=weights > 0))
+        self.lowest = lowest + self.offset - 0.5 * margin
+        smallest = np.ones(len(graph.tables))
+        np.minimum.at(smallest, graph.edge_tables, np.where(weights > 0, weights, 1.0))
         tables = list(graph.tables)
         for t in dense:
             values = tables[t].dense()
@@ -141,7 +155,10 @@ class Reduced:
             high = values.max()
             if high == -np.inf:
                 high = 0.0
-            tables[t] = DenseTable(np.where(values > -np.inf, values, high + low))
+            low = high - spread / smallest[t]
+            if not low > -np.inf:
+                raise ValueError("a weight is too small for a table with -inf")
+            tables[t] = DenseTable(np.where(values > -np.inf, values, low))
         unaries = []
         for v in range(graph.n_variables):
             row = np.array(graph.unary(v))

@@ -64,10 +64,10 @@ class GDMM(MAPSolver):
             bound = None
             residual = state.residual()
             if k + 1 >= next_decoding or residual <= self.tol:
-                next_decoding = int(1.5 * next_decoding) + 1
+                next_decoding = int(1.5 * (k + 1)) + 1
                 decode(run, state.flat_marginals())
             if k + 1 >= next_bound or residual <= self.tol:
-                next_bound = int(1.2 * next_bound) + 1
+                next_bound = int(1.2 * (k + 1)) + 1
                 bound = state.bound()
             if run.report(bound=bound):
                 break

@@ -338,3 +338,29 @@ def test_long_chains_are_eliminated_at_once():
     assert result.status == "optimal"
     assert result.n_iter == 1
     assert TRWS(search=False).solve(graph).score == pytest.approx(result.score)
+
+
+def test_evidence_beside_tables_that_are_not_written_out():
+    n = 9000
+    graph = FactorGraph(
+        [np.zeros(n), np.arange(n) / n, np.zeros(n)], [(0, 1), (1, 2)],
+        Potts(n, 0.5), evidence={0: 5},
+    )  # fmt: skip
+    result = TRWS().solve(graph)
+    assert result.status == "optimal"
+    assert result.score == pytest.approx((n - 1) / n + 0.5)
+
+
+def test_scores_of_very_different_sizes():
+    """Penalties are beyond rounding; what cannot be told apart is refused."""
+    graph = FactorGraph(
+        [[0, 1e12, -np.inf], [0, 1, 2.0]], [(0, 1)],
+        np.array([[0, 0, 0], [-np.inf] * 3, [0, 0, 0]]),
+    )  # fmt: skip
+    for solver in (Auto(), TRWS(), HiGHS(exact=True)):
+        assert solver.solve(graph).score == pytest.approx(2.0)
+    huge = FactorGraph(
+        [[0.0, 1e308], [0, -1e308]], [(0, 1)], [[0.0, -np.inf], [0.0, 0.0]]
+    )
+    with pytest.raises(ValueError, match="too large"):
+        TRWS().solve(huge)
