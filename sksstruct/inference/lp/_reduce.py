@@ -138,7 +138,8 @@ class Reduced:
             low, high = _table_range(table)
             lowest += plus * low + minus * high
             highest += plus * high + minus * low
-        spread = highest - lowest
+        with np.errstate(over="ignore"):
+            spread = highest - lowest
         # beyond rounding, where scores are large
         margin = max(1.0, 1e-9 * spread)
         spread += margin
