@@ -12,8 +12,12 @@ class AD3(GDMM):
 
     Parameters
     ----------
-    max_iter, tol, rho
+    max_iter : int, default=2000
+        Largest number of iterations.
+    tol : float, default=1e-6
         As of `GDMM`.
+    rho : "auto" or float, default="auto"
+        Weight of the quadratic terms.
 
     References
     ----------

@@ -15,7 +15,13 @@ class MPLP(MAPSolver):
 
     Parameters
     ----------
-    max_iter, tol, search, patience
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        As of `TRWS`.
+    search : bool, default=True
+        Whether labelings are improved by a local search from time to time.
+    patience : int, default=40
         As of `TRWS`.
 
     References

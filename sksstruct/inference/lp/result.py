@@ -20,7 +20,7 @@ MESSAGES = {
 class MAPResult:
     """A labeling, and how good it is known to be.
 
-    Attributes
+    Parameters
     ----------
     labeling : ndarray of shape (n_variables,), intp
         State of each variable.
