@@ -46,6 +46,7 @@ cdef class LocalSearch:
     cdef int32_t[::1] _stamp, _factor_stamp, _seen, _mark
     cdef int32_t _time
     cdef readonly double gain
+    cdef double _now
     cdef readonly Py_ssize_t visited
     cdef readonly Elimination elimination
 
@@ -65,12 +66,25 @@ cdef class LocalSearch:
             np.zeros(n, dtype=np.int32) for _ in range(3))
         self._factor_stamp = np.zeros(problem.n_higher, dtype=np.int32)
         self._time = 0
-        self.gain = 0.0
+        self.gain = self._now = 0.0
+        self._best[:] = self._x
         self.elimination = Elimination(problem)
 
     @property
     def labeling(self):
-        return np.asarray(self._x)
+        return np.asarray(self._best)
+
+    cdef void _note(self, Problem p, double gain) noexcept nogil:
+        """The present labeling has gained; it may be the best now."""
+        self._now += gain
+        if self._now > self.gain:
+            self.gain = self._now
+            memcpy(&self._best[0], &self._x[0], p.n * sizeof(int32_t))
+
+    cdef void _settle_down(self, Problem p) noexcept nogil:
+        """The best labeling becomes the present one."""
+        memcpy(&self._x[0], &self._best[0], p.n * sizeof(int32_t))
+        self._now = self.gain
 
     cdef uint64_t _next(self, uint64_t below) noexcept nogil:
         """A random number below a bound (xorshift64*)."""
@@ -256,6 +270,15 @@ cdef class LocalSearch:
                         tail += 1
         return tail
 
+    def restart(self):
+        """Go on from random states; the best labeling stays what it is."""
+        cdef Problem p = self.problem
+        cdef Py_ssize_t v
+        before = p.labeling_score(self._best)
+        for v in range(p.n):
+            self._x[v] = self._next(p.states[v])
+        self._now = self.gain + p.labeling_score(self._x) - before
+
     def settle(self):
         """Iterated conditional modes: best states one by one, until none changes.
 
@@ -274,7 +297,7 @@ cdef class LocalSearch:
                     gain = self._settle(p, v)
                     if gain > 0.0:
                         total += gain
-                self.gain += total
+                self._note(p, total)
                 rounds += 1
                 if not total > 0.0 or rounds == 1000:
                     break
@@ -299,7 +322,7 @@ cdef class LocalSearch:
             for _k in range(moves):
                 for v in range(p.n):
                     self._window[v] = v
-                self.gain += self._forest(p, p.n)
+                self._note(p, self._forest(p, p.n))
         return self.gain
 
     def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
@@ -329,8 +352,7 @@ cdef class LocalSearch:
                 size = self._grow(p, self._next(p.n), min(width, p.n))
                 gain = elimination.improve(p, &self._x[0], &self._window[0], size,
                                            budget, total, &self._random)
-                if gain > 0.0:
-                    self.gain += gain
+                self._note(p, gain)
         return self.gain
 
     def solve(self, double total):
@@ -357,33 +379,39 @@ cdef class LocalSearch:
         with nogil:
             gain = elimination.improve(p, &self._x[0], &self._window[0], p.n, total,
                                        total, &self._random)
-            self.gain += gain
+            self._note(p, gain)
         return elimination.solved
 
-    def anneal(self, Py_ssize_t work, double heat=1.0, double budget=0.0,
-               Py_ssize_t width=300):
+    def anneal(self, Py_ssize_t work, double heat=1.0, double cold=0.0,
+               double budget=0.0, Py_ssize_t width=300):
         """Rounds of a kick and some moves around a variable, under a falling heat.
+
+        The moves are exact in a window, or in three forests of it.
 
         Parameters
         ----------
         work : int
             Stop after so many variables were visited by moves.
-        heat : float, default=1.0
-            Losses that are accepted at first, in units of what a kick costs on
-            average; they fall to zero. 0: none are.
+        heat, cold : float, default=1.0, 0.0
+            Losses that are accepted at first and in the end, in units of what a kick
+            costs on average. Where cold is 0 the best labeling is the one that the
+            next moves start from, else the last.
+        budget : float, default=0.0
+            Most entries of a table of a window; 0: forests.
+        width : int, default=300
+            Most variables of a window.
 
         Returns
         -------
         gain : float
-            Total gain in score of the best labeling so far, which is the current one.
+            Total gain in score of the best labeling so far.
         """
         cdef Problem p = self.problem
         cdef Elimination elimination = self.elimination
         cdef Py_ssize_t i, size, limit, kicks, v, log = 1, _k
-        cdef double gain, loss, chance, now = 0.0, best = 0.0, cost = 0.0, n_kicks = 0.0
+        cdef double gain, loss, chance, cost = 0.0, n_kicks = 0.0
         while (2 << log) < p.n:
             log += 1
-        memcpy(&self._best[0], &self._x[0], p.n * sizeof(int32_t))
         with nogil:
             self.visited = 0
             while self.visited < work:
@@ -409,19 +437,17 @@ cdef class LocalSearch:
                 else:
                     for _k in range(3):
                         gain += self._forest(p, size)
-                loss = heat * (1.0 - <double>self.visited / work)
+                loss = min(1.0, <double>self.visited / work)
+                loss = heat + (cold - heat) * loss
                 loss *= max(0.0, cost / n_kicks)
                 chance = (self._next(1 << 30) + 1.0) / (1 << 30)
                 if gain < loss * log_of(chance) - 1e-12:
                     for i in range(size):
                         self._x[self._keep[i]] = self._saved[i]
                     continue
-                now += gain
-                if now > best:
-                    best = now
-                    memcpy(&self._best[0], &self._x[0], p.n * sizeof(int32_t))
-            memcpy(&self._x[0], &self._best[0], p.n * sizeof(int32_t))
-            self.gain += best
+                self._note(p, gain)
+            if cold == 0.0:
+                self._settle_down(p)
         return self.gain
 
     cdef double _kick(self, Problem p, Py_ssize_t v) noexcept nogil:

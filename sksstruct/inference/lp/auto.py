@@ -103,29 +103,37 @@ class Auto(MAPSolver):
         search = LocalSearch(problem, run.labeling, run.seed())
         # exact moves in windows and in forests, in turns, from hot to cold
         budgets = (512.0, 0.0) if problem.max_states <= 8 else (0.0,)
-        least = 1000 * problem.n + 200_000
-        work, done, idle, rate = least // 8, 0, 0, 0.0
+        # visits, fewer where one costs more
+        cost = max(1.0, problem.max_states / 8) * max(1.0, problem.m / problem.n / 16)
+        least = int((16_000 * problem.n + 1e6) / cost)
+        work, done, idle, rate, turn, width = least // 8, 0, 0, 0.0, 0, 2048.0
         while not run.late():
-            before = run.score
-            for heat in (3.0, 1.0, 0.3):
-                for budget in budgets:
-                    visits = _visits(run, min(work // 6, 500_000), rate)
-                    started = run.seconds()
-                    search.anneal(visits, heat, budget, 200)
-                    rate = visits / max(run.seconds() - started, 1e-9)
-                    if budget:
-                        search.windows(8, 300, 2048.0)
-                    # its score, not the sum of gains, which rounding adds up in
-                    run.offer(search.labeling)
-                    if run.late():
-                        break
+            before, visited = run.score, 0
+            if idle:
+                search.restart()
+            while visited < work and not run.late():
+                visits = _visits(run, min(work // 6, 500_000), rate)
+                budget = budgets[turn % len(budgets)]
+                turn += 1
+                heat = 3.0 * (1.0 - visited / work)
+                visited += visits
+                cold = 3.0 * max(0.0, 1.0 - visited / work)
+                started = run.seconds()
+                search.anneal(visits, heat, cold, budget, 200)
+                rate = visits / max(run.seconds() - started, 1e-9)
+                # its score, not the sum of gains, which rounding adds up in
+                run.offer(search.labeling)
+            if budgets[0]:
+                search.windows(8 + problem.n // 64, 600, width)
+                width = min(2.0 * width, 65536.0)
+            run.offer(search.labeling)
             if run.report(step=0):
                 return
             done += work
             idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
             if idle >= self.effort * max(done - idle, least):
                 return
-            work = 3 * work // 2
+            work = 5 * work // 4
 
 
 def _visits(run, work, rate):

@@ -45,8 +45,8 @@ def test_gains_are_differences_of_scores(k, graph):
         lambda: search.forests(3),
         lambda: search.windows(5, 7, 64.0),
         lambda: search.windows(5, 300, 512.0),
-        lambda: search.anneal(300, 1.0, 0.0, 50),
-        lambda: search.anneal(300, 0.5, 128.0, 50),
+        lambda: search.anneal(300, 1.0, 0.5, 0.0, 50),
+        lambda: search.anneal(300, 0.5, 0.0, 128.0, 50),
         lambda: search.windows(5, 300, 64.0, 500.0),
     ]
     scale = max(1.0, abs(first))
