@@ -5,8 +5,8 @@ from array import array
 
 import numpy as np
 
+from sksstruct.datasets._parts import Parts
 from sksstruct.datasets._text import Tokens, open_write, read_bytes
-from sksstruct.factor_graphs import DenseTable, FactorGraph
 
 
 def load_uai(path, *, evidence=None, log=None):
@@ -45,54 +45,18 @@ def load_uai(path, *, evidence=None, log=None):
     for v in range(n):
         sizes.append(tokens.integer(f"the states of variable {v}", 1, 2**31 - 1))
     first, scopes = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
-    begin = np.zeros(n + 1, dtype=np.intp)
-    np.cumsum(sizes, out=begin[1:])
-    unaries, offset = np.zeros(begin[n]), 0.0
-    edges, edge_tables, large, large_tables = array("i"), array("i"), [], []
-    tables, known = [], {}
+    parts = Parts(sizes, share=16)
     for f in range(len(first) - 1):
         scope = scopes[first[f] : first[f + 1]]
-        values = _read_table(tokens, f, [sizes[v] for v in scope], log)
-        if len(scope) == 0:
-            if values[0] == -np.inf:
-                tokens.fail("a constant factor is zero")
-            offset += float(values[0])
-        elif len(scope) == 1:
-            part = unaries[begin[scope[0]] : begin[scope[0] + 1]]
-            with np.errstate(over="ignore"):
-                part += values
-            if not part.max() < np.inf:
-                tokens.fail(f"the scores of variable {scope[0]} are too large")
-        else:
-            t = len(tables)
-            if values.size > 16:
-                # small tables take less memory than knowing them again
-                t = known.setdefault((values.shape, values.tobytes()), t)
-            if t == len(tables):
-                tables.append(DenseTable._own(values))
-            if len(scope) == 2:
-                edges.extend(scope)
-                edge_tables.append(t)
-            else:
-                large.append(np.array(scope, dtype=np.intp))
-                large_tables.append(t)
+        if not parts.add(scope, _read_table(tokens, f, [sizes[v] for v in scope], log)):
+            tokens.fail(f"factor {f} is zero, or has too large sums with others")
     if not tokens.done():
         tokens.next("")
         tokens.fail("there is more after the last table")
-    del known, scopes, first
+    del scopes, first
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)
-    return FactorGraph._assemble(
-        sizes,
-        unaries,
-        edges,
-        edge_tables,
-        tables,
-        large,
-        large_tables,
-        offset,
-        evidence,
-    )
+    return parts.build(evidence)
 
 
 def _read_scopes(tokens, sizes, bayes):

@@ -4,8 +4,8 @@ import os
 
 import numpy as np
 
+from sksstruct.datasets._parts import Parts
 from sksstruct.datasets._text import Tokens, open_write, read_bytes
-from sksstruct.factor_graphs import DenseTable, FactorGraph
 
 
 def load_wcsp(path):
@@ -52,10 +52,7 @@ def load_wcsp(path):
         tokens.fail(
             f"the variables have {sum(sizes)} states, more than the file tells of"
         )
-    begin = np.zeros(n + 1, dtype=np.intp)
-    np.cumsum(sizes, out=begin[1:])
-    unaries, offset, shared, known = np.zeros(begin[n]), 0.0, [], {}
-    edges, edge_tables, large, large_tables, tables = [], [], [], [], []
+    parts, shared = Parts(sizes, share=0), []
     # entries that may be written out: as many as bytes, or a few more
     entries_left = len(tokens.data) + 1_000_000
     for f in range(m):
@@ -88,7 +85,7 @@ def load_wcsp(path):
         elif not scope:
             if count:
                 tokens.fail("a constant cost has no tuples")
-            offset -= float(default)
+            parts.offset -= float(default)
             if default >= top:
                 tokens.fail("a constant cost reaches the top cost")
             continue
@@ -104,24 +101,11 @@ def load_wcsp(path):
             table = _table(tokens, f, shape, default, count, top)
             if arity < 0:
                 shared.append(table)
-        if len(scope) == 1:
-            unaries[begin[scope[0]] : begin[scope[0] + 1]] += table
-            continue
-        t = known.setdefault((table.shape, table.tobytes()), len(tables))
-        if t == len(tables):
-            tables.append(DenseTable._own(table))
-        if len(scope) == 2:
-            edges.extend(scope)
-            edge_tables.append(t)
-        else:
-            large.append(np.array(scope, dtype=np.intp))
-            large_tables.append(t)
+        parts.add(scope, table)
     if not tokens.done():
         tokens.next("")
         tokens.fail("there is more after the last cost function")
-    return FactorGraph._assemble(
-        sizes, unaries, edges, edge_tables, tables, large, large_tables, offset, None
-    )
+    return parts.build()
 
 
 def _table(tokens, f, shape, default, count, top):

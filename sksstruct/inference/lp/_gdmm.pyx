@@ -74,7 +74,6 @@ cdef class GreedyMultipliers:
     cdef Active* _active
     cdef double[::1] _du, _dv, _work, _sorted
     cdef Py_ssize_t _n, _m, _capacity
-    cdef bint _failed
 
     def __cinit__(self, Problem problem, Lists lists, double rho):
         cdef Py_ssize_t v, n = problem.n, m = problem.m

@@ -32,6 +32,8 @@ cdef class MaxProductLP:
 
     Attributes
     ----------
+    labeling : ndarray of shape (n_variables,), int32
+        The best state of each variable.
     beliefs : ndarray of shape (n_states.sum(),)
         Scores of the states with all messages.
     bound : float
@@ -69,8 +71,13 @@ cdef class MaxProductLP:
     def beliefs(self):
         return np.asarray(self._beliefs)
 
-    def sweep(self):
+    def sweep(self, bint backward=False):
         """All factors once; then the bound.
+
+        Parameters
+        ----------
+        backward : bool, default=False
+            From the last factor to the first.
 
         Returns
         -------
@@ -78,13 +85,15 @@ cdef class MaxProductLP:
             Upper bound of all scores.
         """
         cdef Problem p = self.problem
-        cdef Py_ssize_t e, f, v, k
+        cdef Py_ssize_t f, v, k
         cdef double top
         with nogil:
-            for e in range(p.m):
-                self._edge(p, e)
-            for f in range(p.n_higher):
-                self._factor(p, f)
+            for k in range(p.m + p.n_higher):
+                f = p.m + p.n_higher - 1 - k if backward else k
+                if f < p.m:
+                    self._edge(p, f)
+                else:
+                    self._factor(p, f - p.m)
             self.bound = 0.0
             for v in range(p.n):
                 top = -INFINITY
@@ -93,14 +102,8 @@ cdef class MaxProductLP:
                 self.bound += top
         return self.bound
 
+    @property
     def labeling(self):
-        """The best state of each variable.
-
-        Returns
-        -------
-        labeling : ndarray of shape (n_variables,), int32
-            States.
-        """
         cdef Problem p = self.problem
         cdef Py_ssize_t v, k
         x = np.zeros(p.n, dtype=np.int32)

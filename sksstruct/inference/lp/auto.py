@@ -4,13 +4,12 @@ import numpy as np
 
 from sksstruct.inference.lp._base import MAPSolver
 from sksstruct.inference.lp._decode import by_variable
-from sksstruct.inference.lp._mplp import MaxProductLP
+from sksstruct.inference.lp._passing import ties
 from sksstruct.inference.lp._search import LocalSearch
-from sksstruct.inference.lp._trws import TreeReweighted
 from sksstruct.inference.lp.gdmm import GDMM
 from sksstruct.inference.lp.gdmm_binary import BinaryGDMM
-from sksstruct.inference.lp.mplp import descend
-from sksstruct.inference.lp.trws import sweeps, ties
+from sksstruct.inference.lp.mplp import MPLP
+from sksstruct.inference.lp.trws import TRWS
 
 # Graphs that are solved by eliminating all variables: entries of all tables.
 _ELIMINATE = 2e6
@@ -61,9 +60,7 @@ class Auto(MAPSolver):
             return
         beliefs = np.asarray(graph.unaries)
         if problem.n_higher:
-            messages = MaxProductLP(problem)
-            descend(run, messages, True, 40)
-            beliefs = messages.beliefs
+            beliefs = MPLP(self.max_iter, self.tol)._run(run)
         elif many:
             BinaryGDMM(self.max_iter, self.tol)._run(run)
         else:
@@ -75,12 +72,10 @@ class Auto(MAPSolver):
                 ):
                     run.status = None
             if run.status is None:
-                messages = TreeReweighted(problem)
-                sweeps(run, messages, True, 40)
-                beliefs = messages.beliefs
+                beliefs = TRWS(self.max_iter, self.tol)._run(run)
         if run.status in ("stalled", "max_iter", "fractional") and self.effort > 0:
             status, run.status = run.status, None
-            self._search(run, beliefs)
+            self._search(run)
             run.status = run.status or status
         if run.status == "optimal":
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
@@ -97,7 +92,7 @@ class Auto(MAPSolver):
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
 
-    def _search(self, run, beliefs):
+    def _search(self, run):
         """Rounds of local search, each twice as long as the last."""
         problem = run.problem
         search = LocalSearch(problem, run.labeling, run.seed())

@@ -77,12 +77,16 @@ class GDMM(MAPSolver):
                     run.status = "fractional"
                     break
             if adapt and k % 10 == 9:
-                primal, dual = state.primal_residual, state.dual_residual
-                if primal > 4.0 * dual:
-                    state.rho *= 1.5
-                elif dual > 4.0 * primal:
-                    state.rho /= 1.5
+                balance(state)
         run.marginals = by_variable(problem, state.flat_marginals())
+
+
+def balance(state):
+    """Adapt rho where one of the residuals is far above the other."""
+    if state.primal_residual > 4.0 * state.dual_residual:
+        state.rho *= 1.5
+    elif state.dual_residual > 4.0 * state.primal_residual:
+        state.rho /= 1.5
 
 
 def _scale(problem):

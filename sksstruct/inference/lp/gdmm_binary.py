@@ -7,6 +7,7 @@ import numpy as np
 from sksstruct.inference.lp._base import MAPSolver
 from sksstruct.inference.lp._decode import polish
 from sksstruct.inference.lp._gdmm_binary import BinaryMultipliers
+from sksstruct.inference.lp.gdmm import balance
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
@@ -89,11 +90,7 @@ class BinaryGDMM(MAPSolver):
                     run.status = "fractional"
                     break
             if adapt and k % 10 == 9:
-                primal, dual = state.primal_residual, state.dual_residual
-                if primal > 4.0 * dual:
-                    state.rho *= 1.5
-                elif dual > 4.0 * primal:
-                    state.rho /= 1.5
+                balance(state)
         run.marginals = list(np.column_stack([1.0 - state.x, state.x]))
 
 

@@ -166,7 +166,7 @@ def test_sweeps_never_raise_the_bound():
             bounds = []
             for k in range(30):
                 alternate = isinstance(messages, TreeReweighted)
-                messages.sweep(k % 2 == 1) if alternate else messages.sweep()
+                messages.sweep(k % 2 == 1)
                 bounds.append(messages.bound)
                 if alternate:
                     found = graph.score(messages.labeling) - graph.offset
