@@ -10,36 +10,19 @@ the marginals x_i of variables and y_f of edges, which are zero but for a few st
 A sweep adds to each y_f the entry of steepest descent (8), found by lists where the
 multipliers are zero and one by one where they are not, and takes one projected gradient
 step (6) whose Q is doubled until it is an upper bound; then the same for x_i, where the
-projection (4) is exact; then the multipliers move by (9), with eta = rho. Each variable
-has one list of the states that ever mattered to it, its slots, and all vectors of the
-variable and of its edges have an entry for each slot and are zero elsewhere.
+projection (4) is exact; then the multipliers move by (9), with eta = rho. Vectors are
+sparse, see `SlotState`.
 """
-
-import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport realloc
 
 from sksstruct.inference.lp._problem cimport DENSE, Problem, TableSpec, entry_of
-from sksstruct.inference.lp._toplists cimport Lists
+from sksstruct.inference.lp._slots cimport Active, End, SlotState
 
 
-# One end of an edge: multipliers and marginals of y_f by slot.
-cdef struct End:
-    double* mu
-    double* my
-
-
-# Active entries of y_f.
-cdef struct Active:
-    Py_ssize_t count, room
-    int32_t* u          # slots of the states of the first variable
-    int32_t* v
-    double* y
-
-
-cdef class GreedyMultipliers:
+cdef class GreedyMultipliers(SlotState):
     """State of Algorithm 1 on a pairwise graph.
 
     Parameters
@@ -60,119 +43,6 @@ cdef class GreedyMultipliers:
     looked_up : int
         Entries of tables that were read by searches.
     """
-
-    cdef Problem problem
-    cdef Lists lists
-    cdef public double rho
-    cdef readonly double primal_residual, dual_residual
-    cdef readonly Py_ssize_t looked_up, n_active
-    cdef int32_t[::1] _slot, _by_score, _next, _order
-    cdef int32_t[::1] _n_slots, _room
-    cdef int32_t** _state       # of each variable: the states of its slots
-    cdef double** _x
-    cdef End* _ends
-    cdef Active* _active
-    cdef double[::1] _du, _dv, _work, _sorted
-    cdef Py_ssize_t _n, _m, _capacity
-
-    def __cinit__(self, Problem problem, Lists lists, double rho):
-        cdef Py_ssize_t v, n = problem.n, m = problem.m
-        self.problem, self.lists, self.rho = problem, lists, rho
-        self._n, self._m = n, m
-        self._slot = np.full(problem.first[n], -1, dtype=np.int32)
-        self._by_score = np.empty(problem.first[n], dtype=np.int32)
-        unary = np.asarray(problem.unary)
-        order = np.asarray(self._by_score)
-        for v in range(n):
-            part = slice(problem.first[v], problem.first[v + 1])
-            order[part] = np.argsort(-unary[part], kind="stable")
-        self._next = np.zeros(n, dtype=np.int32)
-        self._order = np.empty(problem.max_states, dtype=np.int32)
-        self._n_slots = np.zeros(n, dtype=np.int32)
-        self._room = np.zeros(n, dtype=np.int32)
-        self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
-        self._x = <double**>calloc(max(1, n), sizeof(double*))
-        self._ends = <End*>calloc(max(1, 2 * m), sizeof(End))
-        self._active = <Active*>calloc(max(1, m), sizeof(Active))
-        if not (self._state and self._x and self._ends and self._active):
-            raise MemoryError
-        self._resize(64)
-        for v in range(n):
-            if self._slot_of(problem, v, self._by_score[problem.first[v]]) < 0:
-                raise MemoryError
-            self._x[v][0] = 1.0
-
-    def __dealloc__(self):
-        cdef Py_ssize_t k
-        for k in range(self._n):
-            if self._state:
-                free(self._state[k])
-            if self._x:
-                free(self._x[k])
-        for k in range(2 * self._m if self._ends else 0):
-            free(self._ends[k].mu)
-            free(self._ends[k].my)
-        for k in range(self._m if self._active else 0):
-            free(self._active[k].u)
-            free(self._active[k].v)
-            free(self._active[k].y)
-        free(self._state)
-        free(self._x)
-        free(self._ends)
-        free(self._active)
-
-    def _resize(self, Py_ssize_t capacity):
-        """Scratch for so many slots or entries; what it holds stays."""
-        grown = np.zeros((4, capacity))
-        if self._capacity:
-            for k, old in enumerate((self._du, self._dv, self._work, self._sorted)):
-                grown[k, :self._capacity] = old
-        self._du, self._dv, self._work, self._sorted = grown
-        self._capacity = capacity
-
-    cdef int _slot_of(self, Problem p, Py_ssize_t v, Py_ssize_t state) except? -2 nogil:
-        """Slot of a state, a new one where it has none; -1: no memory."""
-        cdef Py_ssize_t at = p.first[v] + state, s, e, room, k
-        cdef End* end
-        cdef void* grown
-        if self._slot[at] >= 0:
-            return self._slot[at]
-        k = self._n_slots[v]
-        if k == self._room[v]:
-            room = 4 if k == 0 else 2 * k
-            grown = realloc(self._state[v], room * sizeof(int32_t))
-            if not grown:
-                return -1
-            self._state[v] = <int32_t*>grown
-            grown = realloc(self._x[v], room * sizeof(double))
-            if not grown:
-                return -1
-            self._x[v] = <double*>grown
-            for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                e = p.adj_edge[s]
-                end = &self._ends[2 * e + (p.ends[e, 1] == v)]
-                grown = realloc(end.mu, room * sizeof(double))
-                if not grown:
-                    return -1
-                end.mu = <double*>grown
-                grown = realloc(end.my, room * sizeof(double))
-                if not grown:
-                    return -1
-                end.my = <double*>grown
-            self._room[v] = room
-            if room > self._capacity:
-                with gil:
-                    self._resize(2 * room)
-        self._state[v][k] = state
-        self._x[v][k] = 0.0
-        for s in range(p.adj_first[v], p.adj_first[v + 1]):
-            e = p.adj_edge[s]
-            end = &self._ends[2 * e + (p.ends[e, 1] == v)]
-            end.mu[k] = 0.0
-            end.my[k] = 0.0
-        self._slot[at] = k
-        self._n_slots[v] = k + 1
-        return k
 
     # ---- the search (8) ----
 
@@ -319,7 +189,7 @@ cdef class GreedyMultipliers:
         for k in range(self._n_slots[v]):
             self._dv[k] = rho * (ev.my[k] - self._x[v][k]) + ev.mu[k]
         self._best(p, e, &self._du[0], &self._dv[0], &i, &j)
-        a, b = self._slot_of(p, u, i), self._slot_of(p, v, j)
+        a, b = self.slot_of(p, u, i), self.slot_of(p, v, j)
         if a < 0 or b < 0:
             with gil:
                 raise MemoryError
@@ -421,7 +291,7 @@ cdef class GreedyMultipliers:
             tau = self._project(p, v, degree)
             # it gets a slot only where it would be positive
             if p.unary[first + s] / (rho * degree) > tau:
-                if self._slot_of(p, v, s) < 0:
+                if self.slot_of(p, v, s) < 0:
                     with gil:
                         raise MemoryError
         tau = self._project(p, v, degree)
@@ -517,87 +387,6 @@ cdef class GreedyMultipliers:
                                     self._ends[2 * e + 1].mu, &i, &j)
         return total
 
-    def labeling(self):
-        """The most probable state of each variable.
-
-        Returns
-        -------
-        labeling : ndarray of shape (n_variables,), int32
-            States; of equal ones that with the largest score.
-        """
-        cdef Py_ssize_t v, k, best
-        cdef int32_t[::1] out = np.empty(self._n, dtype=np.int32)
-        for v in range(self._n):
-            best = 0
-            for k in range(1, self._n_slots[v]):
-                if self._x[v][k] > self._x[v][best]:
-                    best = k
-            out[v] = self._state[v][best]
-        return np.asarray(out)
-
-    def flat_marginals(self):
-        """The fractional solution.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_states.sum(),)
-            The x_i, one after the other.
-        """
-        cdef Problem p = self.problem
-        cdef Py_ssize_t v, k
-        flat = np.zeros(p.first[self._n])
-        cdef double[::1] out = flat
-        for v in range(self._n):
-            for k in range(self._n_slots[v]):
-                out[p.first[v] + self._state[v][k]] = self._x[v][k]
-        return flat
-
-    def value(self):
-        """Value of the relaxation at the marginals, as far as they are feasible.
-
-        Returns
-        -------
-        value : float
-            sum_i theta_i' x_i + sum_f theta_f' y_f.
-        """
-        cdef Problem p = self.problem
-        cdef Py_ssize_t v, e, k
-        cdef Active* act
-        cdef double total = 0.0
-        for v in range(self._n):
-            for k in range(self._n_slots[v]):
-                total += self._x[v][k] * p.unary[p.first[v] + self._state[v][k]]
-        for e in range(self._m):
-            act = &self._active[e]
-            for k in range(act.count):
-                total += act.y[k] * p.entry(
-                    e, self._state[p.ends[e, 0]][act.u[k]],
-                    self._state[p.ends[e, 1]][act.v[k]])
-        return total
-
-    def multipliers(self, Py_ssize_t edge):
-        """The multipliers of an edge.
-
-        Parameters
-        ----------
-        edge : int
-            The edge (u, v).
-
-        Returns
-        -------
-        mu_u, mu_v : ndarrays of shape (n_states[u],) and (n_states[v],)
-            Those of its two ends.
-        """
-        cdef Problem p = self.problem
-        cdef Py_ssize_t side, v, k
-        out = []
-        for side in range(2):
-            v = p.ends[edge, side]
-            out.append(np.zeros(p.states[v]))
-            for k in range(self._n_slots[v]):
-                out[side][self._state[v][k]] = self._ends[2 * edge + side].mu[k]
-        return tuple(out)
-
     def lagrangian(self):
         """The augmented Lagrangian (3), less its terms in the multipliers alone.
 
@@ -629,7 +418,3 @@ cdef class GreedyMultipliers:
         """
         cdef double scale = max(1.0, 2.0 * self._m) ** 0.5
         return max(self.primal_residual, self.dual_residual) / scale
-
-    @property
-    def n_slots(self):
-        return int(np.sum(self._n_slots))
