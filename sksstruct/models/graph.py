@@ -187,7 +187,8 @@ class GraphModel(CompiledModel):
             what = f"X[{cycle}] has a cycle" if cycle is not None else "inference='cut'"
             raise ValueError(
                 f"{what}: minimum cuts need two labels and pairwise='potts', y has "
-                f"{len(self.classes_)} labels and pairwise is {self.pairwise!r}"
+                f"{len(self.classes_)} labels and pairwise is {self.pairwise!r}; "
+                "RelaxedGraphModel takes any"
             )
         return "cut"
 
