@@ -10,7 +10,7 @@ class Reduced:
 
     Variables that can have one state only are gone; their scores are with their
     neighbours. Scores of -inf are finite and so low that a labeling with one of them is
-    below every other: 1 less than minus the sum of the ranges of all scores. So upper
+    below every other: minus the sum of the ranges of all scores, and a margin. So upper
     bounds hold, and labelings are right wherever the graph has an allowed one.
 
     Parameters

@@ -35,8 +35,9 @@ class Auto(MAPSolver):
         the score or 1.
     effort : float, default=1.0
         How long to search where the bound is not reached: the search ends when it has
-        not found anything better in as much work as it has done before, times `effort`.
-        0: no search beyond that of the solvers.
+        not found anything better in as much work as it has done before, and in some
+        thousand visits of each variable, both times `effort`. 0: no search beyond that
+        of the solvers.
     """
 
     _pairwise = False
@@ -74,6 +75,7 @@ class Auto(MAPSolver):
             if run.status is None:
                 beliefs = TRWS(self.max_iter, self.tol)._run(run)
         if run.status in ("stalled", "max_iter", "fractional") and self.effort > 0:
+            # what the search finds does not change how the bound ended
             status, run.status = run.status, None
             self._search(run)
             run.status = run.status or status
@@ -93,7 +95,7 @@ class Auto(MAPSolver):
         return True
 
     def _search(self, run):
-        """Rounds of local search, each twice as long as the last."""
+        """Rounds of local search, each longer than the last."""
         problem = run.problem
         search = LocalSearch(problem, run.labeling, run.seed())
         # exact moves in windows and in forests, in turns, from hot to cold
@@ -119,7 +121,10 @@ class Auto(MAPSolver):
                 # its score, not the sum of gains, which rounding adds up in
                 run.offer(search.labeling)
             if budgets[0]:
-                search.windows(8 + problem.n // 64, 600, width)
+                for _ in range(8 + problem.n // 64):
+                    if run.late():
+                        break
+                    search.windows(1, 600, width)
                 width = min(2.0 * width, 65536.0)
             run.offer(search.labeling)
             if run.report(step=0):
