@@ -261,6 +261,48 @@ cdef class BinaryMultipliers:
                     total += self._sum[v]
         return total
 
+    def settle(self, labeling):
+        """Flip the variable that gains most, until none gains.
+
+        Parameters
+        ----------
+        labeling : array-like of shape (n_variables,)
+            Where to start.
+
+        Returns
+        -------
+        labeling : ndarray of shape (n_variables,), int32
+            A labeling that no flip improves.
+        """
+        cdef Problem p = self.problem
+        cdef Py_ssize_t v, e, s, best, other
+        cdef double gain, top, change
+        found = np.array(labeling, dtype=np.int32)
+        cdef int32_t[::1] x = found
+        # what turning each variable on gains, given the others; flips keep it right
+        cdef double[::1] field = np.array(self._c)
+        with nogil:
+            for e in range(p.m):
+                if x[p.ends[e, 0]]:
+                    field[p.ends[e, 1]] += self._w[e]
+                if x[p.ends[e, 1]]:
+                    field[p.ends[e, 0]] += self._w[e]
+            while True:
+                top, best = 1e-12, -1
+                for v in range(p.n):
+                    gain = -field[v] if x[v] else field[v]
+                    if gain > top:
+                        top, best = gain, v
+                if best < 0:
+                    break
+                change = -1.0 if x[best] else 1.0
+                x[best] = 1 - x[best]
+                for s in range(p.adj_first[best], p.adj_first[best + 1]):
+                    e = p.adj_edge[s]
+                    other = p.ends[e, 1] if p.ends[e, 0] == best else p.ends[e, 0]
+                    field[other] += change * self._w[e]
+        return found
+
     def value(self):
         """Value of the relaxation at the marginals, as far as they are feasible.
 

@@ -101,13 +101,18 @@ class Auto(MAPSolver):
         # exact moves in windows and in forests, in turns, from hot to cold
         budgets = (512.0, 0.0) if problem.max_states <= 8 else (0.0,)
         # visits, fewer where one costs more
-        cost = max(1.0, problem.max_states / 8) * max(1.0, problem.m / problem.n / 16)
-        least = int((16_000 * problem.n + 1e6) / cost)
+        cost = max(1.0, problem.max_states / 8)
+        cost *= max(1.0, problem.m / problem.n / 16) ** 1.5
+        least = int((30_000 * problem.n + 4e6) / cost)
         work, done, idle, rate, turn, width = least // 8, 0, 0, 0.0, 0, 2048.0
         while not run.late():
             before, visited = run.score, 0
             if idle:
                 search.restart()
+            if run.time_limit is not None and rate:
+                # cold when the time is over
+                work = int(min(work, 0.9 * rate * (run.time_limit - run.seconds())))
+                work = max(work, 6)
             while visited < work and not run.late():
                 visits = _visits(run, min(work // 6, 500_000), rate)
                 budget = budgets[turn % len(budgets)]

@@ -5,7 +5,6 @@ from numbers import Real
 import numpy as np
 
 from sksstruct.inference.lp._base import MAPSolver
-from sksstruct.inference.lp._decode import polish
 from sksstruct.inference.lp._gdmm_binary import BinaryMultipliers
 from sksstruct.inference.lp.gdmm import balance
 from sksstruct.utils._param_validation import Interval, StrOptions
@@ -75,14 +74,14 @@ class BinaryGDMM(MAPSolver):
             bound = None
             if k + 1 >= next_decoding:
                 next_decoding = int(1.5 * next_decoding) + 1
-                polish(run, (state.x > 0.5).astype(np.int32), forests=0)
+                run.offer(state.settle(state.x > 0.5))
                 bound = state.bound()
             if run.report(bound=bound):
                 break
             scale = max(1.0, 2.0 * state.n_active) ** 0.5
             residual = max(state.primal_residual, state.dual_residual) / scale
             if residual <= self.tol and not entered:
-                polish(run, (state.x > 0.5).astype(np.int32), forests=0)
+                run.offer(state.settle(state.x > 0.5))
                 if run.report(bound=state.bound(), step=0):
                     break
                 value = state.value()

@@ -232,3 +232,18 @@ def test_all_attracting_edges_come_in():
     for _ in range(1000):
         state.grow(0, 8)
     assert state.n_active == len(u)
+
+
+def test_flips_end_where_none_gains():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, n=9, m=20, states=(2, 2), weights=True)
+        problem = Problem(graph)
+        state = BinaryMultipliers(problem, 1.0)
+        start = rng.integers(0, 2, 9)
+        x = state.settle(start)
+        assert graph.score(x) >= graph.score(start)
+        for v in range(9):
+            other = x.copy()
+            other[v] = 1 - other[v]
+            assert graph.score(other) <= graph.score(x) + 1e-9
