@@ -68,6 +68,22 @@ def test_results_do_not_depend_on_threads():
             np.testing.assert_array_equal(a, b)
 
 
+def test_every_graph_has_a_seed_of_its_own():
+    class Recorder(TRWS):
+        def solve(self, graph, *, random_state=None, **options):
+            seeds[id(graph)] = random_state
+            return super().solve(graph, random_state=random_state, **options)
+
+    X, runs = graphs(4), []
+    for n_jobs in (None, 3):
+        seeds = {}
+        LPMAPPredictor(Recorder(), random_state=7, n_jobs=n_jobs).predict(X)
+        runs.append([seeds[id(graph)] for graph in X])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
+    assert all(isinstance(seed, int) for seed in runs[0])
+
+
 def test_callbacks_and_limits():
     X = [random_graph(np.random.default_rng(k), n=40, m=150) for k in range(2)]
     seen = []
