@@ -90,7 +90,7 @@ def balance(state):
 
 
 def _scale(problem):
-    """A tenth of the typical difference between the best two states of a variable."""
+    """A tenth of what the best state of a variable typically is above the median."""
     graph = problem.graph
     gaps = []
     for v in range(graph.n_variables):
