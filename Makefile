@@ -34,7 +34,7 @@ test-all: lint test
 	  tests/inference tests/projections tests/models tests/solvers tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own; what is compiled, and
-# calls nothing of them, is left out.
+# calls nothing of them, is left out, and so are examples, which the documentation runs.
 test-floors: $(VENV)/built
 	@echo "== the tests with the oldest supported versions"
 	$(PYTHON) -m venv build/floors
