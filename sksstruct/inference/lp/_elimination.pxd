@@ -17,7 +17,7 @@ cdef struct Part:
 cdef class Elimination:
     cdef int32_t[::1] local, var, n_near, place, order, chosen, at, leaves
     cdef int32_t[::1] cand, n_cand
-    cdef Py_ssize_t[::1] cand_start, bucket, best_start
+    cdef Py_ssize_t[::1] bucket, best_start
     cdef int32_t[:, ::1] near
     cdef double* arena
     cdef int32_t* choice

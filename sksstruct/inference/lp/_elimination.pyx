@@ -43,7 +43,6 @@ cdef class Elimination:
         self.leaves = np.zeros(3 * n + 1, dtype=np.int32)
         self.cand = np.empty(problem.first[n], dtype=np.int32)
         self.n_cand = np.zeros(n, dtype=np.int32)
-        self.cand_start = np.array(problem.first)
         self.bucket, self.best_start = (np.zeros(n, dtype=np.intp) for _ in range(2))
         self.near = np.empty((n, MAX_NEIGHBOURS), dtype=np.int32)
         self.all_states(problem)

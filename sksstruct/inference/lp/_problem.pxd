@@ -25,14 +25,12 @@ cdef struct TableSpec:
     double a, b             # agree, differ; or scale, limit
     double* row_high        # largest entry of each row; NULL: not looked at
     double* col_high
-    double high             # largest entry, where row_high is there
     bint symmetric
 
 
 # Scratch of one message, of max_states each.
 cdef struct Scratch:
     double* value
-    double* other
     Py_ssize_t* index
 
 

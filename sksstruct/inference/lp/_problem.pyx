@@ -255,12 +255,11 @@ cdef class Problem:
         self.weights = graph.edge_weights if self.weighted else np.ones(1)
         self._keep = []
         self.specs = <TableSpec*>calloc(max(1, len(graph.tables)), sizeof(TableSpec))
-        self._scratch = <double*>malloc(2 * self.max_states * sizeof(double))
+        self._scratch = <double*>malloc(self.max_states * sizeof(double))
         self._index = <Py_ssize_t*>malloc(self.max_states * sizeof(Py_ssize_t))
         if not self.specs or not self._scratch or not self._index:
             raise MemoryError
         self.scratch.value = self._scratch
-        self.scratch.other = self._scratch + self.max_states
         self.scratch.index = self._index
         uses = np.bincount(graph.edge_tables, minlength=len(graph.tables))
         for t, table in enumerate(graph.tables):
@@ -325,7 +324,6 @@ cdef class Problem:
             spec.row_high = &high[0]
             spec.col_high = &high[spec.rows]
             sks_extremes(spec.rows, spec.cols, spec.data, spec.row_high, spec.col_high)
-            spec.high = sks_largest(spec.rows, spec.row_high)
             spec.symmetric = (uses > 4 and spec.rows == spec.cols
                               and np.array_equal(values, values.T))
 

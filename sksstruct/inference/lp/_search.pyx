@@ -3,9 +3,10 @@
 A move takes the variables near a random one in random order, keeps those that form no
 cycle with the ones kept before, and finds their best states given all others by
 max-product (Hamze and de Freitas, From fields to trees, UAI 2004, with a maximum in the
-place of the sample). A round first puts a few states elsewhere, then makes some moves,
-and is taken back where the score fell: iterated local search with an exact inner step.
-Larger factors have at most one variable in a forest.
+place of the sample); larger factors have at most one variable in a forest. Windows are
+the same with subgraphs of larger width (`Elimination`). A round of `anneal` first puts
+a few states elsewhere, then makes some moves, and is taken back where the score fell by
+more than a falling heat allows: simulated annealing with an exact inner step.
 """
 
 import numpy as np

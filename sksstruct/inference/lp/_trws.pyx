@@ -44,7 +44,6 @@ cdef class TreeReweighted:
     cdef Py_ssize_t[::1] _start
     cdef double[::1] _messages, _beliefs, _chosen, _out
     cdef double[::1] _share
-    cdef int32_t[::1] _later
     cdef int32_t[::1] _x
     cdef readonly double score, bound
 
@@ -61,7 +60,6 @@ cdef class TreeReweighted:
         earlier = np.bincount(ends.max(axis=1, initial=0), minlength=n)
         later = np.bincount(ends.min(axis=1, initial=n), minlength=n)[:n]
         self._share = 1.0 / np.maximum(np.maximum(earlier[:n], later), 1)
-        self._later = later.astype(np.int32)
         self._x = np.zeros(n, dtype=np.int32)
 
     @property
