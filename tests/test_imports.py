@@ -21,8 +21,14 @@ MAY_IMPORT = {
         "utils",
     },
     "losses": {"losses", "utils"},
-    # The abstract bound model is all that a solver knows of models.
-    "solvers": {"solvers", "models._base", "utils"},
+    # The abstract bound models are all that a solver knows of models.
+    "solvers": {
+        "solvers",
+        "models._base",
+        "models._factors",
+        "projections",
+        "utils",
+    },
     "models": {"factor_graphs", "models", "inference", "projections", "utils"},
     "inference": {"factor_graphs", "inference", "projections", "utils"},
     "factor_graphs": {"factor_graphs", "utils"},

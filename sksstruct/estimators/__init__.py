@@ -3,6 +3,7 @@
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.linear_ssvc import LinearSSVC
 from sksstruct.estimators.lp_map import LPMAPPredictor
+from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.ssvm import SSVMClassifier
@@ -11,6 +12,7 @@ __all__ = [
     "ChainCRF",
     "LPMAPPredictor",
     "LinearSSVC",
+    "MultilabelPairwise",
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",

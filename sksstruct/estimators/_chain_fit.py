@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
+from sksstruct.estimators._chain_attributes import chain_attributes
 from sksstruct.estimators._chain_training import (
     bind_loss,
     complete,
@@ -11,6 +12,7 @@ from sksstruct.estimators._chain_training import (
     most_labelings,
 )
 from sksstruct.models._chain import ChainModel
+from sksstruct.models._chain_factors import ChainFactors
 from sksstruct.models._scored import ScoredChain
 from sksstruct.solvers import LBFGS
 
@@ -49,6 +51,14 @@ class ChainFit:
         self.score = score
         self.callback = None
         self.passes = 0
+        self.factors = None
+
+    def attributes(self, constant, weights):
+        """All fitted attributes for flat weights, the constant ones included."""
+        if self.factors is None:
+            return chain_attributes(constant, self.score, weights)
+        blocks = self.factors.blocks(weights)
+        return {**constant, **{f"{name}_": part for name, part in blocks.items()}}
 
     @property
     def in_rounds(self):
@@ -81,6 +91,15 @@ class ChainFit:
         }
         if self.score is not None:
             return self._scored(packed, loss, chain)
+        if "factors" in self.solver.needs:
+            chain.pop("mask")
+            self.factors = ChainFactors(
+                packed,
+                len(data.classes),
+                fit_intercept=estimator.fit_intercept,
+                **chain,
+            )
+            return self.factors
         model = ChainModel(
             packed, len(data.classes), fit_intercept=estimator.fit_intercept, **chain
         )

@@ -1,6 +1,7 @@
 """What a fitted chain does: labels, scores, probabilities."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -8,10 +9,12 @@ from sksstruct.estimators._chain_training import most_labelings
 from sksstruct.estimators._constraints import (
     barred_labels,
     check_forbidden,
+    sparse_mask,
     transition_mask,
 )
 from sksstruct.inference._checks import check_k
 from sksstruct.models._chain import ChainModel
+from sksstruct.models._chain_factors import SparseChain
 from sksstruct.models._chain_smooth import write_marginals
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
@@ -98,7 +101,9 @@ class ChainPrediction:
             Their scores.
         """
         k = check_k(k)
-        model, packed = self._bind(X, known, excluded, forbidden_transitions)
+        model, packed = self._bind(
+            X, known, excluded, forbidden_transitions, dense=True
+        )
         k = min(k, most_labelings(len(self.classes_), packed.lengths))
         codes = np.empty(packed.offsets[-1] * k, dtype=np.int32)
         scores = np.empty((len(packed), k))
@@ -206,7 +211,14 @@ class ChainPrediction:
             weight = np.repeat(weight, lengths)
         return float(np.average(codes == truth, weights=weight))
 
-    def _bind(self, X, known=None, excluded=None, forbidden_transitions=None):
+    def _bind(
+        self,
+        X,
+        known=None,
+        excluded=None,
+        forbidden_transitions=None,
+        dense=False,
+    ):
         """Chain model with the fitted weights, and the packed features."""
         check_is_fitted(self, "coef_")
         packed = check_sequences(X, n_features=self.n_features_in_)
@@ -222,15 +234,25 @@ class ChainPrediction:
         forbidden = self.forbidden_transitions_ + check_forbidden(
             forbidden_transitions, index, strict=True
         )
+        barred = barred_labels(known, excluded, index, packed.offsets)
+        transitions = self.transitions_
+        if sparse.issparse(transitions):
+            if not dense:
+                ends, transitions = sparse_mask(forbidden, index, ld, transitions)
+                weights = aligned_zeros((self.n_features_in_ + 3) * ld).reshape(-1, ld)
+                weights[:-3] = padded_rows(self.coef_, ld)
+                weights[-3:, :n_classes] = self.intercept_, self.start_, self.end_
+                return SparseChain(packed, weights, transitions, ends, barred), packed
+            transitions = transitions.toarray()
         model = ChainModel(
             packed,
             n_classes,
             mask=transition_mask(forbidden, index, ld),
-            barred=barred_labels(known, excluded, index, packed.offsets),
+            barred=barred,
         )
         tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         tail[:, :n_classes] = np.vstack(
-            [self.intercept_, self.start_, self.end_, self.transitions_]
+            [self.intercept_, self.start_, self.end_, transitions]
         )
         model.use_weights(padded_rows(self.coef_, ld), tail)
         return model, packed
@@ -252,7 +274,7 @@ class ChainPrediction:
 
     def _marginals(self, X, *constraints):
         """Node marginals, stacked, and offsets of the sequences."""
-        model, packed = self._bind(X, *constraints)
+        model, packed = self._bind(X, *constraints, dense=True)
         nodes = np.empty((packed.offsets[-1], model.ld))
         log_partition = np.empty(len(packed))
         run_in_chunks(
@@ -270,9 +292,16 @@ class ChainPrediction:
 
     @property
     def transition_features_(self):
-        """dict: weight of each pair of labels (from, to)."""
+        """dict: weight of each pair of labels (from, to); of those that are stored,
+        where ``transitions_`` is sparse."""
         check_is_fitted(self, "transitions_")
         names = self.classes_.tolist()
+        if sparse.issparse(self.transitions_):
+            table = self.transitions_.tocoo()
+            return {
+                (names[i], names[j]): float(value)
+                for i, j, value in zip(*table.coords, table.data, strict=True)
+            }
         return {
             (a, b): float(self.transitions_[i, j])
             for i, a in enumerate(names)

@@ -1,6 +1,7 @@
 """Training a chain on mini-batches of a stream."""
 
 import numpy as np
+from scipy import sparse
 
 from sksstruct.estimators._chain_attributes import weight_attributes
 from sksstruct.estimators._chain_training import (
@@ -16,6 +17,10 @@ from sksstruct.utils.validation import (
     check_sequence_weight,
     check_sequences,
 )
+
+
+def _dense(table):
+    return table.toarray() if sparse.issparse(table) else table
 
 
 class ChainStream:
@@ -147,5 +152,5 @@ class ChainStream:
             "intercept": self.intercept_,
             "start": self.start_,
             "end": self.end_,
-            "transitions": self.transitions_,
+            "transitions": _dense(self.transitions_),
         }

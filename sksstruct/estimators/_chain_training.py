@@ -63,6 +63,16 @@ def check_training_data(X, y, sample_weight):
     )
 
 
+def check_factors(data, mask):
+    """What solvers need that see factors and no labelings."""
+    if data.known is not None:
+        raise ValueError("GDMM needs every label of y to be known")
+    if mask is not None:
+        raise ValueError(
+            "GDMM cannot keep forbidden_transitions in training; forbid them in predict"
+        )
+
+
 def without_zeros(data):
     """Drop sequences of weight zero; normalise the other weights."""
     if data.weight is None:

@@ -1,6 +1,7 @@
 """Constraints given as labels, turned into masks of potentials."""
 
 import numpy as np
+from scipy import sparse
 
 from sksstruct.inference import bio_transitions
 from sksstruct.utils._layout import aligned_zeros
@@ -66,6 +67,25 @@ def transition_mask(pairs, index, ld):
         else:
             mask[2 + index[before], index[after]] = -np.inf
     return mask
+
+
+def sparse_mask(pairs, index, ld, transitions):
+    """The same for sparse transitions: rows of first and last labels, or None, and the
+    transitions with -inf for the forbidden ones."""
+    if not pairs:
+        return None, transitions
+    ends = aligned_zeros(2 * ld).reshape(-1, ld)
+    rows, columns = [], []
+    for before, after in pairs:
+        if before is None:
+            ends[0, index[after]] = -np.inf
+        elif after is None:
+            ends[1, index[before]] = -np.inf
+        else:
+            rows.append(index[before])
+            columns.append(index[after])
+    barred = (np.full(len(rows), -np.inf), (rows, columns))
+    return ends, transitions + sparse.coo_array(barred, transitions.shape).tocsr()
 
 
 def check_permitted(mask, labels, known, offsets, classes):

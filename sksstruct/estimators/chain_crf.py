@@ -10,11 +10,11 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
-from sksstruct.estimators._chain_attributes import chain_attributes
 from sksstruct.estimators._chain_fit import ChainFit
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._chain_stream import ChainStream
 from sksstruct.estimators._chain_training import (
+    check_factors,
     check_training_data,
     label_costs,
     without_zeros,
@@ -62,7 +62,8 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge "bcfw", "cutting_plane", "bmrm", "fw", "ssg",
-        "pragam", "casimir" or "casimir_constant"; "auto" is the configuration of
+        "pragam", "casimir", "casimir_constant", or "gdmm", which is for thousands of
+        labels; "auto" is the configuration of
         `sksstruct.solvers.BCFW` that reaches a given duality gap soonest. For the
         other losses "lbfgs", which is "auto", "svrg", "casimir" or
         "casimir_constant". With `score_function` "prox_linear".
@@ -114,8 +115,9 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         Emission weights.
     intercept_ : ndarray of shape (n_classes,)
         Bias of each label; zeros without `fit_intercept`.
-    transitions_ : ndarray of shape (n_classes, n_classes)
-        Weight of each pair of neighbouring labels, from -> to.
+    transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
+        Weight of each pair of neighbouring labels, from -> to. Sparse with
+        `sksstruct.solvers.GDMM`.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
     score_parameters_ : ndarray of shape (n_parameters,)
@@ -342,6 +344,8 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
             score = clone(self.score_function)
             if data.known is not None:
                 raise ValueError("score_function needs every label of y to be known")
+        if "factors" in solver.needs:
+            check_factors(data, mask)
         training = ChainFit(self, data, solver, loss, costs, mask, score)
 
         constant = {
@@ -351,8 +355,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
             "n_seen_": data.total,
             "_loss": self.loss,
         }
-        attributes = partial(chain_attributes, constant, score)
-        return solver, training, attributes
+        return solver, training, partial(training.attributes, constant)
 
     def _prepare(self, X, y, sample_weight=None):
         """Check everything; the solver, and the one convex problem for it."""
@@ -428,6 +431,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
             tol=self.tol,
             smooth=loss is not None,
             nonlinear=nonlinear,
+            oracles=("max", "topk", "exp", "projection", "factors"),
         )
         solver.check()
         check_random_state(self.random_state)

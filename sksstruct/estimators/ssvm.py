@@ -228,7 +228,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             total = float(weight.sum())
             weight = weight * model._sample_factors(self.class_weight, y, weight)
-            keep = _positive(weight, total)
+            keep = positive(weight, total)
             weight = weight[keep] / total
             if len(keep) < len(y):
                 X, y = X[keep], y[keep]
@@ -239,7 +239,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             weight = _check_sample_weight(
                 sample_weight, np.zeros((len(X), 1)), ensure_non_negative=True
             )
-            keep = _positive(weight, float(weight.sum()))
+            keep = positive(weight, float(weight.sum()))
             weight = weight[keep] / float(weight.sum())
             X, y = [X[i] for i in keep], [y[i] for i in keep]
             X, y = model._check_training_data(X, y, seen, weight)
@@ -369,7 +369,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return self.model_._score(y, predicted, sample_weight)
 
 
-def _positive(weight, total):
+def positive(weight, total):
     """Examples that count."""
     if not np.isfinite(total):
         raise ValueError("sample_weight is too large: its sum overflows")

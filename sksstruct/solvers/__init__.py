@@ -7,6 +7,7 @@ from sksstruct.solvers.bmrm import BMRM
 from sksstruct.solvers.casimir import Casimir
 from sksstruct.solvers.cutting_plane import CuttingPlane
 from sksstruct.solvers.fw import FrankWolfe
+from sksstruct.solvers.gdmm import GDMM
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.prox_linear import ProxLinear
@@ -16,6 +17,7 @@ from sksstruct.solvers.svrg import SVRG
 __all__ = [
     "BCFW",
     "BMRM",
+    "GDMM",
     "LBFGS",
     "SSG",
     "SVRG",

@@ -42,16 +42,18 @@ class Loop:
         Its `verbose` and `callback` are read.
     scale : float or None
         What `tol` is relative to; None for the objective reached.
+    extra : tuple of str, default=()
+        More columns of the trace.
     """
 
-    def __init__(self, solver, alpha, options, scale=None):
+    def __init__(self, solver, alpha, options, scale=None, extra=()):
         self.started = time.perf_counter()
         self.solver = solver
         self.alpha = alpha
         self.verbose = options.verbose
         self.callback = options.callback
         self.scale = scale
-        self.trace = Trace()
+        self.trace = Trace(extra)
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.exact = 1.0
         self.calls = 0
@@ -73,7 +75,7 @@ class Loop:
         scale = abs(self.primal) if self.scale is None else self.scale
         return self.solver.tol * scale
 
-    def report(self, primal, weights, dual=-np.inf, exact=1.0):
+    def report(self, primal, weights, dual=-np.inf, exact=1.0, extra=()):
         """Take note of weights (copied) and of a dual value; a row of the trace."""
         if not np.isfinite(primal):
             raise ValueError(
@@ -88,7 +90,7 @@ class Loop:
         self.reported = self.n_pass
         seconds = time.perf_counter() - self.started
         self.trace.add(
-            self.n_pass, self.calls, seconds, self.primal, self.dual, self.gap
+            self.n_pass, self.calls, seconds, self.primal, self.dual, self.gap, *extra
         )
         if self.verbose:
             print(

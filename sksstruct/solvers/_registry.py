@@ -7,6 +7,7 @@ from sksstruct.solvers.bmrm import BMRM
 from sksstruct.solvers.casimir import Casimir
 from sksstruct.solvers.cutting_plane import CuttingPlane
 from sksstruct.solvers.fw import FrankWolfe
+from sksstruct.solvers.gdmm import GDMM
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.prox_linear import ProxLinear
@@ -39,6 +40,7 @@ _BY_NAME = {
     "casimir_constant": partial(Casimir, schedule="constant"),
     "prox_linear": ProxLinear,
     "svrg": SVRG,
+    "gdmm": GDMM,
     "lbfgs": LBFGS,
 }
 

@@ -6,11 +6,18 @@ import numpy as np
 
 
 class Trace:
-    """Rows of a run, kept as equally long columns."""
+    """Rows of a run, kept as equally long columns.
+
+    Parameters
+    ----------
+    extra : tuple of str, default=()
+        Columns beyond those of every solver.
+    """
 
     columns = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
-    def __init__(self):
+    def __init__(self, extra=()):
+        self.columns = (*Trace.columns, *extra)
         self._rows = []
 
     def add(self, *row):

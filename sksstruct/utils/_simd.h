@@ -207,6 +207,7 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
 /* One feature row against the weights (n_features x ld), features in float or double;
    index is NULL for a dense row.
      sks_scores:  out[:] = init[:] + sum_p value[p] weights[index[p], :]
+     sks_scores_part: the same for `size` labels out of the ld of a row
      sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
 #define SKS_FEATURES(suffix, real)                                                     \
     SKS_INLINE void sks_scores_block_##suffix(                                         \
@@ -236,6 +237,15 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
             SKS_BLOCKS(ld, SKS_SPARSE_##suffix);                                       \
         else                                                                           \
             SKS_BLOCKS(ld, SKS_DENSE_##suffix);                                        \
+    }                                                                                  \
+    SKS_CLONES SKS_UNUSED void sks_scores_part_##suffix(                               \
+        ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
+        ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
+    {                                                                                  \
+        if (index)                                                                     \
+            SKS_BLOCKS(size, SKS_SPARSE_##suffix);                                     \
+        else                                                                           \
+            SKS_BLOCKS(size, SKS_DENSE_##suffix);                                      \
     }                                                                                  \
     SKS_CLONES SKS_UNUSED void sks_scatter_##suffix(                                   \
         ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
@@ -283,6 +293,28 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
 SKS_SPREAD(f32, float)
 SKS_SPREAD(f64, double)
 
+/* Product of a dense row with the weights of one label, and a step along it. */
+#define SKS_DENSE(suffix, real)                                                        \
+    SKS_CLONES SKS_UNUSED double sks_dense_dot_##suffix(                               \
+        ptrdiff_t n, const real *value, const double *weights)                         \
+    {                                                                                  \
+        double acc[8] = {0.0}, total = 0.0;                                            \
+        ptrdiff_t p = 0;                                                               \
+        for (; p + 8 <= n; p += 8)                                                     \
+            for (int j = 0; j < 8; j++) acc[j] += value[p + j] * weights[p + j];       \
+        for (; p < n; p++) total += value[p] * weights[p];                             \
+        for (int j = 0; j < 8; j++) total += acc[j];                                   \
+        return total;                                                                  \
+    }                                                                                  \
+    SKS_CLONES SKS_UNUSED void sks_dense_axpy_##suffix(                                \
+        ptrdiff_t n, double scale, const real *SKS_RESTRICT value,                     \
+        double *SKS_RESTRICT weights)                                                  \
+    {                                                                                  \
+        for (ptrdiff_t p = 0; p < n; p++) weights[p] += scale * value[p];              \
+    }
+SKS_DENSE(f32, float)
+SKS_DENSE(f64, double)
+
 #define SKS_SPARSE_f32(width, b) \
     sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_SPARSE_f64(width, b) \
@@ -293,6 +325,20 @@ SKS_SPREAD(f64, double)
     sks_scores_block_f64(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)
+
+/* max x[b], -inf without any */
+SKS_CLONES SKS_UNUSED double sks_max(ptrdiff_t n, const double *x)
+{
+    double best[8], top;
+    ptrdiff_t b = 0;
+    for (int j = 0; j < 8; j++) best[j] = -INFINITY;
+    for (; b + 8 <= n; b += 8)
+        for (int j = 0; j < 8; j++) best[j] = x[b + j] > best[j] ? x[b + j] : best[j];
+    top = best[0];
+    for (int j = 1; j < 8; j++) top = best[j] > top ? best[j] : top;
+    for (; b < n; b++) top = x[b] > top ? x[b] : top;
+    return top;
+}
 
 /* out[b] = max(out[b], value + row[b]) */
 #define SKS_BODY(width, b)                                  \

@@ -1,0 +1,138 @@
+"""Label indicators, pairs of labels, and decoding, for `MultilabelPairwise`."""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.factor_graphs import DenseTable, FactorGraph
+from sksstruct.inference._roof_dual import RoofDual
+from sksstruct.inference.lp import resolve_map_solver
+from sksstruct.models._multilabel import BoundMultilabel
+from sksstruct.utils.parallel import run_in_chunks
+
+# Labels that the relaxation leaves open are enumerated up to this number.
+MOST_OPEN = 16
+
+
+def columns_of(y):
+    """Label indicator as 0 and 1, and the two values of each column."""
+    if sparse.issparse(y):
+        y = y.toarray()
+    if y.ndim != 2:
+        raise ValueError(
+            "y must be a label indicator of shape (n_samples, n_labels), got an array "
+            f"of shape {y.shape}"
+        )
+    if y.shape[1] == 0:
+        raise ValueError("y has no label")
+    if y.dtype == bool or (y.dtype.kind in "iuf" and np.isin(y, (0, 1)).all()):
+        kind = np.int64 if y.dtype == bool or y.dtype.kind == "f" else y.dtype
+        return y.astype(np.int32), [np.array([0, 1], dtype=kind)] * y.shape[1]
+    Y, classes = np.empty(y.shape, dtype=np.int32), []
+    for j in range(y.shape[1]):
+        values, codes = np.unique(y[:, j], return_inverse=True)
+        if len(values) > 2:
+            raise ValueError(
+                f"Unknown label type: column {j} of y has {len(values)} values; a "
+                "label indicator has 0 and 1"
+            )
+        # a column of a single value has no sample with the label
+        classes.append(values if len(values) == 2 else np.append(values, values))
+        Y[:, j] = codes
+    return Y, classes
+
+
+def restore(labels, classes, as_sparse):
+    """Label indicator in the values that were fitted."""
+    if as_sparse:
+        return sparse.csr_array(labels.astype(np.int64))
+    columns = [values[labels[:, j]] for j, values in enumerate(classes)]
+    return np.stack(columns, axis=1)
+
+
+def check_pairs(pairs, Y):
+    """Pairs of labels that interact, each once, the smaller number first."""
+    n = Y.shape[1]
+    if isinstance(pairs, str):
+        if pairs == "all":
+            found = np.column_stack(np.triu_indices(n, 1))
+        else:
+            both = sparse.csr_array(Y)
+            found = np.argwhere(np.triu((both.T @ both).toarray(), 1))
+        return np.ascontiguousarray(found, dtype=np.intp).reshape(-1, 2)
+    pairs = np.asarray(pairs)
+    if pairs.size == 0:
+        return np.empty((0, 2), dtype=np.intp)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            "pairs must be 'all', 'cooccurring', or an array of integers of shape "
+            f"(n_pairs, 2), got {pairs.dtype} of shape {pairs.shape}"
+        )
+    if pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any():
+        raise ValueError(f"pairs must name two different ones of the {n} labels")
+    pairs = np.sort(pairs, axis=1).astype(np.intp)
+    if len(np.unique(pairs, axis=0)) < len(pairs):
+        raise ValueError("pairs names a pair of labels twice")
+    return pairs
+
+
+def training_problem(estimator, solver, X, Y, pairs, weight, exact):
+    """The model that the solver needs, bound to the data."""
+    return BoundMultilabel.bind(
+        X,
+        Y.shape[1],
+        pairs,
+        Y,
+        weight,
+        scaling=estimator.interaction_scaling,
+        exact=exact,
+        fit_intercept=estimator.fit_intercept,
+    )
+
+
+def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
+    """Best labels of samples with the given unary scores, as 0 and 1."""
+    n, n_labels = unaries.shape
+    scores = interactions[pairs[:, 0], pairs[:, 1]]
+    used = scores != 0.0
+    pairs, scores = pairs[used], scores[used]
+    labels = np.empty((n, n_labels), dtype=np.int64)
+
+    def run(first, last):
+        solver = RoofDual(pairs, n_labels)
+        for i in range(first, last):
+            if by_gdmm:
+                labels[i] = _by_gdmm(unaries[i], pairs, scores)
+                continue
+            y, _ = solver.solve(unaries[i], scores, exact=exact)
+            open_ = np.flatnonzero(y == 0.5)
+            if len(open_):
+                y[open_] = _settle(y, open_, unaries[i], pairs, scores, interactions)
+            labels[i] = y
+
+    run_in_chunks(run, n, n_jobs)
+    return labels
+
+
+def _settle(y, open_, unary, pairs, scores, interactions):
+    """Values of the labels that the relaxation left open, the others being fixed."""
+    fixed = np.where(y == 0.5, 0.0, y)
+    inner = unary[open_] + interactions[open_] @ fixed
+    places = np.full(len(y), -1)
+    places[open_] = np.arange(len(open_))
+    ends = places[pairs]
+    inside = (ends >= 0).all(axis=1)
+    ends, scores = ends[inside], scores[inside]
+    if len(open_) <= MOST_OPEN:
+        return RoofDual(ends, len(open_)).solve(inner, scores, exact=True)[0]
+    return _by_gdmm(inner, ends, scores)
+
+
+def _by_gdmm(unary, pairs, scores):
+    """Labels by Algorithm 2 of Huang et al. (2017)."""
+    unaries = np.column_stack([np.zeros_like(unary), unary])
+    if not len(pairs):
+        return (unary > 0.0).astype(np.int64)
+    graph = FactorGraph(
+        unaries, pairs, DenseTable([[0.0, 0.0], [0.0, 1.0]]), edge_weights=scores
+    )
+    return resolve_map_solver("gdmm_binary").solve(graph, random_state=0).labeling

@@ -1,0 +1,33 @@
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef class FactorModel:
+    # Factors bound to their training data. The comments of _factors.pyx state each.
+    cdef readonly Py_ssize_t n_examples, n_variables, n_pairs, n_labels
+    cdef readonly int64_t visited
+    cdef readonly object example_weights, first_variable, first_pair, pairs, truths
+    cdef const double[::1] _example_weights
+    cdef const Py_ssize_t[::1] _first_variable, _first_pair
+    cdef const int32_t[:, ::1] _pairs
+    cdef const int32_t[::1] _truth
+    cdef const double[::1] _cost
+
+    cdef int find_label(
+        self, Py_ssize_t v, double part, Py_ssize_t n, const int32_t* labels,
+        double floor, int32_t* label, double* value) except -1 nogil
+    cdef int label_scores(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
+                          double* out) except -1 nogil
+    cdef int add_labels(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
+                        const double* changes) except -1 nogil
+    cdef double label_norm(self, Py_ssize_t v) noexcept nogil
+    cdef int find_pair(
+        self, Py_ssize_t f, bint linear, Py_ssize_t n, const int32_t* left,
+        const double* left_messages, Py_ssize_t m, const int32_t* right,
+        const double* right_messages, double floor, int32_t* a, int32_t* b,
+        double* value) except -1 nogil
+    cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a,
+                          Py_ssize_t b) except -1 nogil
+    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries,
+                         double* out) except -1 nogil
+    cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
+                       const double* changes) except -1 nogil

@@ -1,0 +1,243 @@
+"""Greedy direction method of multipliers: training through factorwise oracles.
+
+Algorithm 1 of Yen et al. (2016); the augmented Lagrangian, its blocks and the signs are
+stated in `_gdmm.pyx`. The dual value that is reported belongs to a feasible point, next
+to the iterate: it is a lower bound of the optimum, and the duality gap a certificate.
+"""
+
+import time
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sksstruct.solvers._base import Solver
+from sksstruct.solvers._gdmm import Multipliers
+from sksstruct.solvers._gdmm_away import AwayMultipliers
+from sksstruct.solvers._loop import Loop
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+# rho begins with so many times the curvature p_i / alpha of a pair, and follows the
+# residuals: the relative primal one is kept at so many times the relative dual one.
+_START, _BALANCE = 4.0, 5.0
+# Where the primal one falls by less than this in so many passes, after the first ones,
+# rho is too small for the steps to converge, and that ratio is reduced.
+_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 0.3
+# Largest change of rho between two passes, and in all.
+_CHANGE, _RANGE = 1.25, 1e4
+# Passes before the objective is computed for the first time, and the part of the time
+# that later computations may take.
+_FIRST_LOOK, _SHARE = 5, 0.25
+# Outcomes that would gain less than this part of tol times their loss are left out.
+_IGNORE = 0.1
+
+
+class GDMM(Solver):
+    """Greedy direction method of multipliers.
+
+    Splits training into one multiclass problem for each factor, and passes messages
+    between factors that share a variable. Visits maximise over the outcomes of one
+    factor and never over labelings; only outcomes that were ever worth it are kept.
+    For variables with many labels, or many pairs of binary variables.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes over the factors.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    update : {"bcfw", "afw", "bgcd"}, default="bcfw"
+        "bcfw": a step for one factor after the other, on its active outcomes
+        (Algorithm 4). "afw": away-step Frank-Wolfe over all factors at once
+        (Algorithm 2), for small problems: the theory's algorithm, which is slow.
+        "bgcd": block-greedy coordinate descent, where every example lets in its most
+        promising factor and steps for its active ones (Algorithm 3).
+    oracle : {"sublinear", "scan"}, default="sublinear"
+        How outcomes are found: with ordered scores for indicator factors and a part
+        of the labels at a time for inner-product factors; or by looking at all of
+        them.
+    partitions : int or "auto", default="auto"
+        Parts into which the labels of an inner-product factor are divided, one of
+        which is looked at in a visit. "auto" is about the square root of the number of
+        labels over eight, so that a part has eight times the square root.
+    rho : float or "auto", default="auto"
+        Weight of the quadratic terms of the augmented Lagrangian, relative to the
+        scores. "auto" begins at the mean curvature of the factors and balances the
+        residuals.
+    eta : float, default=1.0
+        Step of the multipliers in units of `rho`.
+    check_every : int or "auto", default="auto"
+        Passes between two computations of the objective and the dual value; "auto"
+        keeps their share of the time small.
+
+    Notes
+    -----
+    ``history_`` has two more columns: ``infeasibility``, the mean total variation
+    distance between the marginals of the factors and the distributions of their
+    variables, and ``elements``, the number of scores that the oracles have looked at.
+
+    The objective is that of the LP relaxation: the structured support vector machine's
+    on chains, where the relaxation is tight.
+
+    References
+    ----------
+    I. E.-H. Yen, X. Huang, K. Zhong, R. Zhang, P. Ravikumar and I. S. Dhillon, "Dual
+    decomposed learning with factorwise oracle for structural SVM of large output
+    domain", NIPS 2016.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.solvers import GDMM
+    >>> X = [[[0.0], [1.0], [0.0]], [[1.0], [0.0]]]
+    >>> y = [["low", "high", "low"], ["high", "low"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver=GDMM(tol=1e-3), random_state=0).fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0], [0.0]]])[0].tolist()
+    ['high', 'high', 'low']
+    """
+
+    needs = ("factors",)
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "update": [StrOptions({"bcfw", "afw", "bgcd"})],
+        "oracle": [StrOptions({"sublinear", "scan"})],
+        "partitions": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "rho": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "eta": [Interval(Real, 0, None, closed="neither")],
+        "check_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+    }
+
+    def __init__(
+        self,
+        max_iter=1000,
+        tol=3e-3,
+        *,
+        update="bcfw",
+        oracle="sublinear",
+        partitions="auto",
+        rho="auto",
+        eta=1.0,
+        check_every="auto",
+    ):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.update = update
+        self.oracle = oracle
+        self.partitions = partitions
+        self.rho = rho
+        self.eta = eta
+        self.check_every = check_every
+
+    def _solve(self, model, alpha, options):
+        return Run(self, model, alpha, options).run()
+
+
+class Run:
+    """One run of `GDMM` or a relative of it on a model of factors."""
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.model, self.alpha = solver, model, alpha
+        self.n_jobs = options.n_jobs
+        self.rng = check_random_state(options.random_state)
+        model.start()
+        self.rho = solver.rho
+        if self.rho == "auto":
+            start = 1.0 if solver.update == "afw" else _START
+            self.rho = start * float(np.mean(model.example_weights)) / alpha
+        self.first_rho = self.rho
+        # after one step of all factors at once the residuals say nothing of rho
+        self.adapts = solver.rho == "auto" and solver.update != "afw"
+        self.balance, self.residuals = _BALANCE, []
+        parts = solver.partitions
+        if solver.oracle == "scan":
+            parts = 1
+        elif parts == "auto":
+            parts = max(1, round(np.sqrt(model.n_labels) / 8))
+        self.n_parts = model.set_partition(parts)
+        kind = AwayMultipliers if solver.update == "afw" else Multipliers
+        self.state = kind(model, alpha, self.rho)
+        self.state.ignore = _IGNORE * solver.tol
+        self.loop = Loop(
+            solver,
+            alpha,
+            options,
+            scale=model.loss_at_zero(),
+            extra=("infeasibility", "elements"),
+        )
+        self.infeasibility = 0.0
+        self.look_seconds = 0.0
+        self.looked = time.perf_counter()
+
+    def run(self):
+        """Passes until the gap is small enough."""
+        zero = self.model.weights()
+        self.loop.report(self.loop.scale, np.zeros_like(zero), 0.0, extra=(0.0, 0))
+        return self.loop.run(self.one_pass, self.look, dual_state=dict)
+
+    def parts(self):
+        """The part of the labels that each variable looks at."""
+        n = self.model.n_variables
+        return self.rng.random_sample(n) if self.n_parts > 1 else np.full(n, -1.0)
+
+    def one_pass(self):
+        """Step 1 and 2 of Algorithm 1, and a look where it is time."""
+        solver, state, loop = self.solver, self.state, self.loop
+        linear = solver.oracle == "scan"
+        if solver.update == "afw":
+            state.away_step(self.parts(), linear)
+        else:
+            order = self.rng.permutation(self.model.n_examples).astype(np.intp)
+            state.visit(order, self.parts(), linear, solver.update == "bgcd")
+        self.multiply()
+        loop.calls = state.calls
+        if self.is_time():
+            self.look()
+
+    def multiply(self):
+        """Update the multipliers, and rho where it is not given."""
+        state = self.state
+        state.update(self.solver.eta)
+        self.infeasibility = state.infeasibility
+        self.residuals.append(state.primal_residual)
+        if not self.adapts:
+            return
+        n = len(self.residuals)
+        if n >= _FIRST_PASSES and n % _PERIOD == 0:
+            if self.residuals[-1] > _FALL * self.residuals[-1 - _PERIOD]:
+                self.balance = max(_REDUCTION * self.balance, _LEAST)
+        if state.primal_residual > 0.0 and state.dual_residual > 0.0:
+            ratio = state.primal_residual / (self.balance * state.dual_residual)
+            rho = state.rho * np.clip(ratio**0.25, 1 / _CHANGE, _CHANGE)
+            state.set_rho(
+                float(np.clip(rho, self.first_rho / _RANGE, self.first_rho * _RANGE))
+            )
+
+    def is_time(self):
+        """Whether the objective is computed after this pass."""
+        loop, every = self.loop, self.solver.check_every
+        if every != "auto":
+            return loop.n_pass % every == 0
+        if loop.n_pass < _FIRST_LOOK:
+            return False
+        spent = time.perf_counter() - self.looked
+        return spent * _SHARE >= self.look_seconds * (1 - _SHARE)
+
+    def look(self):
+        """Compute the objective at the weights, and a dual value."""
+        started = time.perf_counter()
+        weights = self.model.weights()
+        value = self.model.maxima(weights, self.n_jobs)
+        primal = value + self.alpha / 2 * float(weights @ weights)
+        square = self.model.square_with(*self.state.feasible_changes())
+        dual = self.state.expected_loss() - self.alpha / 2 * square
+        self.loop.report(
+            primal, weights, dual, extra=(self.infeasibility, self.model.visited)
+        )
+        self.looked = time.perf_counter()
+        self.look_seconds = self.looked - started
