@@ -2,11 +2,13 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.multiclass import type_of_target
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models._multilabel import BoundMultilabel
+from sksstruct.models._multilabel_factors import MultilabelFactors, MultilabelGraph
 from sksstruct.utils.parallel import run_in_chunks
 
 # Labels that the relaxation leaves open are enumerated up to this number.
@@ -14,39 +16,37 @@ MOST_OPEN = 16
 
 
 def columns_of(y):
-    """Label indicator as 0 and 1, and the two values of each column."""
+    """Label indicator as 0 and 1, and the values of a single label or None."""
     if sparse.issparse(y):
         y = y.toarray()
-    if y.ndim != 2:
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind.startswith("continuous"):
+        raise ValueError(f"Unknown label type: {kind}; a label indicator has 0 and 1")
+    if y.ndim == 2 and (y.dtype.kind in "biuf" and np.isin(y, (0, 1)).all()):
+        if y.shape[1] == 0:
+            raise ValueError("y has no label")
+        return y.astype(np.int32), None
+    if y.ndim == 2 and y.shape[1] > 1:
         raise ValueError(
-            "y must be a label indicator of shape (n_samples, n_labels), got an array "
-            f"of shape {y.shape}"
+            f"y must be a label indicator of 0 and 1 with a column for each label, "
+            f"got {kind} values such as {y.ravel()[:4].tolist()}"
         )
-    if y.shape[1] == 0:
-        raise ValueError("y has no label")
-    if y.dtype == bool or (y.dtype.kind in "iuf" and np.isin(y, (0, 1)).all()):
-        kind = np.int64 if y.dtype == bool or y.dtype.kind == "f" else y.dtype
-        return y.astype(np.int32), [np.array([0, 1], dtype=kind)] * y.shape[1]
-    Y, classes = np.empty(y.shape, dtype=np.int32), []
-    for j in range(y.shape[1]):
-        values, codes = np.unique(y[:, j], return_inverse=True)
-        if len(values) > 2:
-            raise ValueError(
-                f"Unknown label type: column {j} of y has {len(values)} values; a "
-                "label indicator has 0 and 1"
-            )
-        # a column of a single value has no sample with the label
-        classes.append(values if len(values) == 2 else np.append(values, values))
-        Y[:, j] = codes
-    return Y, classes
+    values, codes = np.unique(y, return_inverse=True)
+    if len(values) > 2:
+        raise ValueError(
+            "Only binary classification is supported for 1-D y. The type of the target "
+            f"is {kind}; a label indicator has a column for each label"
+        )
+    if len(values) < 2:
+        raise ValueError(f"y has 1 class, {values.tolist()[0]!r}: training needs 2")
+    return codes.astype(np.int32).reshape(-1, 1), values
 
 
-def restore(labels, classes, as_sparse):
-    """Label indicator in the values that were fitted."""
-    if as_sparse:
-        return sparse.csr_array(labels.astype(np.int64))
-    columns = [values[labels[:, j]] for j, values in enumerate(classes)]
-    return np.stack(columns, axis=1)
+def restore(labels, values, as_sparse):
+    """Label indicator of the kind that was fitted."""
+    if values is not None:
+        return values[labels[:, 0]]
+    return sparse.csr_array(labels) if as_sparse else labels
 
 
 def check_pairs(pairs, Y):
@@ -77,16 +77,28 @@ def check_pairs(pairs, Y):
 
 def training_problem(estimator, solver, X, Y, pairs, weight, exact):
     """The model that the solver needs, bound to the data."""
-    return BoundMultilabel.bind(
+    scaling = estimator.interaction_scaling
+    needs_factors = "factors" in solver.needs
+    relaxed = BoundMultilabel.bind(
         X,
         Y.shape[1],
         pairs,
         Y,
         weight,
-        scaling=estimator.interaction_scaling,
-        exact=exact,
+        scaling=scaling,
+        # factors are trained on the relaxation, whatever prediction does
+        exact=exact and not needs_factors,
         fit_intercept=estimator.fit_intercept,
     )
+    if not needs_factors:
+        return relaxed
+    if estimator.fit_intercept:
+        ones = np.ones((X.shape[0], 1))
+        X = sparse.hstack([X, ones]) if sparse.issparse(X) else np.hstack([X, ones])
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+    labels = MultilabelFactors(X, Y, pairs, weight, scaling, relaxed)
+    return labels if solver.update == "bgcd" else MultilabelGraph(labels)
 
 
 def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):

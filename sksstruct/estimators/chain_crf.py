@@ -62,8 +62,8 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge "bcfw", "cutting_plane", "bmrm", "fw", "ssg",
-        "pragam", "casimir", "casimir_constant", or "gdmm", which is for thousands of
-        labels; "auto" is the configuration of
+        "pragam", "casimir", "casimir_constant", or "gdmm" and "soft_bcfw", which are
+        for thousands of labels; "auto" is the configuration of
         `sksstruct.solvers.BCFW` that reaches a given duality gap soonest. For the
         other losses "lbfgs", which is "auto", "svrg", "casimir" or
         "casimir_constant". With `score_function` "prox_linear".

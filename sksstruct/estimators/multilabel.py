@@ -25,7 +25,7 @@ from sksstruct.estimators._multilabel import (
 from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.estimators.ssvm import positive
-from sksstruct.solvers import GDMM, resolve_solver
+from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
 # Labelings of so many labels are enumerated by inference="auto".
@@ -70,7 +70,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         descent (Algorithm 3 of [1]_).
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
-    tol : float, default=3e-3
+    tol : float, default=5e-4
         Training stops at a duality gap of ``tol`` times the objective at w = 0, the
         number of labels, where `solver` is a name.
     fit_intercept : bool, default=True
@@ -85,8 +85,8 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : list of ndarray of shape (2,)
-        Values of each column of y, that for a label that is off first.
+    classes_ : ndarray of shape (n_labels,), or (2,)
+        Numbers of the labels; the two values where y was 1-D.
     coef_ : ndarray of shape (n_labels, n_features)
         Weights of the labels.
     intercept_ : ndarray of shape (n_labels,)
@@ -161,7 +161,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         inference="auto",
         solver="auto",
         max_iter=1000,
-        tol=3e-3,
+        tol=5e-4,
         fit_intercept=True,
         n_jobs=None,
         random_state=None,
@@ -185,7 +185,6 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.multi_label = True
         tags.target_tags.required = True
-        tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
         return tags
 
@@ -199,9 +198,9 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features.
-        y : {array-like, sparse matrix} of shape (n_samples, n_labels)
-            Label indicator: a column for each label, 1 where a sample has it. Columns
-            may have two other values; the larger one is that of the label then.
+        y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
+            Label indicator: a column for each label, 1 where a sample has it. A 1-D
+            array of two values is a single label.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of the losses.
 
@@ -247,7 +246,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        Y, classes = columns_of(y)
+        Y, values = columns_of(y)
         n_labels = Y.shape[1]
         pairs = check_pairs(self.pairs, Y)
         exact = self._is_exact(n_labels)
@@ -258,10 +257,15 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         weight = weight[keep] / total
         if len(keep) < len(Y):
             X, Y = X[keep], Y[keep]
+            if values is not None and len(np.unique(Y)) < 2:
+                raise ValueError(
+                    "y has 1 class where sample_weight is positive: training needs 2"
+                )
         bound = training_problem(self, solver, X, Y, pairs, weight, exact)
         constant = {
             **input_attributes(seen),
-            "classes_": classes,
+            "classes_": np.arange(n_labels) if values is None else values,
+            "_values": values,
             "label_pairs_": pairs,
             "_sparse_output": sparse.issparse(y),
         }
@@ -280,9 +284,10 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _solver(self, exact):
         solver = self.solver
         if isinstance(solver, str) and solver == "auto" and not exact:
-            solver = GDMM(self.max_iter, self.tol, update="bgcd")
-        elif isinstance(solver, str) and solver == "gdmm":
-            solver = GDMM(self.max_iter, self.tol, update="bgcd")
+            solver = "gdmm"
+        by_pairs = {"gdmm": GDMM, "soft_bcfw": SoftBCFW}
+        if isinstance(solver, str) and solver in by_pairs:
+            solver = by_pairs[solver](self.max_iter, self.tol, update="bgcd")
         solver = resolve_solver(
             solver,
             max_iter=self.max_iter,
@@ -336,11 +341,11 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        y : ndarray or CSR array of shape (n_samples, n_labels)
-            Label indicator, sparse if that of the training data was.
+        y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
+            Label indicator, of the kind of the training data: sparse, or 1-D.
         """
         labels = self._labels(self._unaries(X))
-        return restore(labels, self.classes_, self._sparse_output)
+        return restore(labels, self._values, self._sparse_output)
 
     def decision_function(self, X):
         """Score of each label given the other labels that are predicted.
@@ -352,9 +357,10 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        scores : ndarray of shape (n_samples, n_labels)
+        scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
             What a label would add to the score of the other predicted labels, or does
             add where it is predicted: not negative there, and not positive elsewhere.
         """
         unaries = self._unaries(X)
-        return unaries + self._labels(unaries) @ self.interactions_
+        scores = unaries + self._labels(unaries) @ self.interactions_
+        return scores if self._values is None else scores[:, 0]

@@ -213,7 +213,7 @@ cdef class ChainFactors(FactorModel):
             "transitions": transitions,
         }
 
-    def square_with(self, left, right, amounts):
+    def square_with(self, pairs, left, right, amounts):
         a, b, values = self.table.entries()
         shape = (self.n_labels, self.n_labels)
         table = sparse.csr_array(sparse.coo_array(
@@ -335,12 +335,13 @@ cdef class ChainFactors(FactorModel):
                           Py_ssize_t b) except -1 nogil:
         return self.table.insert(a, b)
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries,
-                         double* out) except -1 nogil:
+    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* out,
+                         double* norms) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
         for k in range(n):
             out[k] = self.table._value[entries[k]]
+            norms[k] = 1.0
         return 0
 
     cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,

@@ -34,6 +34,7 @@ cdef class FactorModel:
         self.n_examples = len(self.example_weights)
         self.n_variables, self.n_pairs = len(self.truths), len(self.pairs)
         self.n_labels = n_labels
+        self.pair_norm = 1.0
 
     def start(self):
         """Zero the weights."""
@@ -52,7 +53,7 @@ cdef class FactorModel:
         """Divide the labels into about n_parts parts for `find_label`; their number."""
         return 1
 
-    def square_with(self, left, right, amounts):
+    def square_with(self, pairs, left, right, amounts):
         """|w|^2 after changes of the scores of pairs of labels."""
         raise NotImplementedError
 
@@ -96,10 +97,63 @@ cdef class FactorModel:
     cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a, Py_ssize_t b) except -1 nogil:
         raise NotImplementedError
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries,
-                         double* out) except -1 nogil:
+    # Scores, and squared norms of the features, of pairs of labels.
+    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* out,
+                         double* norms) except -1 nogil:
         raise NotImplementedError
 
     cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil:
         raise NotImplementedError
+
+
+cdef class BinaryFactorModel:
+    """Labels that are on or off, and what pairs of them score if both are on.
+
+    The factor of a pair has one weight, times `scaling`; its other outcomes score zero.
+    """
+
+    def set_factors(self, pairs, truths, example_weights, double scaling):
+        """Fix pairs, observed labels (n_examples, n_labels), and their weights."""
+        self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
+        self._example_weights = self.example_weights
+        self._truth = np.ascontiguousarray(truths, dtype=np.uint8)
+        self.n_examples, self.n_labels = truths.shape
+        self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
+        self._pairs = self.pairs
+        self.n_pairs, self.scaling = len(self.pairs), scaling
+        ends = self.pairs.T.ravel()
+        order = np.argsort(ends, kind="stable")
+        self._near_first = np.searchsorted(
+            ends[order], np.arange(self.n_labels + 1)).astype(np.intp)
+        others = self.pairs[:, ::-1].T.ravel()[order]
+        self._near = np.append(others, 0).astype(np.int32)
+        self._near_pair = np.append(order % max(self.n_pairs, 1), 0).astype(np.int32)
+
+    def start(self):
+        """Zero the weights."""
+        raise NotImplementedError
+
+    def loss_at_zero(self):
+        """The objective at w = 0: all labels may be wrong."""
+        return float(self.example_weights.sum() * self.n_labels)
+
+    def pair_weights(self):
+        """Weights of the pairs, a view."""
+        return np.asarray(self._pair_weights)[:self.n_pairs]
+
+    # Scores <w_j, x_i> of the labels low <= j < high.
+    cdef int scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
+                    double* out) except -1 nogil:
+        raise NotImplementedError
+
+    cdef double score(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        return 0.0
+
+    # w_j += change x_i
+    cdef int add(self, Py_ssize_t i, Py_ssize_t j, double change) except -1 nogil:
+        raise NotImplementedError
+
+    # |x_i|^2
+    cdef double norm(self, Py_ssize_t i) noexcept nogil:
+        return 0.0

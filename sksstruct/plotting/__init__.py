@@ -1,6 +1,7 @@
 """Displays, in scikit-learn's manner; they need matplotlib."""
 
 from sksstruct.plotting._convergence import ConvergenceDisplay
+from sksstruct.plotting._interactions import InteractionsDisplay
 from sksstruct.plotting._path import PathDisplay
 
-__all__ = ["ConvergenceDisplay", "PathDisplay"]
+__all__ = ["ConvergenceDisplay", "InteractionsDisplay", "PathDisplay"]

@@ -11,6 +11,7 @@ from sksstruct.solvers.gdmm import GDMM
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.prox_linear import ProxLinear
+from sksstruct.solvers.soft_bcfw import SoftBCFW
 from sksstruct.solvers.ssg import SSG
 from sksstruct.solvers.svrg import SVRG
 
@@ -26,6 +27,7 @@ __all__ = [
     "FrankWolfe",
     "Pragam",
     "ProxLinear",
+    "SoftBCFW",
     "SolverResult",
     "resolve_solver",
 ]

@@ -35,6 +35,7 @@ cdef struct Room:
     double* target
     double* left
     double* right
+    double* norm
 
 
 cdef class Multipliers:

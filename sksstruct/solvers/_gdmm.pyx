@@ -116,13 +116,14 @@ cdef class Multipliers:
         if size <= self._room.size:
             return 0
         size *= 2
-        values = <double*> realloc(self._room.value, 6 * size * sizeof(double))
+        values = <double*> realloc(self._room.value, 7 * size * sizeof(double))
         if values == NULL:
             with gil:
                 raise MemoryError()
         self._room.value, self._room.z = values, values + size
         self._room.old, self._room.target = values + 2 * size, values + 3 * size
         self._room.left, self._room.right = values + 4 * size, values + 5 * size
+        self._room.norm = values + 6 * size
         self._room.size = size
         return 0
 
@@ -277,7 +278,7 @@ cdef class Multipliers:
         cdef Py_ssize_t k
         cdef int s
         cdef int32_t a = 0, b = 0
-        cdef double truth = 0.0, best
+        cdef double truth = 0.0, norm = 0.0, best
         self._fit_sides(f)
         for s in range(2):
             ends[s] = &self._variables[self.model._pairs[f, s]]
@@ -287,13 +288,14 @@ cdef class Multipliers:
             side = &pair.sides[s]
             for k in range(ends[s].n):
                 room[s][k] = -self.rho * (side.marginal[k] + side.u[k] - ends[s].q[k])
-        self.model.pair_scores(1, pair.entry, &truth)
+        self.model.pair_scores(1, pair.entry, &truth, &norm)
         truth += room[0][0] + room[1][0]
         best = truth
         self.calls += 1
         self.model.find_pair(f, linear, ends[0].n, ends[0].label, room[0], ends[1].n,
                              ends[1].label, room[1], truth, &a, &b, &best)
-        return progress_of(best - truth, factor + 2.0 * self.rho)
+        return progress_of(
+            best - truth, factor * self.model.pair_norm + 2.0 * self.rho)
 
     cdef int _visit_variable(self, Py_ssize_t v, double factor,
                              double part) except -1 nogil:
@@ -369,7 +371,7 @@ cdef class Multipliers:
         cdef double* score
         cdef double* z
         cdef double* old
-        cdef double* marginal
+        cdef double* norm
         cdef int32_t a = 0, b = 0
         cdef int step
         self._fit_sides(f)
@@ -377,14 +379,15 @@ cdef class Multipliers:
         self._widen((n if n > pair.n else pair.n) + 2)
         left, right = self._room.left, self._room.right
         score, z, old = self._room.value, self._room.z, self._room.old
+        norm = self._room.norm
         for k in range(first.n):
             left[k] = -rho * (pair.sides[0].marginal[k] + pair.sides[0].u[k]
                               - first.q[k])
         for k in range(second.n):
             right[k] = -rho * (pair.sides[1].marginal[k] + pair.sides[1].u[k]
                                - second.q[k])
-        self.model.pair_scores(pair.n, pair.entry, score)
-        Q = factor + rho * self._curvature(pair)
+        self.model.pair_scores(pair.n, pair.entry, score, norm)
+        Q = factor * self.model.pair_norm + rho * self._curvature(pair)
         for k in range(pair.n):
             gain = score[k] + left[pair.left[k]] + right[pair.right[k]]
             best = gain if gain > best else best
@@ -409,12 +412,13 @@ cdef class Multipliers:
             b = self._place(second, b)
             if second.n > n:
                 right[n] = 0.0
-            value -= left[a] + right[b]
             self._fit_sides(f)
             self._join(pair, <int32_t> self.model.entry(f, first.label[a], second.label[b]), a,
                        b)
-            score[pair.n - 1] = value
-            Q = factor + rho * self._curvature(pair)
+            # the score as it was, without messages, and the norm
+            self.model.pair_scores(1, &pair.entry[pair.n - 1], &score[pair.n - 1],
+                                   &norm[pair.n - 1])
+            Q = factor * self.model.pair_norm + rho * self._curvature(pair)
         self.block_gap += factor * (best - mean)
         n = pair.n
         for k in range(n):
@@ -434,7 +438,7 @@ cdef class Multipliers:
                 moved = fabs(z[k]) if fabs(z[k]) > moved else moved
             for k in range(n):
                 pair.q[k] += z[k]
-                score[k] -= factor * z[k]
+                score[k] -= factor * norm[k] * z[k]
                 left[pair.left[k]] -= rho * z[k]
                 right[pair.right[k]] -= rho * z[k]
             if moved < 1e-3:
@@ -526,8 +530,10 @@ cdef class Multipliers:
 
         Returns
         -------
+        factors : ndarray of shape (n,), intp
+            Pairs of variables.
         left, right : ndarray of shape (n,), int32
-            Pairs of labels.
+            Labels of theirs.
         amounts : ndarray of shape (n,)
             Changes of their scores, those of the weights w_F.
         """
@@ -540,6 +546,7 @@ cdef class Multipliers:
             limit += (self._pairs[f].n
                       + self._support(self.model._pairs[f, 0])
                       * self._support(self.model._pairs[f, 1]))
+        cdef Py_ssize_t[::1] factors = np.empty(limit, dtype=np.intp)
         cdef int32_t[::1] rows = np.empty(limit, dtype=np.int32)
         cdef int32_t[::1] columns = np.empty(limit, dtype=np.int32)
         cdef double[::1] amounts = np.empty(limit)
@@ -568,6 +575,7 @@ cdef class Multipliers:
                             share = room[1][pair.right[k]]
                         self._room.z[k] = share * pair.q[k]
                         if share < 1.0 and pair.q[k] > 0.0:
+                            factors[count] = f
                             rows[count] = ends[0].label[pair.left[k]]
                             columns[count] = ends[1].label[pair.right[k]]
                             amounts[count] = -factor * (share - 1.0) * pair.q[k]
@@ -589,12 +597,13 @@ cdef class Multipliers:
                         for j in range(ends[1].n):
                             if room[1][j] <= 0.0:
                                 continue
+                            factors[count] = f
                             rows[count] = ends[0].label[k]
                             columns[count] = ends[1].label[j]
                             amounts[count] = -factor * room[0][k] * room[1][j] / lack
                             count += 1
-        return (np.asarray(rows)[:count], np.asarray(columns)[:count],
-                np.asarray(amounts)[:count])
+        return (np.asarray(factors)[:count], np.asarray(rows)[:count],
+                np.asarray(columns)[:count], np.asarray(amounts)[:count])
 
     cdef Py_ssize_t _support(self, Py_ssize_t v) noexcept nogil:
         cdef Py_ssize_t k, n = 0

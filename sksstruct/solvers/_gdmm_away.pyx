@@ -148,7 +148,8 @@ cdef class AwayMultipliers(Multipliers):
                     for k in range(ends[s].n):
                         room[s][k] = -self.rho * (side.marginal[k] + side.u[k]
                                                   - ends[s].q[k])
-                self.model.pair_scores(pair.n, pair.entry, self._room.value)
+                self.model.pair_scores(pair.n, pair.entry, self._room.value,
+                                       self._room.norm)
                 best = 0.0
                 for k in range(pair.n):
                     gain = (self._room.value[k] + room[0][pair.left[k]]
@@ -204,7 +205,8 @@ cdef class AwayMultipliers(Multipliers):
                 ends[0] = &self._variables[self.model._pairs[f, 0]]
                 ends[1] = &self._variables[self.model._pairs[f, 1]]
                 gain = &self._gain[self._first[n + f]]
-                self.model.pair_scores(pair.n, pair.entry, gain)
+                self._widen(pair.n + 2)
+                self.model.pair_scores(pair.n, pair.entry, gain, self._room.norm)
                 for k in range(pair.n):
                     gain[k] -= rho * (
                         pair.sides[0].marginal[pair.left[k]]

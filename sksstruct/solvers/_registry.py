@@ -11,6 +11,7 @@ from sksstruct.solvers.gdmm import GDMM
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.prox_linear import ProxLinear
+from sksstruct.solvers.soft_bcfw import SoftBCFW
 from sksstruct.solvers.ssg import SSG
 from sksstruct.solvers.svrg import SVRG
 
@@ -41,6 +42,7 @@ _BY_NAME = {
     "prox_linear": ProxLinear,
     "svrg": SVRG,
     "gdmm": GDMM,
+    "soft_bcfw": SoftBCFW,
     "lbfgs": LBFGS,
 }
 

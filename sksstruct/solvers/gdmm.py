@@ -11,9 +11,11 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models._factors import BinaryFactorModel
 from sksstruct.solvers._base import Solver
 from sksstruct.solvers._gdmm import Multipliers
 from sksstruct.solvers._gdmm_away import AwayMultipliers
+from sksstruct.solvers._gdmm_binary import BinaryMultipliers
 from sksstruct.solvers._loop import Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -22,7 +24,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 _START, _BALANCE = 4.0, 5.0
 # Where the primal one falls by less than this in so many passes, after the first ones,
 # rho is too small for the steps to converge, and that ratio is reduced.
-_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 0.3
+_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 1.5
 # Largest change of rho between two passes, and in all.
 _CHANGE, _RANGE = 1.25, 1e4
 # Passes before the objective is computed for the first time, and the part of the time
@@ -30,6 +32,11 @@ _CHANGE, _RANGE = 1.25, 1e4
 _FIRST_LOOK, _SHARE = 5, 0.25
 # Outcomes that would gain less than this part of tol times their loss are left out.
 _IGNORE = 0.1
+# Passes over labels without pairs, and passes with them before those that came in too
+# early are let go.
+_PASSES_ALONE, _FORGET_AFTER = 2, (5, 10, 20)
+# Pairs of labels that an example lets in at a time.
+_NEW_PAIRS = 16
 
 
 class GDMM(Solver):
@@ -135,7 +142,8 @@ class GDMM(Solver):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
-        return Run(self, model, alpha, options).run()
+        kind = BinaryRun if isinstance(model, BinaryFactorModel) else Run
+        return kind(self, model, alpha, options).run()
 
 
 class Run:
@@ -146,23 +154,10 @@ class Run:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        self.rho = solver.rho
-        if self.rho == "auto":
-            start = 1.0 if solver.update == "afw" else _START
-            self.rho = start * float(np.mean(model.example_weights)) / alpha
-        self.first_rho = self.rho
-        # after one step of all factors at once the residuals say nothing of rho
-        self.adapts = solver.rho == "auto" and solver.update != "afw"
+        # of a pair of weight one
+        self.curvature = float(np.mean(model.example_weights)) / alpha
+        self.first_rho = self.rho_at_start()
         self.balance, self.residuals = _BALANCE, []
-        parts = solver.partitions
-        if solver.oracle == "scan":
-            parts = 1
-        elif parts == "auto":
-            parts = max(1, round(np.sqrt(model.n_labels) / 8))
-        self.n_parts = model.set_partition(parts)
-        kind = AwayMultipliers if solver.update == "afw" else Multipliers
-        self.state = kind(model, alpha, self.rho)
-        self.state.ignore = _IGNORE * solver.tol
         self.loop = Loop(
             solver,
             alpha,
@@ -170,53 +165,84 @@ class Run:
             scale=model.loss_at_zero(),
             extra=("infeasibility", "elements"),
         )
-        self.infeasibility = 0.0
+        self.state = self.make_state()
         self.look_seconds = 0.0
         self.looked = time.perf_counter()
 
+    def rho_at_start(self):
+        """The weight of the quadratic terms, or what it begins with."""
+        if self.solver.rho != "auto":
+            return self.solver.rho
+        return (1.0 if self.solver.update == "afw" else _START) * self.curvature
+
+    @property
+    def adapts(self):
+        """Whether rho follows the residuals; they say nothing after one step of all
+        factors at once."""
+        return self.solver.rho == "auto" and self.solver.update != "afw"
+
+    def is_done(self):
+        """Whether passes make no more progress, whatever the gap is."""
+        return False
+
+    def make_state(self):
+        """Distributions and multipliers, and the parts of the labels."""
+        solver, model = self.solver, self.model
+        parts = solver.partitions
+        if solver.oracle == "scan":
+            parts = 1
+        elif parts == "auto":
+            parts = max(1, round(np.sqrt(model.n_labels) / 8))
+        self.n_parts = model.set_partition(parts)
+        kind = AwayMultipliers if solver.update == "afw" else Multipliers
+        state = kind(model, self.alpha, self.first_rho)
+        state.ignore = _IGNORE * solver.tol
+        return state
+
     def run(self):
         """Passes until the gap is small enough."""
-        zero = self.model.weights()
-        self.loop.report(self.loop.scale, np.zeros_like(zero), 0.0, extra=(0.0, 0))
+        zero = np.zeros_like(self.model.weights())
+        self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
         return self.loop.run(self.one_pass, self.look, dual_state=dict)
-
-    def parts(self):
-        """The part of the labels that each variable looks at."""
-        n = self.model.n_variables
-        return self.rng.random_sample(n) if self.n_parts > 1 else np.full(n, -1.0)
 
     def one_pass(self):
         """Step 1 and 2 of Algorithm 1, and a look where it is time."""
-        solver, state, loop = self.solver, self.state, self.loop
+        self.step()
+        self.loop.calls = self.state.calls
+        done = self.is_done()
+        if self.is_time() or done:
+            self.look()
+        return done
+
+    def step(self):
+        """One pass over the factors, and the multipliers."""
+        solver, state = self.solver, self.state
         linear = solver.oracle == "scan"
+        n = self.model.n_variables
+        parts = self.rng.random_sample(n) if self.n_parts > 1 else np.full(n, -1.0)
         if solver.update == "afw":
-            state.away_step(self.parts(), linear)
+            state.away_step(parts, linear)
         else:
             order = self.rng.permutation(self.model.n_examples).astype(np.intp)
-            state.visit(order, self.parts(), linear, solver.update == "bgcd")
-        self.multiply()
-        loop.calls = state.calls
-        if self.is_time():
-            self.look()
+            state.visit(order, parts, linear, solver.update == "bgcd")
+        state.update(solver.eta)
+        if self.adapts:
+            state.set_rho(self.next_rho())
 
-    def multiply(self):
-        """Update the multipliers, and rho where it is not given."""
+    def next_rho(self):
+        """A weight of the quadratic terms that balances the residuals."""
         state = self.state
-        state.update(self.solver.eta)
-        self.infeasibility = state.infeasibility
         self.residuals.append(state.primal_residual)
-        if not self.adapts:
-            return
         n = len(self.residuals)
         if n >= _FIRST_PASSES and n % _PERIOD == 0:
             if self.residuals[-1] > _FALL * self.residuals[-1 - _PERIOD]:
                 self.balance = max(_REDUCTION * self.balance, _LEAST)
-        if state.primal_residual > 0.0 and state.dual_residual > 0.0:
-            ratio = state.primal_residual / (self.balance * state.dual_residual)
-            rho = state.rho * np.clip(ratio**0.25, 1 / _CHANGE, _CHANGE)
-            state.set_rho(
-                float(np.clip(rho, self.first_rho / _RANGE, self.first_rho * _RANGE))
-            )
+        if not (state.primal_residual > 0.0 and state.dual_residual > 0.0):
+            return state.rho
+        ratio = state.primal_residual / (self.balance * state.dual_residual)
+        rho = state.rho * np.clip(ratio**0.25, 1 / _CHANGE, _CHANGE)
+        limits = self.first_rho / _RANGE, self.first_rho * _RANGE
+        return float(np.clip(rho, *limits))
 
     def is_time(self):
         """Whether the objective is computed after this pass."""
@@ -234,10 +260,50 @@ class Run:
         weights = self.model.weights()
         value = self.model.maxima(weights, self.n_jobs)
         primal = value + self.alpha / 2 * float(weights @ weights)
-        square = self.model.square_with(*self.state.feasible_changes())
-        dual = self.state.expected_loss() - self.alpha / 2 * square
-        self.loop.report(
-            primal, weights, dual, extra=(self.infeasibility, self.model.visited)
-        )
+        dual = self.state.expected_loss() - self.alpha / 2 * self.feasible_square()
+        extra = (self.state.infeasibility, self.model.visited)
+        self.loop.report(primal, weights, dual, extra=extra)
         self.looked = time.perf_counter()
         self.look_seconds = self.looked - started
+
+    def feasible_square(self):
+        """|w|^2 of the feasible point next to the iterate."""
+        return self.model.square_with(*self.state.feasible_changes())
+
+
+class BinaryRun(Run):
+    """A run on labels that are on or off, and pairs of them: Algorithm 3."""
+
+    def make_state(self):
+        solver, model = self.solver, self.model
+        if solver.update != "bgcd":
+            raise ValueError("labels that are on or off need update='bgcd'")
+        parts = 1
+        if solver.oracle != "scan" and solver.partitions != "auto":
+            parts = solver.partitions
+        self.n_parts = parts
+        self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
+        state = BinaryMultipliers(model, self.alpha, self.first_rho)
+        state.ignore = _IGNORE * solver.tol
+        return state
+
+    def step(self):
+        solver, state, model = self.solver, self.state, self.model
+        n = model.n_examples
+        order = self.rng.permutation(n).astype(np.intp)
+        if self.loop.n_pass <= self.n_alone:
+            # at w = 0 every label would move, and with it every pair come in
+            state.visit_alone(order)
+            if self.loop.n_pass == self.n_alone:
+                state.begin_pairs()
+            return
+        parts = self.rng.random_sample(n) if self.n_parts > 1 else np.zeros(n)
+        most = model.n_pairs if solver.oracle == "scan" else _NEW_PAIRS
+        state.visit(order, parts, self.n_parts, most, solver.eta)
+        if self.adapts:
+            state.rho = self.next_rho()
+        if self.loop.n_pass - self.n_alone in _FORGET_AFTER:
+            state.forget()
+
+    def feasible_square(self):
+        return self.model.square_with(self.state.feasible_changes())

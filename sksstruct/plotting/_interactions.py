@@ -1,0 +1,109 @@
+"""Scores of pairs of labels as a heat map."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class InteractionsDisplay:
+    """Interactions of labels as a heat map.
+
+    It is recommended to use `from_estimator` to create one.
+
+    Parameters
+    ----------
+    interactions : ndarray of shape (n_labels, n_labels)
+        Score of each pair of labels.
+    names : list of str, default=None
+        Names of the labels.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The heat map, blue where labels exclude each other.
+    ax_ : matplotlib Axes
+        Axes with it.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    sksstruct.MultilabelPairwise : Learns the interactions.
+
+    Examples
+    --------
+    >>> from sksstruct import MultilabelPairwise
+    >>> from sksstruct.plotting import InteractionsDisplay
+    >>> X, y = [[0.0], [1.0]], [[1, 0], [0, 1]]
+    >>> classifier = MultilabelPairwise(random_state=0).fit(X, y)
+    >>> InteractionsDisplay.from_estimator(classifier)  # doctest: +SKIP
+    """
+
+    def __init__(self, interactions, *, names=None):
+        self.interactions = interactions
+        self.names = names
+
+    def plot(self, ax=None, *, cmap="RdBu_r", colorbar=True, **kwargs):
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        cmap : str or matplotlib Colormap, default="RdBu_r"
+            Colours, those of zero in the middle.
+        colorbar : bool, default=True
+            Whether there is a scale beside it.
+        **kwargs : dict
+            Passed on to matplotlib's ``imshow``.
+
+        Returns
+        -------
+        display : InteractionsDisplay
+            The display itself.
+        """
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots()
+        # a label does not interact with itself
+        values = np.array(self.interactions, dtype=np.float64)
+        np.fill_diagonal(values, np.nan)
+        limit = np.nanmax(np.abs(values), initial=0.0) or 1.0
+        options = {"cmap": cmap, "vmin": -limit, "vmax": limit, **kwargs}
+        self.image_ = ax.imshow(values, **options)
+        if self.names is not None:
+            places = np.arange(len(self.names))
+            ax.set_xticks(places, self.names, rotation=90)
+            ax.set_yticks(places, self.names)
+        ax.set(xlabel="label", ylabel="label")
+        if colorbar:
+            ax.figure.colorbar(self.image_, ax=ax, label="score of both")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @classmethod
+    def from_estimator(cls, estimator, *, names=None, ax=None, **kwargs):
+        """Draw the interactions of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : MultilabelPairwise
+            A fitted classifier.
+        names : list of str, default=None
+            Names of the labels, in the order of the columns of y.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones where None.
+        **kwargs : dict
+            Passed on to `plot`.
+
+        Returns
+        -------
+        display : InteractionsDisplay
+            The display, drawn.
+        """
+        check_is_fitted(estimator, "interactions_")
+        n_labels = len(estimator.interactions_)
+        if names is not None and len(names) != n_labels:
+            raise ValueError(f"names has {len(names)} entries, {n_labels} are needed")
+        display = cls(estimator.interactions_, names=names)
+        return display.plot(ax=ax, **kwargs)
