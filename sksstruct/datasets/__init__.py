@@ -7,6 +7,7 @@ from sksstruct.datasets._digits import load_digit_strings
 from sksstruct.datasets._fg import dump_fg, load_fg
 from sksstruct.datasets._generators import make_chain
 from sksstruct.datasets._horses import load_weizmann_horses
+from sksstruct.datasets._multilabel import load_multilabel
 from sksstruct.datasets._ocr import fetch_ocr_letters
 from sksstruct.datasets._stick_figures import make_stick_figures
 from sksstruct.datasets._uai import (
@@ -31,6 +32,7 @@ __all__ = [
     "load_digit_strings",
     "load_fg",
     "load_hansards",
+    "load_multilabel",
     "load_uai",
     "load_uai_evidence",
     "load_uai_solution",

@@ -8,6 +8,7 @@ _REMEDIES = {
     "max_iter": "Increase max_iter, tol or alpha.",
     "stalled": "Rounding errors allow no further progress: increase tol or alpha, or "
     "scale the features.",
+    "softened": "The softened problem is solved; increase rho.",
     "rounds": "The labels completed by decoding still changed after the last round: "
     "increase alpha, or use loss='log'.",
 }

@@ -9,12 +9,14 @@ the one after it.
 """
 
 import numpy as np
+from scipy import sparse
 
 from libc.stdint cimport int32_t
 
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference._checks import check_chain
+from sksstruct.inference._sparse_viterbi import viterbi_sparse
 from sksstruct.utils._layout import pad_rows, padded_length
 
 
@@ -75,9 +77,10 @@ def viterbi(unary, pairwise):
     unary : array-like of shape (T, K)
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
-    pairwise : array-like of shape (K, K) or (T - 1, K, K)
+    pairwise : array-like of shape (K, K) or (T - 1, K, K), or sparse (K, K)
         Score of each pair of neighbouring labels, from -> to: one table for all
-        places, or one for each pair of positions. ``-inf`` forbids a pair.
+        places, or one for each pair of positions. ``-inf`` forbids a pair. Pairs that
+        a sparse table does not store score zero, and cost no time.
 
     Returns
     -------
@@ -104,6 +107,8 @@ def viterbi(unary, pairwise):
     >>> labeling.tolist(), score
     ([0, 0], 2.0)
     """
+    if sparse.issparse(pairwise):
+        return viterbi_sparse(unary, pairwise)
     unary, pairwise = check_chain(unary, pairwise)
     cdef Py_ssize_t size = unary.shape[0], n_states = unary.shape[1]
     cdef Py_ssize_t ld = padded_length(n_states)

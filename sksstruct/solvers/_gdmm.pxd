@@ -47,7 +47,7 @@ cdef class Multipliers:
     cdef Pair* _pairs
     cdef Room _room
     cdef Arena _arena
-    cdef readonly double block_gap
+    cdef readonly double block_gap, residual_square
     cdef double _moved
     cdef char* _on                       # factors that were let in by Algorithm 3
 

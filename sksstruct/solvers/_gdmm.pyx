@@ -69,6 +69,8 @@ cdef class Multipliers:
     primal_residual, dual_residual : float
         Norms of M q_f - q_v over that of q, and of the change of q_v in the last pass
         over that of u.
+    residual_square : float
+        Sum of |M q_f - q_v|^2, then.
     calls : int
         Calls of factorwise oracles.
     """
@@ -486,7 +488,7 @@ cdef class Multipliers:
                         size += variable.q[k] ** 2
                         multipliers += side.u[k] ** 2
         m = max(self.model.n_pairs, 1)
-        self.infeasibility = total / (4 * m)
+        self.infeasibility, self.residual_square = total / (4 * m), square
         self.primal_residual = (square / size) ** 0.5 if size else 0.0
         self.dual_residual = (self._moved / multipliers) ** 0.5 if multipliers else 0.0
 

@@ -118,6 +118,8 @@ class Loop:
     def run(self, one_pass, look=None, dual_state=None):
         """Call ``one_pass()`` until it is enough, or it returns True: no progress.
 
+        It may return a status instead, which says why there is none.
+
         `report` must have been called before, once. ``look()`` is called in the end
         where the last passes were not reported. ``dual_state()`` forms what a run can
         start from again; the weights where it is None.
@@ -138,7 +140,7 @@ class Loop:
                     status = "callback"
                     break
                 if stalled and not self.converged:
-                    status = "stalled"
+                    status = stalled if isinstance(stalled, str) else "stalled"
                     break
         except KeyboardInterrupt:
             status = "interrupted"

@@ -55,7 +55,8 @@ class SolverResult:
         ``-inf`` where there is none.
     n_iter : int
         Passes.
-    status : {"converged", "max_iter", "callback", "interrupted", "stalled"}
+    status : {"converged", "max_iter", "callback", "interrupted", "stalled", \
+"softened"}
         Why the run ended.
     history : dict of ndarray
         See `Trace`.

@@ -182,8 +182,8 @@ class Run:
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
     def is_done(self):
-        """Whether passes make no more progress, whatever the gap is."""
-        return False
+        """A status where passes make no more progress, whatever the gap is."""
+        return None
 
     def make_state(self):
         """Distributions and multipliers, and the parts of the labels."""

@@ -102,7 +102,9 @@ class _Soft:
 
     def is_done(self):
         gap = self.state.block_gap * self.alpha
-        return gap <= self.solver.tol * self.loop.scale
+        if gap <= self.solver.tol * self.loop.scale:
+            return "softened"
+        return None
 
 
 class SoftRun(_Soft, Run):
@@ -111,3 +113,7 @@ class SoftRun(_Soft, Run):
 
 class SoftBinaryRun(_Soft, BinaryRun):
     """A run of `SoftBCFW` on labels that are on or off."""
+
+    def is_done(self):
+        # the first passes are without pairs
+        return super().is_done() if self.loop.n_pass > self.n_alone else None

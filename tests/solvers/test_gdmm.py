@@ -1,0 +1,246 @@
+"""GDMM and Soft-BCFW: the optimum, the certificate and what the papers say of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
+
+from sksstruct import ChainCRF, MultilabelPairwise
+from sksstruct.models._chain_factors import ChainFactors
+from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
+from sksstruct.solvers._gdmm import Multipliers
+from sksstruct.utils.packed import PackedSequences
+
+UPDATES = ["bcfw", "afw", "bgcd"]
+
+
+def chains(seed=0, lengths=(3, 1, 4, 2, 3), n_labels=4):
+    rng = np.random.RandomState(seed)
+    X = [rng.standard_normal((t, 3)) for t in lengths]
+    y = [rng.randint(n_labels, size=t) for t in lengths]
+    y[0][: min(n_labels, lengths[0])] = np.arange(min(n_labels, lengths[0]))
+    return X, y
+
+
+def label_sets(seed=0, n=8, n_labels=3):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 3))
+    scores = X @ rng.standard_normal((3, n_labels))
+    return X, (scores + rng.standard_normal((n, n_labels)) > 0.5).astype(int)
+
+
+def relaxed_margin(unary, pairs, pairwise):
+    """The most that half-integral points score, by a linear program."""
+    n, m = len(unary), len(pairs)
+    rows = np.zeros((3 * m, n + m))
+    limits = np.zeros(3 * m)
+    for e, (j, k) in enumerate(pairs):
+        rows[3 * e, [n + e, j]] = 1, -1
+        rows[3 * e + 1, [n + e, k]] = 1, -1
+        rows[3 * e + 2, [j, k, n + e]] = 1, 1, -1
+        limits[3 * e + 2] = 1
+    result = linprog(-np.append(unary, pairwise), rows, limits, bounds=(0, 1))
+    return -result.fun
+
+
+def written_out(classifier, X, Y, scaling=1.0):
+    """The relaxed objective of a fitted classifier, written out."""
+    pairs = classifier.label_pairs_
+    v = classifier.interactions_[pairs[:, 0], pairs[:, 1]]
+    weights = [classifier.coef_, classifier.intercept_, v / scaling]
+    value = classifier.alpha / 2 * sum((w**2).sum() for w in weights)
+    for x, y in zip(X, Y, strict=True):
+        unary = classifier.coef_ @ x + classifier.intercept_
+        truth = unary @ y + v @ (y[pairs[:, 0]] * y[pairs[:, 1]])
+        loss = np.where(y, -1.0, 1.0)
+        best = relaxed_margin(unary + loss, pairs, v) + y.sum()
+        value += (best - truth) / len(X)
+    return value
+
+
+@pytest.fixture(scope="module")
+def chain_optimum():
+    X, y = chains()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        tagger = ChainCRF(0.1, tol=1e-8, max_iter=20000, random_state=0).fit(X, y)
+    assert tagger.dual_gap_ < 1e-6
+    return tagger.objective_
+
+
+@pytest.fixture(scope="module")
+def pairs_optimum():
+    X, Y = label_sets()
+    classifier = MultilabelPairwise(
+        0.05, solver="cutting_plane", inference="lp", tol=1e-7, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier.fit(X, Y)
+    assert classifier.dual_gap_ < 1e-4 * classifier.objective_
+    return classifier.objective_
+
+
+@pytest.mark.parametrize("oracle", ["sublinear", "scan"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_optimum_of_chains(update, oracle, chain_optimum):
+    passes, tol = (40000, 3e-4) if update == "afw" else (5000, 1e-5)
+    solver = GDMM(passes, tol / 4, update=update, oracle=oracle, check_every=50)
+    X, y = chains()
+    tagger = ChainCRF(0.1, solver=solver, random_state=0).fit(X, y)
+    assert tagger.objective_ == pytest.approx(chain_optimum, rel=1e-4 + tol)
+    # weak duality
+    assert tagger.objective_ >= chain_optimum * (1 - 1e-6)
+    assert tagger.objective_ - tagger.dual_gap_ <= chain_optimum * (1 + 1e-6)
+    assert (np.diff(tagger.history_["elements"]) > 0).all()
+
+
+@pytest.mark.parametrize("oracle", ["sublinear", "scan"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_optimum_of_label_pairs(update, oracle, pairs_optimum):
+    passes, tol = (5000, 0.02) if update == "afw" else (5000, 1e-5)
+    solver = GDMM(passes, tol / 10, update=update, oracle=oracle, check_every=50)
+    X, Y = label_sets()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier = MultilabelPairwise(0.05, solver=solver, random_state=0).fit(X, Y)
+    assert classifier.objective_ == pytest.approx(pairs_optimum, rel=1e-4 + tol)
+    assert classifier.objective_ - classifier.dual_gap_ <= pairs_optimum * (1 + 1e-6)
+    assert written_out(classifier, X, Y) == pytest.approx(classifier.objective_)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_label_pairs_of_many_kinds(seed):
+    """Lists that grow and shrink do not change the problem."""
+    rng = np.random.RandomState(seed)
+    X, Y = label_sets(seed, 25, 6)
+    weight = rng.randint(3, size=25) if seed % 2 else None
+    scaling = [0.5, 1.0, 2.0][seed % 3]
+    data = sparse.csr_array(X) if seed > 2 else X
+    common = {
+        "alpha": 0.02,
+        "interaction_scaling": scaling,
+        "inference": "lp",
+        "fit_intercept": seed != 4,
+        "pairs": "cooccurring" if seed == 5 else "all",
+        "random_state": seed,
+    }
+    parts = 2 if seed == 3 else "auto"
+    solver = GDMM(8000, 1e-6, update="bgcd", partitions=parts, check_every=50)
+    first = MultilabelPairwise(solver=solver, **common).fit(data, Y, weight)
+    second = MultilabelPairwise(solver="bcfw", tol=3e-4, max_iter=9000, **common)
+    second.fit(data, Y, weight)
+    assert first.dual_gap_ <= 1e-5
+    bound = second.objective_ - second.dual_gap_
+    assert bound - 1e-6 <= first.objective_ <= second.objective_ + 1e-5
+    if weight is None:
+        expected = written_out(first, X, Y, scaling)
+        assert first.objective_ == pytest.approx(expected)
+
+
+def test_convergence_is_linear():
+    """The gap falls by the same factor over and over (Theorem 1)."""
+    X, y = chains()
+    solver = GDMM(4000, 1e-8, check_every=10)
+    history = ChainCRF(0.1, solver=solver, random_state=0).fit(X, y).history_
+    gaps = history["primal"] - history["dual"]
+    first = np.flatnonzero(gaps < 1e-3)[0]
+    last = np.flatnonzero(gaps < 1e-7)[0]
+    passes = history["pass"]
+    middle = np.flatnonzero(gaps < 1e-5)[0]
+    # two powers of ten take about as long as the next two
+    assert passes[last] - passes[middle] < 3 * (passes[middle] - passes[first]) + 100
+
+
+def test_the_augmented_lagrangian_falls():
+    """Every visit minimises over its block, multipliers fixed."""
+    X, y = chains(n_labels=3)
+    labels = np.concatenate(y).astype(np.int32) % 3
+    packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
+    alpha, rho = 0.1, 0.7
+    model = ChainFactors(packed, 3, labels)
+    state = Multipliers(model, alpha, rho)
+    everything = -np.ones(model.n_variables)
+    values = []
+    for _ in range(12):
+        state.visit(np.arange(len(X)), everything, False)
+        w = model.weights()
+        # with multipliers zero the infeasibility is all there is beside the dual value
+        penalty = squares(state, model)
+        values.append(
+            alpha / 2 * (w @ w) - state.expected_loss() + rho / 2 * penalty / len(X)
+        )
+    assert (np.diff(values) <= 1e-12).all()
+    assert values[-1] < values[0]
+
+
+def squares(state, model):
+    """sum |M q_f - q_v|^2, from the residual that an update without a step reports."""
+    state.update(0.0)
+    return state.residual_square
+
+
+def test_sublinear_oracles_look_at_less():
+    rng = np.random.RandomState(0)
+    X = [rng.standard_normal((6, 5)) for _ in range(30)]
+    y = [rng.randint(150, size=6) for _ in range(30)]
+    looked = {}
+    for oracle in ("sublinear", "scan"):
+        solver = GDMM(10, 1e-9, oracle=oracle)
+        with pytest.warns(ConvergenceWarning, match="duality gap"):
+            tagger = ChainCRF(0.01, solver=solver, random_state=0).fit(X, y)
+        looked[oracle] = tagger.history_["elements"][-1]
+    n_labels = len(tagger.classes_)
+    assert looked["scan"] >= 10 * 30 * 5 * n_labels**2
+    assert looked["sublinear"] < looked["scan"] / 30
+
+
+def test_soft_bcfw_comes_closer_with_rho(chain_optimum):
+    X, y = chains()
+    gaps = []
+    for rho in (1.0, 10.0, 100.0):
+        solver = SoftBCFW(20000, 1e-5, rho=rho, check_every=100)
+        tagger = ChainCRF(0.1, solver=solver, random_state=0)
+        with pytest.warns(ConvergenceWarning, match="increase rho"):
+            tagger.fit(X, y)
+        gaps.append(tagger.objective_ - chain_optimum)
+    assert gaps[0] > 3 * gaps[1] > 9 * gaps[2] > 0
+    X, Y = label_sets()
+    classifier = MultilabelPairwise(0.05, solver="soft_bcfw", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="increase rho"):
+        classifier.fit(X, Y)
+    assert classifier.solver_.update == "bgcd"
+    assert classifier.dual_gap_ < classifier.objective_
+
+
+def test_parameters():
+    X, y = chains()
+    with pytest.raises(ValueError, match="'update' parameter of GDMM"):
+        ChainCRF(solver=GDMM(update="all")).fit(X, y)
+    with pytest.raises(ValueError, match="'rho' parameter of GDMM"):
+        ChainCRF(solver=GDMM(rho=0.0)).fit(X, y)
+    with pytest.raises(ValueError, match="needs the oracle factors"):
+        resolve_solver("gdmm", max_iter=1, tol=0.1)
+    with pytest.raises(ValueError, match="GDMM needs every label"):
+        ChainCRF(solver="gdmm").fit(X, [[None, *y[0][1:]], *y[1:]])
+    with pytest.raises(ValueError, match="cannot keep forbidden_transitions"):
+        unseen = {(a, b) for a in range(4) for b in range(4)} - {
+            (a, b) for labels in y for a, b in zip(labels, labels[1:], strict=False)
+        }
+        ChainCRF(solver="gdmm", forbidden_transitions=list(unseen)[:1]).fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_repeatable(n_jobs):
+    X, y = chains()
+    first = ChainCRF(0.1, solver=GDMM(7, 0.0), random_state=3, n_jobs=n_jobs)
+    second = ChainCRF(0.1, solver=GDMM(7, 0.0), random_state=3)
+    with pytest.warns(ConvergenceWarning):
+        first.fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        second.fit(X, y)
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert (first.transitions_ != second.transitions_).nnz == 0
