@@ -63,13 +63,15 @@ def check_training_data(X, y, sample_weight):
     )
 
 
-def check_factors(data, mask):
+def check_factors(solver, data, mask):
     """What solvers need that see factors and no labelings."""
+    name = type(solver).__name__
     if data.known is not None:
-        raise ValueError("GDMM needs every label of y to be known")
+        raise ValueError(f"{name} needs every label of y to be known")
     if mask is not None:
         raise ValueError(
-            "GDMM cannot keep forbidden_transitions in training; forbid them in predict"
+            f"{name} cannot keep forbidden_transitions in training; forbid them in "
+            "predict"
         )
 
 

@@ -59,7 +59,10 @@ def check_pairs(pairs, Y):
             both = sparse.csr_array(Y)
             found = np.argwhere(np.triu((both.T @ both).toarray(), 1))
         return np.ascontiguousarray(found, dtype=np.intp).reshape(-1, 2)
-    pairs = np.asarray(pairs)
+    try:
+        pairs = np.asarray(pairs)
+    except ValueError:
+        raise ValueError("pairs must be rows of two labels each") from None
     if pairs.size == 0:
         return np.empty((0, 2), dtype=np.intp)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":

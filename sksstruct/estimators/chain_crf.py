@@ -345,7 +345,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
             if data.known is not None:
                 raise ValueError("score_function needs every label of y to be known")
         if "factors" in solver.needs:
-            check_factors(data, mask)
+            check_factors(solver, data, mask)
         training = ChainFit(self, data, solver, loss, costs, mask, score)
 
         constant = {

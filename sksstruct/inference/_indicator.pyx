@@ -6,19 +6,19 @@ a few labels the factorwise maximisation oracle of Yen et al. (2016) is
     max over (a, b) of  v(a, b) + r(a) + c(b)
 
 in four cases (Appendix C-1): (i) neither label has a message: the first of all entries
-in descending order of v; (ii), (iii) one has: the first entry of its row or column; (iv)
-both have: every pair. Here the orders are kept by heaps, one for each row, each column
-and the whole table, in which an entry knows its place, so that a changed score costs
-O(log n); the entries of a heap are visited in descending order by a second heap of
-candidates, which starts at its root. Entries that are not stored are one tie at zero,
-which is met between the positive and the negative scores. What cannot beat the best so
-far is left out: its bound is the largest score of its row or column.
+in descending order of v; (ii), (iii) one has: the first entry of its row or column;
+(iv) both have: every pair. Here the orders are kept by heaps, one for each row, each
+column and the whole table, in which an entry knows its place, so that a changed score
+costs O(log n); the entries of a heap are visited in descending order by a second heap
+of candidates, which starts at its root. Entries that are not stored are one tie at
+zero, which is met between the positive and the negative scores. What cannot beat the
+best so far is left out: its bound is the largest score of its row or column.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 

@@ -123,12 +123,12 @@ cdef class RoofDual(FlowTrees):
     cdef void relax(self, const double* unary, const double* pair,
                     int32_t* states) noexcept nogil:
         """The best half-integral point, as states 0, 1, 2."""
-        cdef Py_ssize_t L = self.n_labels, j, k, e, a
+        cdef Py_ssize_t L = self.n_labels, j, e, a
         cdef double half
         for j in range(L):
             self._terminal[j] = 0.5 * unary[j]
         for e in range(self.n_pairs):
-            j, k = self._pairs[e, 0], self._pairs[e, 1]
+            j = self._pairs[e, 0]
             half = 0.5 * pair[e]
             for a in range(4 * e, 4 * e + 4):
                 self._residual[self._arc[a]] = 0.0
@@ -152,7 +152,7 @@ cdef class RoofDual(FlowTrees):
     cdef void enumerate(self, const double* unary, const double* pair,
                         double* fields, int32_t* states) noexcept nogil:
         """The best labeling, by visiting all of them with one change at a time."""
-        cdef Py_ssize_t L = self.n_labels, j, e, code, best_code = 0, gray = 0
+        cdef Py_ssize_t L = self.n_labels, j, code, best_code = 0, gray = 0
         cdef double score = 0.0, best = 0.0, sign
         for j in range(L):
             fields[j] = unary[j]

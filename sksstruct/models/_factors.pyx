@@ -57,6 +57,10 @@ cdef class FactorModel:
         """|w|^2 after changes of the scores of pairs of labels."""
         raise NotImplementedError
 
+    def work_of_maxima(self):
+        """About how many scores `maxima` looks at."""
+        return self.n_variables * self.n_labels
+
     def maxima(self, weights, n_jobs=None):
         """Mean over the examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
         raise NotImplementedError
@@ -84,7 +88,8 @@ cdef class FactorModel:
     cdef double label_norm(self, Py_ssize_t v) noexcept nogil:
         raise NotImplementedError
 
-    # The best pair of labels of factor f under messages, above floor; 0 where there is none.
+    # The best pair of labels of factor f under messages, above floor; 0 where there is
+    # none.
     cdef int find_pair(
         self, Py_ssize_t f, bint linear, Py_ssize_t n, const int32_t* left,
         const double* left_messages, Py_ssize_t m, const int32_t* right,
@@ -94,7 +99,8 @@ cdef class FactorModel:
         raise NotImplementedError
 
     # Number by which a pair of labels of factor f is known below.
-    cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a, Py_ssize_t b) except -1 nogil:
+    cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a,
+                          Py_ssize_t b) except -1 nogil:
         raise NotImplementedError
 
     # Scores, and squared norms of the features, of pairs of labels.
@@ -137,6 +143,10 @@ cdef class BinaryFactorModel:
     def loss_at_zero(self):
         """The objective at w = 0: all labels may be wrong."""
         return float(self.example_weights.sum() * self.n_labels)
+
+    def work_of_maxima(self):
+        """About how many scores the objective takes, four for each pair."""
+        return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 
     def pair_weights(self):
         """Weights of the pairs, a view."""

@@ -17,10 +17,7 @@ cdef class FeatureRows:
     cdef void scores_of_part(self, Py_ssize_t pos, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil
-    cdef void scatter(self, Py_ssize_t pos, double scale, const double* change,
-                      Py_ssize_t ld, double* target) noexcept nogil
     cdef double column_score(self, Py_ssize_t pos, const double* weights,
                              Py_ssize_t step) noexcept nogil
     cdef void add_to_column(self, Py_ssize_t pos, double scale, double* weights,
                             Py_ssize_t step) noexcept nogil
-    cdef double norm(self, Py_ssize_t pos) noexcept nogil

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.utils._simd cimport (
     sks_dense_axpy_f32, sks_dense_axpy_f64, sks_dense_dot_f32, sks_dense_dot_f64,
-    sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
+    sks_scores_f32, sks_scores_f64,
     sks_scores_part_f32, sks_scores_part_f64,
 )
 
@@ -87,17 +87,6 @@ cdef class FeatureRows:
             sks_scores_part_f64(n, index, self.values64 + first, weights, ld, size,
                                 init, out)
 
-    cdef void scatter(self, Py_ssize_t pos, double scale, const double* change,
-                      Py_ssize_t ld, double* target) noexcept nogil:
-        """target += scale times the row's transpose times change"""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            sks_scatter_f32(n, index, self.values32 + first, scale, change, ld, target)
-        else:
-            sks_scatter_f64(n, index, self.values64 + first, scale, change, ld, target)
-
     cdef double column_score(self, Py_ssize_t pos, const double* weights,
                              Py_ssize_t step) noexcept nogil:
         """The row times the weights of one label, step apart."""
@@ -138,13 +127,3 @@ cdef class FeatureRows:
             for p in range(n):
                 weights[(index[p] if index else p) * step] += (
                     scale * self.values64[first + p])
-
-    cdef double norm(self, Py_ssize_t pos) noexcept nogil:
-        """Sum of the squares of a row."""
-        cdef Py_ssize_t first, p
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        cdef double total = 0.0
-        for p in range(first, first + n):
-            total += self.values32[p] ** 2 if self.single else self.values64[p] ** 2
-        return total

@@ -19,7 +19,7 @@ from scipy import sparse
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from sksstruct.inference._roof_dual cimport RoofDual, together
+from sksstruct.inference._roof_dual cimport RoofDual
 from sksstruct.models._base cimport Workspace
 from sksstruct.models._table cimport TableModel, TableScratch, TableWorkspace
 

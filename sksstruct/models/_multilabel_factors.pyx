@@ -138,6 +138,10 @@ cdef class MultilabelGraph(FactorModel):
 
     def __init__(self, MultilabelFactors labels):
         cdef Py_ssize_t n = labels.n_examples, L = labels.n_labels, P = labels.n_pairs
+        if 4 * n * P >= 2**31:
+            raise ValueError(
+                f"{n} examples of {P} pairs are too many for this update; use "
+                "update='bgcd'")
         self.labels = labels
         firsts = np.arange(n) * L
         self.set_factors(
@@ -160,6 +164,9 @@ cdef class MultilabelGraph(FactorModel):
 
     def maxima(self, weights, n_jobs=None):
         return self.labels.maxima(weights, n_jobs)
+
+    def work_of_maxima(self):
+        return self.labels.work_of_maxima()
 
     def square_with(self, pairs, left, right, amounts):
         both = (left == 1) & (right == 1)

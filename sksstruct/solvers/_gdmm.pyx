@@ -37,6 +37,8 @@ from sksstruct.utils._arena cimport Arena
 
 # Projections of one visit to a pair, whose Q is an upper bound.
 cdef int INNER_STEPS = 4
+# Least curvature of a factor, in units of p_i / alpha.
+cdef double TINY = 1e-9
 
 
 cdef inline double progress_of(double gain, double Q) noexcept nogil:
@@ -309,6 +311,8 @@ cdef class Multipliers:
         cdef int32_t label = 0
         cdef double* gain
         cdef double* z
+        # without features and pairs all weight goes to the best label
+        Q = Q if Q > TINY * factor else TINY * factor
         self._widen(n + 2)
         gain, z = self._room.value, self._room.z
         self.model.label_scores(v, n, variable.label, gain)
@@ -375,7 +379,6 @@ cdef class Multipliers:
         cdef double* old
         cdef double* norm
         cdef int32_t a = 0, b = 0
-        cdef int step
         self._fit_sides(f)
         n = first.n if first.n > second.n else second.n
         self._widen((n if n > pair.n else pair.n) + 2)
@@ -395,8 +398,8 @@ cdef class Multipliers:
             best = gain if gain > best else best
             mean += pair.q[k] * gain
             z[k] = pair.q[k] + gain / Q
-        # an outcome that is not active gets weight above the first of these, but the one
-        # of the highest gain may be active
+        # an outcome that is not active gets weight above the first of these, but the
+        # one of the highest gain may be active
         gain = (threshold_by_partition(pair.n, z) * Q
                 + self.ignore * self.model._cost[self.model._pairs[f, 0]])
         self.calls += 1
@@ -415,8 +418,9 @@ cdef class Multipliers:
             if second.n > n:
                 right[n] = 0.0
             self._fit_sides(f)
-            self._join(pair, <int32_t> self.model.entry(f, first.label[a], second.label[b]), a,
-                       b)
+            self._join(
+                pair, <int32_t> self.model.entry(f, first.label[a], second.label[b]),
+                a, b)
             # the score as it was, without messages, and the norm
             self.model.pair_scores(1, &pair.entry[pair.n - 1], &score[pair.n - 1],
                                    &norm[pair.n - 1])
@@ -425,7 +429,7 @@ cdef class Multipliers:
         n = pair.n
         for k in range(n):
             old[k] = pair.q[k]
-        for step in range(INNER_STEPS):
+        for _step in range(INNER_STEPS):
             for k in range(n):
                 z[k] = pair.q[k] + (score[k] + left[pair.left[k]]
                                     + right[pair.right[k]]) / Q

@@ -50,7 +50,7 @@ cdef class AwayMultipliers(Multipliers):
 
     cdef _one_step(self, const double[::1] parts, bint linear):
         """One step; whether it dropped a basis."""
-        cdef Py_ssize_t worst, b, chosen
+        cdef Py_ssize_t worst, b
         cdef double best, away, current, least = 0.0, slope, curvature, longest, step
         self._search(parts, linear)
         self._gains()
@@ -62,7 +62,8 @@ cdef class AwayMultipliers(Multipliers):
             if worst < 0 or away < least:
                 worst, least = b, away
         self.block_gap = best - current
-        towards = best - current >= current - least
+        # the last basis stays: there is nowhere to go from it but towards another
+        towards = best - current >= current - least or self.n_bases == 1
         self._direction(self._best if towards else self._bases[worst], towards)
         slope = best - current if towards else current - least
         longest = 1.0
@@ -84,13 +85,19 @@ cdef class AwayMultipliers(Multipliers):
             return False
         for b in range(self.n_bases):
             self._coefficients[b] *= 1.0 + step
+        self._coefficients[worst] -= step
         if step < longest:
-            self._coefficients[worst] -= step
             return False
         # dropped: the last one takes its place
         self.n_bases -= 1
         np.asarray(self._bases)[worst] = self._bases[self.n_bases]
         self._coefficients[worst] = self._coefficients[self.n_bases]
+        # rounding must not add up
+        total = 0.0
+        for b in range(self.n_bases):
+            total += self._coefficients[b]
+        for b in range(self.n_bases):
+            self._coefficients[b] /= total
         return True
 
     cdef _add_basis(self, double coefficient):
@@ -169,7 +176,7 @@ cdef class AwayMultipliers(Multipliers):
         return 0
 
     cdef int _gains(self) except -1:
-        """Gains of all active outcomes, weighted by p_i, and the best of each factor."""
+        """Gains of active outcomes, weighted by p_i, and the best of each factor."""
         cdef Py_ssize_t n = self.model.n_variables, total = 0, i, v, f, k
         cdef Variable* variable
         cdef Variable* ends[2]

@@ -9,8 +9,8 @@ augmented Lagrangian of an example is that of `_gdmm.pyx`,
         + sum_(pairs, ends) lambda (a - q_j) + rho (a - q_j)^2
 
 (both outcomes of a label differ by the same amount, hence no rho/2). What a label gains
-by q_j is score + loss + sum over its pairs of lambda + 2 rho (a - q_j), and a step for a
-label is exact; so is that for a pair, where s is the root of a monotone function.
+by q_j is score + loss + sum over its pairs of lambda + 2 rho (a - q_j), and a step for
+a label is exact; so is that for a pair, where s is the root of a monotone function.
 
 Pairs that were not let in are consistent with their labels without multipliers: a label
 that is where it was observed fixes what the pair does, s = q_j y_k. Their scores count
@@ -33,6 +33,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, realloc
 
 from sksstruct.models._factors cimport BinaryFactorModel
+
+# Least curvature of a label, in units of C.
+cdef double TINY = 1e-9
+
 
 cdef struct ActivePair:
     int32_t pair
@@ -140,7 +144,8 @@ cdef class BinaryMultipliers:
                 self.calls += L
                 for j in range(L):
                     gain = self._score[j] + (-1.0 if self.model._truth[i, j] else 1.0)
-                    new = self._q[i, j] + gain / (C * self.model.norm(i))
+                    new = C * self.model.norm(i)
+                    new = self._q[i, j] + gain / (new if new > TINY * C else TINY * C)
                     new = 0.0 if new < 0.0 else (1.0 if new > 1.0 else new)
                     if new != self._q[i, j]:
                         self.model.add(i, j, -C * (new - self._q[i, j]))
@@ -171,7 +176,8 @@ cdef class BinaryMultipliers:
             for j in range(self.model.n_labels):
                 if not (self._moved[i, j] or self.model._truth[i, j]):
                     continue
-                for a in range(self.model._near_first[j], self.model._near_first[j + 1]):
+                for a in range(self.model._near_first[j],
+                               self.model._near_first[j + 1]):
                     k, pair = self.model._near[a], self.model._near_pair[a]
                     if k < j or not (self._moved[i, k] or self.model._truth[i, k]):
                         continue
@@ -326,7 +332,7 @@ cdef class BinaryMultipliers:
 
         Labels outside the part are scored if they have moved or are observed.
         """
-        cdef Py_ssize_t L = self.model.n_labels, j, k, n, a, t
+        cdef Py_ssize_t L = self.model.n_labels, j, k, a, t
         cdef double v
         cdef double* q = &self._q[i, 0]
         cdef Active* active = &self._active[i]
@@ -475,7 +481,7 @@ cdef class BinaryMultipliers:
             gain = self._gain(i, j)
             Q = (C * (self.model.norm(i) + scaling * scaling * self._ties[j])
                  + 2.0 * self.rho * self._count[j])
-        new = old + gain / Q
+        new = old + gain / (Q if Q > TINY * C else TINY * C)
         new = 0.0 if new < 0.0 else (1.0 if new > 1.0 else new)
         change = new - old
         if change == 0.0:
@@ -562,6 +568,13 @@ cdef class BinaryMultipliers:
                     if side == 2:
                         f_low *= 0.5
                     side = 2
+        # what the best outcome gains over those of now
+        f_low, f_high = -2.0 * rho * (item.a - ca), -2.0 * rho * (item.b - cb)
+        f = f_low + f_high + v
+        f = f if f > f_low else f_low
+        f = f if f > f_high else f_high
+        self.block_gap += C * ((f if f > 0.0 else 0.0) - item.a * f_low
+                               - item.b * f_high - old * v)
         item.s = s
         nearest(s, ca, cb, &item.a, &item.b)
         self.model._pair_weights[item.pair] -= C * scaling * (s - old)

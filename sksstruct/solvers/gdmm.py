@@ -5,7 +5,6 @@ stated in `_gdmm.pyx`. The dual value that is reported belongs to a feasible poi
 to the iterate: it is a lower bound of the optimum, and the duality gap a certificate.
 """
 
-import time
 from numbers import Integral, Real
 
 import numpy as np
@@ -25,11 +24,13 @@ _START, _BALANCE = 4.0, 5.0
 # Where the primal one falls by less than this in so many passes, after the first ones,
 # rho is too small for the steps to converge, and that ratio is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 1.5
+# Where it is as small as that already, the multipliers' steps are reduced.
+_LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
 _CHANGE, _RANGE = 1.25, 1e4
-# Passes before the objective is computed for the first time, and the part of the time
-# that later computations may take.
-_FIRST_LOOK, _SHARE = 5, 0.25
+# Passes before the objective is computed for the first time, and how many times its
+# work the oracles do between two computations.
+_FIRST_LOOK, _WORK = 5, 2.0
 # Outcomes that would gain less than this part of tol times their loss are left out.
 _IGNORE = 0.1
 # Passes over labels without pairs, and passes with them before those that came in too
@@ -157,7 +158,7 @@ class Run:
         # of a pair of weight one
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.first_rho = self.rho_at_start()
-        self.balance, self.residuals = _BALANCE, []
+        self.balance, self.eta, self.residuals = _BALANCE, solver.eta, []
         self.loop = Loop(
             solver,
             alpha,
@@ -166,8 +167,7 @@ class Run:
             extra=("infeasibility", "elements"),
         )
         self.state = self.make_state()
-        self.look_seconds = 0.0
-        self.looked = time.perf_counter()
+        self.looked = 0
 
     def rho_at_start(self):
         """The weight of the quadratic terms, or what it begins with."""
@@ -225,7 +225,7 @@ class Run:
         else:
             order = self.rng.permutation(self.model.n_examples).astype(np.intp)
             state.visit(order, parts, linear, solver.update == "bgcd")
-        state.update(solver.eta)
+        state.update(self.eta)
         if self.adapts:
             state.set_rho(self.next_rho())
 
@@ -236,6 +236,9 @@ class Run:
         n = len(self.residuals)
         if n >= _FIRST_PASSES and n % _PERIOD == 0:
             if self.residuals[-1] > _FALL * self.residuals[-1 - _PERIOD]:
+                if self.balance == _LEAST:
+                    # the multipliers turn in circles
+                    self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * self.solver.eta)
                 self.balance = max(_REDUCTION * self.balance, _LEAST)
         if not (state.primal_residual > 0.0 and state.dual_residual > 0.0):
             return state.rho
@@ -251,20 +254,19 @@ class Run:
             return loop.n_pass % every == 0
         if loop.n_pass < _FIRST_LOOK:
             return False
-        spent = time.perf_counter() - self.looked
-        return spent * _SHARE >= self.look_seconds * (1 - _SHARE)
+        # counted and not timed, so that a run can be repeated
+        done = self.model.visited - self.looked
+        return done >= _WORK * self.model.work_of_maxima()
 
     def look(self):
         """Compute the objective at the weights, and a dual value."""
-        started = time.perf_counter()
         weights = self.model.weights()
         value = self.model.maxima(weights, self.n_jobs)
         primal = value + self.alpha / 2 * float(weights @ weights)
         dual = self.state.expected_loss() - self.alpha / 2 * self.feasible_square()
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
-        self.looked = time.perf_counter()
-        self.look_seconds = self.looked - started
+        self.looked = self.model.visited
 
     def feasible_square(self):
         """|w|^2 of the feasible point next to the iterate."""
@@ -299,7 +301,7 @@ class BinaryRun(Run):
             return
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.zeros(n)
         most = model.n_pairs if solver.oracle == "scan" else _NEW_PAIRS
-        state.visit(order, parts, self.n_parts, most, solver.eta)
+        state.visit(order, parts, self.n_parts, most, self.eta)
         if self.adapts:
             state.rho = self.next_rho()
         if self.loop.n_pass - self.n_alone in _FORGET_AFTER:

@@ -1,0 +1,96 @@
+"""Taggers whose transitions are sparse."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from sksstruct import ChainCRF
+from sksstruct.solvers import GDMM
+
+SOLVER = GDMM(5000, 1e-5, check_every=50)
+
+
+def data(seed=0, kind=np.float64):
+    rng = np.random.RandomState(seed)
+    X = [rng.standard_normal((rng.randint(1, 6), 3)).astype(kind) for _ in range(15)]
+    y = [np.array(list("abcd"))[rng.randint(4, size=len(x))] for x in X]
+    return X, y
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"boundary": False},
+        {"fit_intercept": False},
+        {"class_weight": {"a": 2.0, "b": 0.5}},
+        {"kind": np.float32},
+        {"sparse": True},
+        {"weight": True},
+    ],
+    ids=str,
+)
+def test_the_optimum_is_that_of_other_solvers(options):
+    options = dict(options)
+    X, y = data(kind=options.pop("kind", np.float64))
+    if options.pop("sparse", False):
+        X = [sparse.csr_array(np.where(x > 0, x, 0)) for x in X]
+    weight = np.arange(15) % 3 if options.pop("weight", False) else None
+    first = ChainCRF(0.05, solver=SOLVER, random_state=0, **options)
+    second = ChainCRF(0.05, tol=1e-4, random_state=0, max_iter=5000, **options)
+    first.fit(X, y, weight)
+    second.fit(X, y, weight)
+    assert sparse.issparse(first.transitions_)
+    assert first.objective_ - first.dual_gap_ <= second.objective_ + 1e-9
+    assert first.objective_ >= second.objective_ - second.dual_gap_ - 1e-9
+    assert first.dual_gap_ < 2e-4
+    np.testing.assert_allclose(first.coef_, second.coef_, atol=0.05)
+    if options.get("boundary") is False:
+        assert not first.start_.any() and not first.end_.any()
+    if options.get("fit_intercept") is False:
+        assert not first.intercept_.any()
+
+
+def test_predictions_are_those_of_the_whole_table():
+    X, y = data()
+    tagger = ChainCRF(0.05, solver=SOLVER, random_state=0).fit(X, y)
+    dense = clone(tagger)
+    dense.__dict__.update(tagger.__dict__)
+    dense.transitions_ = tagger.transitions_.toarray()
+    known = [["b"] + [None] * (len(x) - 1) for x in X]
+    excluded = [[["a", "c"]] + [None] * (len(x) - 1) for x in X]
+    forbidden = [("a", "b"), (None, "c"), ("d", None)]
+    for constraints in (
+        {},
+        {"known": known},
+        {"excluded": excluded},
+        {"forbidden_transitions": forbidden},
+    ):
+        found, expected = (t.predict(X, **constraints) for t in (tagger, dense))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    labelings, scores = tagger.predict_topk(X, 3)
+    best = tagger.decision_function(X)
+    np.testing.assert_allclose([row[0] for row in scores], best)
+    for row, labels in zip(labelings, tagger.predict(X), strict=True):
+        np.testing.assert_array_equal(row[0], labels)
+    assert tagger.score(X, y) == dense.score(X, y)
+    again = pickle.loads(pickle.dumps(tagger))
+    np.testing.assert_array_equal(again.decision_function(X), best)
+    table = tagger.transitions_.toarray()
+    names = tagger.classes_.tolist()
+    for (a, b), value in tagger.transition_features_.items():
+        assert table[names.index(a), names.index(b)] == value
+    with pytest.raises(ValueError, match="leave no labeling"):
+        tagger.predict(X[:1], excluded=[[list("abcd")] + [None] * (len(X[0]) - 1)])
+
+
+def test_streams_go_on():
+    X, y = data()
+    tagger = ChainCRF(0.05, solver=SOLVER, random_state=0).fit(X, y)
+    tagger.set_params(solver="bcfw").partial_fit(X, y)
+    assert isinstance(tagger.transitions_, np.ndarray)
+    assert len(tagger.predict(X)) == len(X)

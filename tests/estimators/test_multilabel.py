@@ -1,0 +1,248 @@
+"""MultilabelPairwise: its contract, its predictions and what it is without pairs."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sksstruct import ChainCRF, MultilabelPairwise
+from sksstruct.datasets import load_multilabel
+from sksstruct.solvers import GDMM
+from sksstruct.utils.estimator_checks import check_ragged_estimator
+
+PRECISE = MultilabelPairwise(
+    solver=GDMM(20000, 1e-13, update="bgcd", check_every=50), random_state=0
+)
+
+
+def why(estimator):
+    if estimator.solver != "auto":
+        return {}
+    reason = "first-order steps do not get to the optimum to seven digits"
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+
+
+@parametrize_with_checks(
+    [PRECISE, MultilabelPairwise(random_state=0)],
+    expected_failed_checks=why,
+    xfail_strict=True,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_chains_by_gdmm_are_estimators():
+    check_ragged_estimator(ChainCRF(solver=GDMM(3000, 1e-9), random_state=0))
+
+
+def data(seed=0, n=60, n_labels=5):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 4))
+    scores = X @ rng.standard_normal((4, n_labels))
+    # the first two exclude each other
+    Y = (scores + rng.standard_normal((n, n_labels)) > 0.3).astype(int)
+    Y[Y[:, 0] == 1, 1] = 0
+    return X, Y
+
+
+def best_labels(classifier, x):
+    unary = classifier.coef_ @ x + classifier.intercept_
+    table = np.triu(classifier.interactions_, 1)
+    every = np.array(list(product((0, 1), repeat=len(unary))))
+    scores = every @ unary + np.einsum("ij,jk,ik->i", every, table, every)
+    return every[scores.argmax()], scores
+
+
+@pytest.mark.parametrize("inference", ["exact", "lp", "gdmm"])
+@pytest.mark.parametrize("solver", ["auto", "gdmm", "ssg"])
+def test_predictions_are_best(inference, solver):
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.01, solver=solver, inference=inference, tol=1e-2, max_iter=200, random_state=0
+    )
+    classifier.fit(X, Y)
+    predicted = classifier.predict(X)
+    decisions = classifier.decision_function(X)
+    for x, y in zip(X, predicted, strict=True):
+        np.testing.assert_array_equal(y, best_labels(classifier, x)[0])
+    np.testing.assert_array_equal(decisions > 0, predicted == 1)
+    assert classifier.interactions_[0, 1] < 0
+    np.testing.assert_array_equal(classifier.interactions_, classifier.interactions_.T)
+    assert not np.diag(classifier.interactions_).any()
+    assert classifier.score(X, Y) == (predicted == Y).all(axis=1).mean()
+
+
+def test_decision_function_is_a_difference_of_scores():
+    X, Y = data()
+    classifier = MultilabelPairwise(0.01, random_state=0).fit(X, Y)
+    x, j = X[0], 2
+    y = classifier.predict(X[:1])[0]
+    on, off = y.copy(), y.copy()
+    on[j], off[j] = 1, 0
+    every = [tuple(row) for row in product((0, 1), repeat=Y.shape[1])]
+    scores = dict(zip(every, best_labels(classifier, x)[1], strict=True))
+    expected = scores[tuple(on)] - scores[tuple(off)]
+    found = classifier.decision_function(X[:1])[0, j]
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("solver", ["gdmm", "bcfw"])
+def test_without_pairs_it_is_one_against_the_rest(solver):
+    X, Y = data()
+    alpha = 0.02
+    classifier = MultilabelPairwise(
+        alpha, pairs=np.empty((0, 2), dtype=int), solver=solver, tol=1e-6,
+        max_iter=5000, random_state=0,
+    )  # fmt: skip
+    classifier.fit(X, Y)
+    # liblinear regularises the intercept as well
+    alone = OneVsRestClassifier(
+        LinearSVC(loss="hinge", C=1 / (len(X) * alpha), tol=1e-8, max_iter=10**6)
+    ).fit(X, Y)
+    coef = np.vstack([each.coef_ for each in alone.estimators_])
+    np.testing.assert_allclose(classifier.coef_, coef, atol=5e-3)
+    assert classifier.label_pairs_.shape == (0, 2)
+    assert not classifier.interactions_.any()
+
+
+def test_training_many_labels_agrees_with_few():
+    """Exact inference in training is the relaxation where that is tight."""
+    X, Y = data()
+    exact = MultilabelPairwise(0.05, inference="exact", tol=1e-5, max_iter=5000)
+    relaxed = MultilabelPairwise(0.05, inference="lp", tol=1e-5, max_iter=5000)
+    exact.set_params(solver="bcfw", random_state=0).fit(X, Y)
+    relaxed.set_params(random_state=0).fit(X, Y)
+    assert relaxed.solver_.update == "bgcd"
+    # an upper bound of it
+    assert relaxed.objective_ >= exact.objective_ - exact.dual_gap_ - 1e-9
+
+
+def test_forms_of_y():
+    X, Y = data()
+    dense = MultilabelPairwise(0.01, random_state=0).fit(X, Y)
+    stored = MultilabelPairwise(0.01, random_state=0).fit(X, sparse.csr_array(Y))
+    predicted = stored.predict(sparse.csr_array(X))
+    assert sparse.issparse(predicted)
+    np.testing.assert_array_equal(predicted.toarray(), dense.predict(X))
+    assert stored.score(X, sparse.csr_array(Y)) == dense.score(X, Y)
+    flags = MultilabelPairwise(0.01, random_state=0).fit(X, Y.astype(bool))
+    np.testing.assert_array_equal(flags.predict(X), dense.predict(X))
+    names = np.array(["no", "yes"])[Y[:, 0]]
+    single = MultilabelPairwise(0.01, random_state=0).fit(X, names)
+    assert set(single.predict(X)) <= {"no", "yes"}
+    assert single.decision_function(X).shape == (len(X),)
+    # nothing is left of the earlier fit
+    single.fit(X, Y)
+    np.testing.assert_array_equal(single.predict(X), dense.predict(X))
+
+
+def test_pairs():
+    X, Y = data()
+    some = MultilabelPairwise(0.01, pairs=[[3, 1], [0, 4]], random_state=0).fit(X, Y)
+    assert some.label_pairs_.tolist() == [[1, 3], [0, 4]]
+    assert np.count_nonzero(np.triu(some.interactions_)) == 2
+    together = MultilabelPairwise(0.01, pairs="cooccurring", random_state=0).fit(X, Y)
+    assert [0, 1] not in together.label_pairs_.tolist()
+    assert len(together.label_pairs_) == 9
+    stronger = MultilabelPairwise(0.01, interaction_scaling=3.0, random_state=0)
+    plain = MultilabelPairwise(0.01, random_state=0).fit(X, Y)
+    sizes = [np.abs(c.interactions_).sum() for c in (plain, stronger.fit(X, Y))]
+    assert sizes[0] < sizes[1]
+
+
+def test_bad_input():
+    X, Y = data()
+    for pairs, match in (
+        ([[0, 5]], "two different ones"),
+        ([[1, 1]], "two different ones"),
+        ([[0, 1], [1, 0]], "twice"),
+        ([0.5, 1.0], "array of integers"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            MultilabelPairwise(pairs=pairs).fit(X, Y)
+    with pytest.raises(ValueError, match="label indicator of 0 and 1"):
+        MultilabelPairwise().fit(X, Y + 1)
+    with pytest.raises(ValueError, match="at most 20"):
+        MultilabelPairwise(inference="exact").fit(X, np.tile(Y, 5))
+    with pytest.raises(ValueError, match="unknown solver"):
+        MultilabelPairwise(solver="simplex").fit(X, Y)
+    with pytest.raises(ValueError, match="needs the oracle"):
+        MultilabelPairwise(solver="pragam").fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="duality gap"):
+        MultilabelPairwise(solver="gdmm", max_iter=3, random_state=0).fit(X, Y)
+
+
+def test_searches():
+    X, Y = data()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), MultilabelPairwise(random_state=0)),
+        {"multilabelpairwise__alpha": [0.01, 0.1]},
+        scoring="f1_micro",
+        cv=3,
+    ).fit(X, Y)
+    assert search.best_score_ > 0.5
+    by_gdmm = MultilabelPairwise(solver=GDMM(update="bgcd"), random_state=0)
+    GridSearchCV(by_gdmm, {"solver__tol": [1e-2, 1e-3]}, cv=2).fit(X, Y)
+    assert by_gdmm.solver.tol == 3e-3
+
+
+def test_interrupted_fits_can_be_used(monkeypatch):
+    X, Y = data()
+    look = GDMM._solve
+
+    def interrupted(self, model, alpha, options):
+        def stop(n_passes, weights):
+            if n_passes == 4:
+                raise KeyboardInterrupt
+
+        options.callback = stop
+        return look(self, model, alpha, options)
+
+    monkeypatch.setattr(GDMM, "_solve", interrupted)
+    classifier = MultilabelPairwise(solver="gdmm", random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="classifier can be used"):
+        classifier.fit(X, Y)
+    assert classifier.predict(X).shape == Y.shape
+    assert classifier.n_iter_ == 4
+
+
+@pytest.mark.parametrize("solver", ["gdmm", "bcfw"])
+def test_emotions(solver):
+    """Real data: the relaxed objective agrees, labels are found."""
+    try:
+        train, test = (load_multilabel("emotions", part) for part in ("train", "test"))
+    except OSError as error:
+        pytest.skip(str(error))
+    scale = make_pipeline(StandardScaler(with_mean=False)).fit(train.X)
+    X, X_test = (scale.transform(part.X) / 72**0.5 for part in (train, test))
+    classifier = MultilabelPairwise(
+        1 / len(train.y), inference="lp", solver=solver, tol=1e-4, random_state=0
+    ).fit(X, train.y)
+    assert classifier.objective_ == pytest.approx(2.6, abs=0.3)
+    assert (classifier.predict(X_test) != test.y).mean() < 0.23
+
+
+def test_loader():
+    with pytest.raises(ValueError, match="name must be one of"):
+        load_multilabel("iris")
+    with pytest.raises(ValueError, match="subset must be"):
+        load_multilabel("yeast", "all")
+    with pytest.raises(OSError, match=r"yeast_train\.svm\.gz not found"):
+        load_multilabel("yeast", data_home="nowhere")
+    try:
+        train, test = (load_multilabel("rcv1sub1", part) for part in ("train", "test"))
+    except OSError as error:
+        pytest.skip(str(error))
+    assert train.X.shape == test.X.shape == (3000, 47236)
+    assert train.y.shape == test.y.shape == (3000, 100)
+    # the same labels in both halves
+    assert np.corrcoef(train.y.mean(axis=0), test.y.mean(axis=0))[0, 1] > 0.99
