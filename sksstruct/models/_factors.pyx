@@ -46,7 +46,8 @@ cdef class FactorModel:
 
     def loss_at_zero(self):
         """The objective at w = 0: the largest loss, averaged over the examples."""
-        costs = np.add.reduceat(np.asarray(self._cost), self.first_variable[:self.n_examples])
+        firsts = self.first_variable[:self.n_examples]
+        costs = np.add.reduceat(np.asarray(self._cost), firsts)
         return float(self.example_weights @ costs)
 
     def set_partition(self, n_parts):
