@@ -21,13 +21,14 @@ features; longer sequences form F' d instead, at the same result.
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference._topk cimport TopK
 from sksstruct.inference._viterbi cimport viterbi_padded
 from sksstruct.models._base cimport BoundModel, Workspace
+from sksstruct.models._feature_rows cimport FeatureRows
 from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._simd cimport (
     sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
@@ -170,30 +171,11 @@ cdef class ChainModel(BoundModel):
         free(self._grams)
 
     def _bind_features(self, X):
-        cdef const float[::1] values32
-        cdef const double[::1] values64
-        cdef const int32_t[::1] indices
-        cdef const int64_t[::1] indptr
-        values = X.values.data if X.is_sparse else X.values.reshape(-1)
-        # A spare entry, so that there is an address even without any feature.
-        if not len(values):
-            values = np.zeros(1, dtype=values.dtype)
-        self._sparse = X.is_sparse
-        self._single = values.dtype == np.float32
-        if self._single:
-            values32 = values
-            self._values32 = &values32[0]
-        else:
-            values64 = values
-            self._values64 = &values64[0]
-        self._owned, self._packed = [values], X
-        if X.is_sparse:
-            index = X.values.indices if X.values.nnz else np.zeros(1, dtype=np.int32)
-            index = np.ascontiguousarray(index, dtype=np.int32)
-            pointer = np.ascontiguousarray(X.values.indptr, dtype=np.int64)
-            indices, indptr = index, pointer
-            self._indices, self._indptr = &indices[0], &indptr[0]
-            self._owned += [index, pointer]
+        cdef FeatureRows rows = FeatureRows(X)
+        self._sparse, self._single = rows.sparse, rows.single
+        self._values32, self._values64 = rows.values32, rows.values64
+        self._indices, self._indptr = rows.indices, rows.indptr
+        self._owned, self._packed = [rows], X
 
     def _bind_constraints(self, mask, barred):
         cdef const double[:, ::1] scores
