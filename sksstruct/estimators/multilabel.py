@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -364,3 +365,23 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         unaries = self._unaries(X)
         scores = unaries + self._labels(unaries) @ self.interactions_
         return scores if self._values is None else scores[:, 0]
+
+    def score(self, X, y, sample_weight=None):
+        """Subset accuracy: share of the samples whose labels are all predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+        y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
+            Label indicator.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        predicted = self.predict(X)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
