@@ -28,9 +28,8 @@ _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 1.5
 _LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
 _CHANGE, _RANGE = 1.25, 1e4
-# Passes before the objective is computed for the first time, and how many times its
-# work the oracles do between two computations.
-_FIRST_LOOK, _WORK = 5, 2.0
+# Passes before the objective is computed for the first time.
+_FIRST_LOOK = 5
 # Outcomes that would gain less than this part of tol times their loss are left out.
 _IGNORE = 0.1
 # Passes over labels without pairs, and passes with them before those that came in too
@@ -150,6 +149,9 @@ class GDMM(Solver):
 class Run:
     """One run of `GDMM` or a relative of it on a model of factors."""
 
+    # oracles look at so many times the scores of computing the objective in between
+    work = 5.0
+
     def __init__(self, solver, model, alpha, options):
         self.solver, self.model, self.alpha = solver, model, alpha
         self.n_jobs = options.n_jobs
@@ -256,7 +258,7 @@ class Run:
             return False
         # counted and not timed, so that a run can be repeated
         done = self.model.visited - self.looked
-        return done >= _WORK * self.model.work_of_maxima()
+        return done >= self.work * self.model.work_of_maxima()
 
     def look(self):
         """Compute the objective at the weights, and a dual value."""
@@ -275,6 +277,8 @@ class Run:
 
 class BinaryRun(Run):
     """A run on labels that are on or off, and pairs of them: Algorithm 3."""
+
+    work = 2.0
 
     def make_state(self):
         solver, model = self.solver, self.model
