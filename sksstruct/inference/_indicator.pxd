@@ -40,9 +40,11 @@ cdef class IndicatorTable:
 
     cdef int _push(self, Heap* heap, int kind, int32_t entry) except -1 nogil
     cdef void _settle(self, Heap* heap, int kind, Py_ssize_t k) noexcept nogil
+    cdef Py_ssize_t _next(self, Heap* heap, int kind, double floor,
+                          Py_ssize_t* waiting) noexcept nogil
     cdef Py_ssize_t _first(
         self, Heap* heap, int kind, Py_ssize_t n, const int32_t* rows, Py_ssize_t m,
-        const int32_t* columns, double floor) except -2 nogil
+        const int32_t* columns, double floor) noexcept nogil
     cdef bint _zero_in(
         self, int kind, Py_ssize_t index, Py_ssize_t n, const int32_t* taken,
         int32_t* found) noexcept nogil

@@ -268,59 +268,70 @@ cdef class IndicatorTable:
 
     # ---- oracles ----
 
+    cdef Py_ssize_t _next(self, Heap* heap, int kind, double floor,
+                          Py_ssize_t* waiting) noexcept nogil:
+        """The next entry of a heap in descending order, or -1 if it is not above floor.
+
+        The candidates are in the frontier, the root to begin with: waiting 0 is that.
+        """
+        cdef int32_t* front = self._frontier
+        cdef Py_ssize_t size = waiting[0], k, child, c
+        cdef int32_t top, entry
+        cdef double value
+        if size == 0:
+            if not heap.size:
+                return -1
+            front[0], size = 0, 1
+        elif size < 0:
+            return -1
+        entry = heap.items[front[0]]
+        self.visited += 1
+        if self._value[entry] <= floor:
+            return -1
+        # the last candidate takes the root's place, and the two children come in
+        size -= 1
+        top = front[size]
+        k = 0
+        while 2 * k + 1 < size:
+            child = 2 * k + 1
+            if (child + 1 < size
+                    and self._value[heap.items[front[child + 1]]]
+                    > self._value[heap.items[front[child]]]):
+                child += 1
+            if self._value[heap.items[front[child]]] <= self._value[heap.items[top]]:
+                break
+            front[k] = front[child]
+            k = child
+        if size:
+            front[k] = top
+        for c in range(2):
+            child = 2 * self._place[3 * entry + kind] + 1 + c
+            if child >= heap.size:
+                break
+            value = self._value[heap.items[child]]
+            k = size
+            size += 1
+            while k and self._value[heap.items[front[(k - 1) // 2]]] < value:
+                front[k] = front[(k - 1) // 2]
+                k = (k - 1) // 2
+            front[k] = <int32_t> child
+        waiting[0] = size if size else -1
+        return entry
+
     cdef Py_ssize_t _first(
         self, Heap* heap, int kind, Py_ssize_t n, const int32_t* rows, Py_ssize_t m,
         const int32_t* columns, double floor
-    ) except -2 nogil:
+    ) noexcept nogil:
         """The first entry above floor, in descending order, without these labels."""
-        cdef int32_t* front = self._frontier
-        cdef Py_ssize_t size, k, child, c
-        cdef int32_t top, entry
-        cdef double value
-        if not heap.size:
-            return -1
-        front[0] = 0
-        size = 1
-        while size:
-            top = front[0]
-            entry = heap.items[top]
-            value = self._value[entry]
-            self.visited += 1
-            if value <= floor:
+        cdef Py_ssize_t waiting = 0, entry
+        while True:
+            entry = self._next(heap, kind, floor, &waiting)
+            if entry < 0:
                 return -1
             if not ((kind != ROWS and is_in(n, rows, self._ends[2 * entry]))
                     or (kind != COLUMNS
                         and is_in(m, columns, self._ends[2 * entry + 1]))):
                 return entry
-            # the last candidate takes the root's place, and the two children come in
-            size -= 1
-            top = front[size] if size else -1
-            k = 0
-            while 2 * k + 1 < size:
-                child = 2 * k + 1
-                if (child + 1 < size
-                        and self._value[heap.items[front[child + 1]]]
-                        > self._value[heap.items[front[child]]]):
-                    child += 1
-                if (self._value[heap.items[front[child]]]
-                        <= self._value[heap.items[top]]):
-                    break
-                front[k] = front[child]
-                k = child
-            if size:
-                front[k] = top
-            for c in range(2):
-                child = 2 * self._place[3 * entry + kind] + 1 + c
-                if child >= heap.size:
-                    break
-                value = self._value[heap.items[child]]
-                k = size
-                size += 1
-                while k and self._value[heap.items[front[(k - 1) // 2]]] < value:
-                    front[k] = front[(k - 1) // 2]
-                    k = (k - 1) // 2
-                front[k] = <int32_t> child
-        return -1
 
     cdef bint _zero_in(
         self, int kind, Py_ssize_t index, Py_ssize_t n, const int32_t* taken,
@@ -356,48 +367,44 @@ cdef class IndicatorTable:
         double floor, int32_t* a, int32_t* b, double* value
     ) except -1 nogil:
         """The best entry above floor, into a, b and value; 0 where there is none."""
-        cdef Py_ssize_t i, j, entry
+        cdef Py_ssize_t i, j, entry, waiting
         cdef Heap* heap
         cdef double top, candidate, best = floor, side, most = 0.0
         cdef int32_t found = 0
         cdef bint any = False
         for j in range(m):
             most = column_messages[j] if column_messages[j] > most else most
+        for j in range(m):
+            self._base[columns[j]] = column_messages[j]
         # (iv) and (ii), a row with a message at a time
         for i in range(n):
             heap = self._heap(ROWS, rows[i])
             self.visited += 1
-            top = self._value[heap.items[0]] if heap.size else 0.0
-            if top < 0.0 and heap.size < self.n_columns:
-                top = 0.0
-            for j in range(m if row_messages[i] + most + top > best else 0):
-                if row_messages[i] + column_messages[j] + top <= best:
-                    continue
-                candidate = (row_messages[i] + column_messages[j]
-                             + self.lookup(rows[i], columns[j]))
+            # what is stored, as long as the largest message could make it the best
+            waiting = 0
+            while True:
+                entry = self._next(heap, ROWS, best - row_messages[i] - most, &waiting)
+                if entry < 0:
+                    break
+                candidate = (row_messages[i] + self._value[entry]
+                             + self._base[self._ends[2 * entry + 1]])
                 if candidate > best:
                     best, any = candidate, True
-                    a[0], b[0] = rows[i], columns[j]
-            if row_messages[i] + top <= best:
-                continue
-            side = best - row_messages[i]
-            entry = self._first(heap, ROWS, n, rows, m, columns,
-                                side if side > 0.0 else 0.0)
-            if entry >= 0:
-                best, any = row_messages[i] + self._value[entry], True
-                a[0], b[0] = rows[i], self._ends[2 * entry + 1]
-            elif row_messages[i] > best:
+                    a[0], b[0] = rows[i], self._ends[2 * entry + 1]
+            # and what is not
+            for j in range(m if row_messages[i] + most > best else 0):
+                candidate = row_messages[i] + column_messages[j]
+                if candidate > best:
+                    self.visited += 1
+                    if self.find(rows[i], columns[j]) < 0:
+                        best, any = candidate, True
+                        a[0], b[0] = rows[i], columns[j]
+            if row_messages[i] > best:
                 if self._zero_in(ROWS, rows[i], m, columns, &found):
                     best, any = row_messages[i], True
                     a[0], b[0] = rows[i], found
-            if row_messages[i] <= best:
-                continue
-            # every pair of the row is stored: those below zero
-            entry = self._first(heap, ROWS, n, rows, m, columns,
-                                best - row_messages[i])
-            if entry >= 0:
-                best, any = row_messages[i] + self._value[entry], True
-                a[0], b[0] = rows[i], self._ends[2 * entry + 1]
+        for j in range(m):
+            self._base[columns[j]] = 0.0
         # (iii)
         for j in range(m):
             heap = self._heap(COLUMNS, columns[j])
