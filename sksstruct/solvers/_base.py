@@ -26,7 +26,7 @@ class Solver(BaseEstimator):
     Class attributes
     ----------------
     needs : tuple of str
-        Oracles of which one is needed: "max", "exp", "topk" or "projection".
+        Oracles of which one is needed: "max", "exp", "topk", "projection" or "factors".
     losses : tuple of str
         Kinds of losses: "hinge", "smooth" (with a gradient).
     """
