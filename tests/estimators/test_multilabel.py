@@ -19,7 +19,7 @@ from sksstruct.solvers import GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator
 
 PRECISE = MultilabelPairwise(
-    solver=GDMM(20000, 1e-13, update="bgcd", check_every=50), random_state=0
+    solver=GDMM(4000, 1e-13, update="bgcd", check_every=100), random_state=0
 )
 
 
@@ -41,7 +41,7 @@ def test_scikit_learn(estimator, check):
 
 
 def test_chains_by_gdmm_are_estimators():
-    check_ragged_estimator(ChainCRF(solver=GDMM(3000, 1e-9), random_state=0))
+    check_ragged_estimator(ChainCRF(solver=GDMM(40, 1e-9), random_state=0))
 
 
 def data(seed=0, n=60, n_labels=5):
