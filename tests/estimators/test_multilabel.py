@@ -12,9 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sksstruct.inference._roof_dual import RoofDual
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
+from sksstruct.estimators._multilabel import decode
 from sksstruct.solvers import GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator
 
@@ -79,6 +81,27 @@ def test_predictions_are_best(inference, solver):
     np.testing.assert_array_equal(classifier.interactions_, classifier.interactions_.T)
     assert not np.diag(classifier.interactions_).any()
     assert classifier.score(X, Y) == (predicted == Y).all(axis=1).mean()
+
+
+def test_labels_that_the_relaxation_leaves_open():
+    rng = np.random.RandomState(0)
+    n_labels = 7
+    pairs = np.column_stack(np.triu_indices(n_labels, 1))
+    table = np.zeros((n_labels, n_labels))
+    table[pairs[:, 0], pairs[:, 1]] = 2 * rng.standard_normal(len(pairs))
+    unaries = rng.standard_normal((40, n_labels)) + 1.0
+    some = RoofDual(pairs, n_labels)
+    scores = table[pairs[:, 0], pairs[:, 1]]
+    halves = [(some.solve(unary, scores)[0] == 0.5).sum() for unary in unaries]
+    # some samples with open labels beside fixed ones
+    assert any(0 < count < n_labels for count in halves)
+    every = np.array(list(product((0, 1), repeat=n_labels)))
+    found = decode(
+        unaries, pairs, table + table.T, exact=False, by_gdmm=False, n_jobs=None
+    )
+    for unary, y in zip(unaries, found, strict=True):
+        values = every @ unary + np.einsum("ij,jk,ik->i", every, table, every)
+        assert unary @ y + y @ table @ y == pytest.approx(values.max())
 
 
 def test_decision_function_is_a_difference_of_scores():
