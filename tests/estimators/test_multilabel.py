@@ -88,8 +88,11 @@ def test_labels_that_the_relaxation_leaves_open():
     n_labels = 7
     pairs = np.column_stack(np.triu_indices(n_labels, 1))
     table = np.zeros((n_labels, n_labels))
-    table[pairs[:, 0], pairs[:, 1]] = 2 * rng.standard_normal(len(pairs))
-    unaries = rng.standard_normal((40, n_labels)) + 1.0
+    table[pairs[:, 0], pairs[:, 1]] = rng.standard_normal(len(pairs))
+    # any two of the first three exclude each other
+    table[[0, 0, 1], [1, 2, 2]] = -6.0
+    unaries = 8 * rng.standard_normal((40, n_labels))
+    unaries[:, :3] = 2 + rng.standard_normal((40, 3))
     some = RoofDual(pairs, n_labels)
     scores = table[pairs[:, 0], pairs[:, 1]]
     halves = [(some.solve(unary, scores)[0] == 0.5).sum() for unary in unaries]
