@@ -41,6 +41,7 @@ cdef class AwayMultipliers(Multipliers):
         self.n_bases = 1
         self._best = np.zeros(n, dtype=np.int32)
         self._first = np.zeros(n + 1, dtype=np.intp)
+        self._gain, self._step = np.zeros(n), np.zeros(n)
 
     def away_step(self, const double[::1] parts, bint linear):
         """Step until one does not drop a basis; see `Multipliers.visit`."""
@@ -190,7 +191,7 @@ cdef class AwayMultipliers(Multipliers):
             self._first[n + f] = total
             total += self._pairs[f].n
         self._first[n + self.model.n_pairs] = total
-        if self._gain is None or self._gain.shape[0] < total:
+        if self._gain.shape[0] < total:
             self._gain, self._step = np.zeros(2 * total), np.zeros(2 * total)
         for i in range(self.model.n_examples):
             weight = self.model._example_weights[i]
