@@ -300,7 +300,7 @@ class ChainPrediction:
             table = self.transitions_.tocoo()
             return {
                 (names[i], names[j]): float(value)
-                for i, j, value in zip(*table.coords, table.data, strict=True)
+                for i, j, value in zip(table.row, table.col, table.data, strict=True)
             }
         return {
             (a, b): float(self.transitions_[i, j])
