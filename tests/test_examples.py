@@ -9,7 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Those that take longer are run where the documentation is built.
-LONG = {"plot_digit_clutter", "plot_horses", "plot_own_model", "plot_stick_figures"}
+LONG = {
+    "plot_digit_clutter",
+    "plot_horses",
+    "plot_map",
+    "plot_own_model",
+    "plot_path",
+    "plot_solvers",
+    "plot_stick_figures",
+    "plot_word_alignment",
+}
 EXAMPLES = sorted(
     path for path in ROOT.glob("examples/plot_*.py") if path.stem not in LONG
 )
