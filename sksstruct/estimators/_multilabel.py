@@ -101,7 +101,8 @@ def training_problem(estimator, solver, X, Y, pairs, weight, exact):
     if sparse.issparse(X):
         X = sparse.csr_array(X)
     labels = MultilabelFactors(X, Y, pairs, weight, scaling, relaxed)
-    return labels if solver.update == "bgcd" else MultilabelGraph(labels)
+    by_pairs = solver.update in ("auto", "bgcd")
+    return labels if by_pairs else MultilabelGraph(labels)
 
 
 def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):

@@ -26,7 +26,7 @@ from sksstruct.estimators._multilabel import (
 from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.estimators.ssvm import positive
-from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
+from sksstruct.solvers import resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
 # Labelings of so many labels are enumerated by inference="auto".
@@ -286,9 +286,6 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         solver = self.solver
         if isinstance(solver, str) and solver == "auto" and not exact:
             solver = "gdmm"
-        by_pairs = {"gdmm": GDMM, "soft_bcfw": SoftBCFW}
-        if isinstance(solver, str) and solver in by_pairs:
-            solver = by_pairs[solver](self.max_iter, self.tol, update="bgcd")
         solver = resolve_solver(
             solver,
             max_iter=self.max_iter,

@@ -58,6 +58,11 @@ cdef class Multipliers:
     cdef int _fit_sides(self, Py_ssize_t f) except -1 nogil
     cdef int _let_in(self, Py_ssize_t i, double factor, const double[::1] parts,
                      bint linear) except -1 nogil
+    cdef int _variable_gains(self, Py_ssize_t v, double* gain) except -1 nogil
+    cdef int _load_pair(self, Py_ssize_t f) except -1 nogil
+    cdef double _pair_gain(self, Pair* pair, Py_ssize_t k) noexcept nogil
+    cdef int _find_pair(self, Py_ssize_t f, bint linear, double floor, int32_t* a,
+                        int32_t* b, double* value) except -1 nogil
     cdef double _variable_progress(self, Py_ssize_t v, double factor,
                                    double part) except -1.0 nogil
     cdef double _pair_progress(self, Py_ssize_t f, double factor,
@@ -68,4 +73,3 @@ cdef class Multipliers:
     cdef double _curvature(self, Pair* pair) noexcept nogil
     cdef int _visit_pair(self, Py_ssize_t f, double factor,
                          bint linear) except -1 nogil
-    cdef Py_ssize_t _support(self, Py_ssize_t v) noexcept nogil

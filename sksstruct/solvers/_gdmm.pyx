@@ -252,52 +252,81 @@ cdef class Multipliers:
             self._on[best] = 1
         return 0
 
+    cdef int _variable_gains(self, Py_ssize_t v, double* gain) except -1 nogil:
+        """Gains of a variable's active labels."""
+        cdef Variable* variable = &self._variables[v]
+        cdef Py_ssize_t k
+        self.model.label_scores(v, variable.n, variable.label, gain)
+        for k in range(variable.n):
+            if variable.label[k] != self.model._truth[v]:
+                gain[k] += self.model._cost[v]
+            gain[k] += self.rho * (
+                variable.total[k] - variable.degree * variable.q[k])
+        return 0
+
+    cdef int _load_pair(self, Py_ssize_t f) except -1 nogil:
+        """Messages to a pair's labels, and its scores, into the scratch, with room for
+        one more label of each variable and one more outcome."""
+        cdef Pair* pair = &self._pairs[f]
+        cdef Variable* variable
+        cdef Side* side
+        cdef double* room
+        cdef Py_ssize_t k
+        cdef int s
+        self._fit_sides(f)
+        self._widen(pair.n + 2)
+        for s in range(2):
+            self._widen(self._variables[self.model._pairs[f, s]].n + 2)
+        for s in range(2):
+            variable = &self._variables[self.model._pairs[f, s]]
+            side = &pair.sides[s]
+            room = self._room.right if s else self._room.left
+            for k in range(variable.n):
+                room[k] = -self.rho * (side.marginal[k] + side.u[k] - variable.q[k])
+        return self.model.pair_scores(pair.n, pair.entry, self._room.value,
+                                      self._room.norm)
+
+    cdef double _pair_gain(self, Pair* pair, Py_ssize_t k) noexcept nogil:
+        """Gain of an active outcome of the pair that was loaded."""
+        return (self._room.value[k] + self._room.left[pair.left[k]]
+                + self._room.right[pair.right[k]])
+
+    cdef int _find_pair(self, Py_ssize_t f, bint linear, double floor, int32_t* a,
+                        int32_t* b, double* value) except -1 nogil:
+        """The oracle for the pair that was loaded."""
+        cdef Variable* first = &self._variables[self.model._pairs[f, 0]]
+        cdef Variable* second = &self._variables[self.model._pairs[f, 1]]
+        self.calls += 1
+        return self.model.find_pair(
+            f, linear, first.n, first.label, self._room.left, second.n, second.label,
+            self._room.right, floor, a, b, value)
+
     cdef double _variable_progress(self, Py_ssize_t v, double factor,
                                    double part) except -1.0 nogil:
         cdef Variable* variable = &self._variables[v]
         cdef Py_ssize_t n = variable.n, k
         cdef double Q = factor * self.model.label_norm(v) + self.rho * variable.degree
-        cdef double gain, best, truth = 0.0
+        cdef double best
+        cdef double* gain
         cdef int32_t label = 0
         self._widen(n + 2)
-        self.model.label_scores(v, n, variable.label, self._room.value)
-        best = 0.0
-        for k in range(n):
-            gain = self._room.value[k] + self.rho * (
-                variable.total[k] - variable.degree * variable.q[k])
-            if k == 0:
-                best = truth = gain
-            elif gain + self.model._cost[v] > best:
-                best = gain + self.model._cost[v]
+        gain = self._room.value
+        self._variable_gains(v, gain)
+        best = gain[0]
+        for k in range(1, n):
+            best = gain[k] if gain[k] > best else best
         self.calls += 1
         self.model.find_label(v, part, n, variable.label, best, &label, &best)
-        return progress_of(best - truth, Q)
+        # the observed label is the first of the list
+        return progress_of(best - gain[0], Q if Q > TINY * factor else TINY * factor)
 
     cdef double _pair_progress(self, Py_ssize_t f, double factor,
                                bint linear) except -1.0 nogil:
-        cdef Pair* pair = &self._pairs[f]
-        cdef Variable* ends[2]
-        cdef Side* side
-        cdef double* room[2]
-        cdef Py_ssize_t k
-        cdef int s
         cdef int32_t a = 0, b = 0
-        cdef double truth = 0.0, norm = 0.0, best
-        self._fit_sides(f)
-        for s in range(2):
-            ends[s] = &self._variables[self.model._pairs[f, s]]
-            self._widen(ends[s].n + 2)
-        room[0], room[1] = self._room.left, self._room.right
-        for s in range(2):
-            side = &pair.sides[s]
-            for k in range(ends[s].n):
-                room[s][k] = -self.rho * (side.marginal[k] + side.u[k] - ends[s].q[k])
-        self.model.pair_scores(1, pair.entry, &truth, &norm)
-        truth += room[0][0] + room[1][0]
-        best = truth
-        self.calls += 1
-        self.model.find_pair(f, linear, ends[0].n, ends[0].label, room[0], ends[1].n,
-                             ends[1].label, room[1], truth, &a, &b, &best)
+        cdef double truth, best
+        self._load_pair(f)
+        truth = best = self._pair_gain(&self._pairs[f], 0)
+        self._find_pair(f, linear, truth, &a, &b, &best)
         return progress_of(
             best - truth, factor * self.model.pair_norm + 2.0 * self.rho)
 
@@ -305,8 +334,8 @@ cdef class Multipliers:
                              double part) except -1 nogil:
         cdef Variable* variable = &self._variables[v]
         cdef Py_ssize_t n = variable.n, k
-        cdef double cost = self.model._cost[v], rho = self.rho, threshold, value = 0.0
-        cdef double Q = factor * self.model.label_norm(v) + rho * variable.degree, new
+        cdef double Q = factor * self.model.label_norm(v) + self.rho * variable.degree
+        cdef double cost = self.model._cost[v], threshold, value = 0.0, new
         cdef double best = -INFINITY, mean = 0.0
         cdef int32_t label = 0
         cdef double* gain
@@ -315,11 +344,8 @@ cdef class Multipliers:
         Q = Q if Q > TINY * factor else TINY * factor
         self._widen(n + 2)
         gain, z = self._room.value, self._room.z
-        self.model.label_scores(v, n, variable.label, gain)
+        self._variable_gains(v, gain)
         for k in range(n):
-            if variable.label[k] != self.model._truth[v]:
-                gain[k] += cost
-            gain[k] += rho * (variable.total[k] - variable.degree * variable.q[k])
             best = gain[k] if gain[k] > best else best
             mean += variable.q[k] * gain[k]
             gain[k] = z[k] = variable.q[k] + gain[k] / Q
@@ -379,22 +405,13 @@ cdef class Multipliers:
         cdef double* old
         cdef double* norm
         cdef int32_t a = 0, b = 0
-        self._fit_sides(f)
-        n = first.n if first.n > second.n else second.n
-        self._widen((n if n > pair.n else pair.n) + 2)
+        self._load_pair(f)
         left, right = self._room.left, self._room.right
         score, z, old = self._room.value, self._room.z, self._room.old
         norm = self._room.norm
-        for k in range(first.n):
-            left[k] = -rho * (pair.sides[0].marginal[k] + pair.sides[0].u[k]
-                              - first.q[k])
-        for k in range(second.n):
-            right[k] = -rho * (pair.sides[1].marginal[k] + pair.sides[1].u[k]
-                               - second.q[k])
-        self.model.pair_scores(pair.n, pair.entry, score, norm)
         Q = factor * self.model.pair_norm + rho * self._curvature(pair)
         for k in range(pair.n):
-            gain = score[k] + left[pair.left[k]] + right[pair.right[k]]
+            gain = self._pair_gain(pair, k)
             best = gain if gain > best else best
             mean += pair.q[k] * gain
             z[k] = pair.q[k] + gain / Q
@@ -402,21 +419,12 @@ cdef class Multipliers:
         # one of the highest gain may be active
         gain = (threshold_by_partition(pair.n, z) * Q
                 + self.ignore * self.model._cost[self.model._pairs[f, 0]])
-        self.calls += 1
-        if self.model.find_pair(
-                f, linear, first.n, first.label, left, second.n, second.label, right,
-                gain if gain > best else best, &a, &b, &value) and self._is_new(
-                pair, self.model.entry(f, a, b)):
+        if self._find_pair(f, linear, gain if gain > best else best, &a, &b,
+                           &value) and self._is_new(pair, self.model.entry(f, a, b)):
             best = value if value > best else best
             # the outcome, and its labels where they are new to the variables
-            n = first.n
-            a = self._place(first, a)
-            if first.n > n:
-                left[n] = 0.0
-            n = second.n
-            b = self._place(second, b)
-            if second.n > n:
-                right[n] = 0.0
+            left[first.n] = right[second.n] = 0.0
+            a, b = self._place(first, a), self._place(second, b)
             self._fit_sides(f)
             self._join(
                 pair, <int32_t> self.model.entry(f, first.label[a], second.label[b]),
@@ -431,8 +439,7 @@ cdef class Multipliers:
             old[k] = pair.q[k]
         for _step in range(INNER_STEPS):
             for k in range(n):
-                z[k] = pair.q[k] + (score[k] + left[pair.left[k]]
-                                    + right[pair.right[k]]) / Q
+                z[k] = pair.q[k] + self._pair_gain(pair, k) / Q
                 # kept beside, as the threshold reorders z
                 self._room.target[k] = z[k]
             threshold = threshold_by_partition(n, z)
@@ -513,116 +520,3 @@ cdef class Multipliers:
                         side.u[k] += change
                         variable.total[k] += change
         self.rho = rho
-
-    # ---- the dual ----
-
-    def expected_loss(self):
-        """sum_i p_i sum_v <loss_v, q_v>"""
-        cdef Py_ssize_t i, v
-        cdef double total = 0.0
-        for i in range(self.model.n_examples):
-            for v in range(self.model._first_variable[i],
-                           self.model._first_variable[i + 1]):
-                # the observed label is the first of the list
-                total += (self.model._example_weights[i] * self.model._cost[v]
-                          * (1.0 - self._variables[v].q[0]))
-        return total
-
-    def feasible_changes(self):
-        """What pairs have to change so that they agree with their variables.
-
-        Each distribution of a pair is cut down to the marginals of its variables, and
-        what is missing is spread over the labels that lack it, so that it is feasible.
-
-        Returns
-        -------
-        factors : ndarray of shape (n,), intp
-            Pairs of variables.
-        left, right : ndarray of shape (n,), int32
-            Labels of theirs.
-        amounts : ndarray of shape (n,)
-            Changes of their scores, those of the weights w_F.
-        """
-        cdef Py_ssize_t i, f, k, j, count = 0, limit = 0
-        cdef double factor, lack, share
-        cdef Pair* pair
-        cdef Variable* ends[2]
-        cdef int s
-        for f in range(self.model.n_pairs):
-            limit += (self._pairs[f].n
-                      + self._support(self.model._pairs[f, 0])
-                      * self._support(self.model._pairs[f, 1]))
-        cdef Py_ssize_t[::1] factors = np.empty(limit, dtype=np.intp)
-        cdef int32_t[::1] rows = np.empty(limit, dtype=np.int32)
-        cdef int32_t[::1] columns = np.empty(limit, dtype=np.int32)
-        cdef double[::1] amounts = np.empty(limit)
-        cdef double* room[2]
-        with nogil:
-            for i in range(self.model.n_examples):
-                factor = self.model._example_weights[i] / self.alpha
-                for f in range(self.model._first_pair[i],
-                               self.model._first_pair[i + 1]):
-                    pair = &self._pairs[f]
-                    self._fit_sides(f)
-                    self._widen(self._variables[self.model._pairs[f, 0]].n
-                                + self._variables[self.model._pairs[f, 1]].n + pair.n)
-                    room[0], room[1] = self._room.left, self._room.right
-                    for s in range(2):
-                        ends[s] = &self._variables[self.model._pairs[f, s]]
-                        for k in range(ends[s].n):
-                            room[s][k] = pair.sides[s].marginal[k]
-                            if room[s][k] > 0.0 and room[s][k] > ends[s].q[k]:
-                                room[s][k] = ends[s].q[k] / room[s][k]
-                            else:
-                                room[s][k] = 1.0
-                    for k in range(pair.n):
-                        share = room[0][pair.left[k]]
-                        if room[1][pair.right[k]] < share:
-                            share = room[1][pair.right[k]]
-                        self._room.z[k] = share * pair.q[k]
-                        if share < 1.0 and pair.q[k] > 0.0:
-                            factors[count] = f
-                            rows[count] = ends[0].label[pair.left[k]]
-                            columns[count] = ends[1].label[pair.right[k]]
-                            amounts[count] = -factor * (share - 1.0) * pair.q[k]
-                            count += 1
-                    for s in range(2):
-                        for k in range(ends[s].n):
-                            room[s][k] = ends[s].q[k]
-                    for k in range(pair.n):
-                        room[0][pair.left[k]] -= self._room.z[k]
-                        room[1][pair.right[k]] -= self._room.z[k]
-                    lack = 0.0
-                    for k in range(ends[0].n):
-                        lack += room[0][k] if room[0][k] > 0.0 else 0.0
-                    if lack <= 0.0:
-                        continue
-                    for k in range(ends[0].n):
-                        if room[0][k] <= 0.0:
-                            continue
-                        for j in range(ends[1].n):
-                            if room[1][j] <= 0.0:
-                                continue
-                            factors[count] = f
-                            rows[count] = ends[0].label[k]
-                            columns[count] = ends[1].label[j]
-                            amounts[count] = -factor * room[0][k] * room[1][j] / lack
-                            count += 1
-        return (np.asarray(factors)[:count], np.asarray(rows)[:count],
-                np.asarray(columns)[:count], np.asarray(amounts)[:count])
-
-    cdef Py_ssize_t _support(self, Py_ssize_t v) noexcept nogil:
-        cdef Py_ssize_t k, n = 0
-        for k in range(self._variables[v].n):
-            n += self._variables[v].q[k] > 0.0
-        return n
-
-    @property
-    def n_active(self):
-        """Active outcomes of all factors."""
-        cdef Py_ssize_t k, total = 0
-        for k in range(self.model.n_variables):
-            total += self._variables[k].n
-        for k in range(self.model.n_pairs):
-            total += self._pairs[k].n
-        return total

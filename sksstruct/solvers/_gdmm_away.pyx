@@ -13,7 +13,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 
 from sksstruct.models._factors cimport FactorModel
-from sksstruct.solvers._gdmm cimport Multipliers, Pair, Side, Variable
+from sksstruct.solvers._gdmm cimport Multipliers, Pair, Variable
 
 
 cdef class AwayMultipliers(Multipliers):
@@ -117,72 +117,44 @@ cdef class AwayMultipliers(Multipliers):
 
     cdef int _search(self, const double[::1] parts, bint linear) except -1:
         """Let in outcomes that are better than the active ones."""
-        cdef Py_ssize_t v, f, k, n
+        cdef Py_ssize_t v, f, k
         cdef double best, gain
         cdef int32_t a = 0, b = 0, label = 0
         cdef Variable* variable
-        cdef Variable* ends[2]
-        cdef Side* side
+        cdef Variable* first
+        cdef Variable* second
         cdef Pair* pair
-        cdef double* room[2]
-        cdef int s
         with nogil:
             for v in range(self.model.n_variables):
                 variable = &self._variables[v]
-                n = variable.n
-                self._widen(n + 2)
-                self.model.label_scores(v, n, variable.label, self._room.value)
-                best = 0.0
-                for k in range(n):
-                    gain = self._room.value[k] + self.rho * (
-                        variable.total[k] - variable.degree * variable.q[k])
-                    if variable.label[k] != self.model._truth[v]:
-                        gain += self.model._cost[v]
-                    best = gain if k == 0 or gain > best else best
+                self._widen(variable.n + 2)
+                self._variable_gains(v, self._room.value)
+                best = self._room.value[argmax(variable.n, self._room.value)]
                 self.calls += 1
-                if self.model.find_label(v, parts[v], n, variable.label, best, &label,
-                                         &gain):
+                if self.model.find_label(v, parts[v], variable.n, variable.label, best,
+                                         &label, &gain):
                     self._place(variable, label)
             for f in range(self.model.n_pairs):
                 pair = &self._pairs[f]
-                self._fit_sides(f)
-                for s in range(2):
-                    ends[s] = &self._variables[self.model._pairs[f, s]]
-                    self._widen(ends[s].n + 2)
-                self._widen(pair.n + 2)
-                room[0], room[1] = self._room.left, self._room.right
-                for s in range(2):
-                    side = &pair.sides[s]
-                    for k in range(ends[s].n):
-                        room[s][k] = -self.rho * (side.marginal[k] + side.u[k]
-                                                  - ends[s].q[k])
-                self.model.pair_scores(pair.n, pair.entry, self._room.value,
-                                       self._room.norm)
-                best = 0.0
-                for k in range(pair.n):
-                    gain = (self._room.value[k] + room[0][pair.left[k]]
-                            + room[1][pair.right[k]])
-                    best = gain if k == 0 or gain > best else best
-                self.calls += 1
-                if self.model.find_pair(
-                        f, linear, ends[0].n, ends[0].label, room[0], ends[1].n,
-                        ends[1].label, room[1], best, &a, &b, &gain):
+                first = &self._variables[self.model._pairs[f, 0]]
+                second = &self._variables[self.model._pairs[f, 1]]
+                self._load_pair(f)
+                best = self._pair_gain(pair, 0)
+                for k in range(1, pair.n):
+                    gain = self._pair_gain(pair, k)
+                    best = gain if gain > best else best
+                if self._find_pair(f, linear, best, &a, &b, &gain):
                     k = self.model.entry(f, a, b)
-                    if not self._is_new(pair, k):
-                        continue
-                    a = self._place(ends[0], a)
-                    b = self._place(ends[1], b)
-                    self._join(pair, <int32_t> k, a, b)
-                    self._fit_sides(f)
+                    if self._is_new(pair, k):
+                        a, b = self._place(first, a), self._place(second, b)
+                        self._join(pair, <int32_t> k, a, b)
         return 0
 
     cdef int _gains(self) except -1:
         """Gains of active outcomes, weighted by p_i, and the best of each factor."""
         cdef Py_ssize_t n = self.model.n_variables, total = 0, i, v, f, k
-        cdef Variable* variable
-        cdef Variable* ends[2]
         cdef Pair* pair
-        cdef double weight, rho = self.rho
+        cdef double weight
         cdef double* gain
         for v in range(n):
             self._first[v] = total
@@ -197,31 +169,17 @@ cdef class AwayMultipliers(Multipliers):
             weight = self.model._example_weights[i]
             for v in range(self.model._first_variable[i],
                            self.model._first_variable[i + 1]):
-                variable = &self._variables[v]
                 gain = &self._gain[self._first[v]]
-                self.model.label_scores(v, variable.n, variable.label, gain)
-                for k in range(variable.n):
-                    if variable.label[k] != self.model._truth[v]:
-                        gain[k] += self.model._cost[v]
-                    gain[k] += rho * (variable.total[k]
-                                      - variable.degree * variable.q[k])
+                self._variable_gains(v, gain)
+                for k in range(self._variables[v].n):
                     gain[k] *= weight
-                self._best[v] = argmax(variable.n, gain)
+                self._best[v] = argmax(self._variables[v].n, gain)
             for f in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 pair = &self._pairs[f]
-                self._fit_sides(f)
-                ends[0] = &self._variables[self.model._pairs[f, 0]]
-                ends[1] = &self._variables[self.model._pairs[f, 1]]
+                self._load_pair(f)
                 gain = &self._gain[self._first[n + f]]
-                self._widen(pair.n + 2)
-                self.model.pair_scores(pair.n, pair.entry, gain, self._room.norm)
                 for k in range(pair.n):
-                    gain[k] -= rho * (
-                        pair.sides[0].marginal[pair.left[k]]
-                        + pair.sides[0].u[pair.left[k]] - ends[0].q[pair.left[k]]
-                        + pair.sides[1].marginal[pair.right[k]]
-                        + pair.sides[1].u[pair.right[k]] - ends[1].q[pair.right[k]])
-                    gain[k] *= weight
+                    gain[k] = weight * self._pair_gain(pair, k)
                 self._best[n + f] = argmax(pair.n, gain)
         return 0
 
@@ -324,7 +282,7 @@ cdef class AwayMultipliers(Multipliers):
         return 0
 
 
-cdef int32_t argmax(Py_ssize_t n, const double* x) noexcept:
+cdef int32_t argmax(Py_ssize_t n, const double* x) noexcept nogil:
     cdef Py_ssize_t k
     cdef int32_t best = 0
     for k in range(1, n):

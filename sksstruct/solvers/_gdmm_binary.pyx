@@ -33,6 +33,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, realloc
 
 from sksstruct.models._factors cimport BinaryFactorModel
+from sksstruct.solvers._pair_step cimport PairPoint, step_pair
 
 # Least curvature of a label, in units of C.
 cdef double TINY = 1e-9
@@ -40,7 +41,7 @@ cdef double TINY = 1e-9
 
 cdef struct ActivePair:
     int32_t pair
-    double a, b, s
+    PairPoint at              # marginals, and probability of both
     double first, second      # multipliers
 
 
@@ -123,7 +124,7 @@ cdef class BinaryMultipliers:
                     raise MemoryError()
             active.items, active.room = item, room
         item = &active.items[active.n]
-        item.pair, item.a, item.b, item.s = pair, a, b, s
+        item.pair, item.at.a, item.at.b, item.at.s = pair, a, b, s
         item.first, item.second = first, second
         active.n += 1
         self.n_active += 1
@@ -235,7 +236,7 @@ cdef class BinaryMultipliers:
                         n += 1
                         continue
                     s = self._q[i, j] * self._q[i, k]
-                    self.model._pair_weights[item.pair] -= C * (s - item.s)
+                    self.model._pair_weights[item.pair] -= C * (s - item.at.s)
                 self.n_active -= active.n - n
                 active.n = n
 
@@ -315,7 +316,7 @@ cdef class BinaryMultipliers:
             item = &self._active[i].items[k]
             for p in range(2):
                 q = self._q[i, self.model._pairs[item.pair, p]]
-                r = (item.b if p else item.a) - q
+                r = (item.at.b if p else item.at.a) - q
                 if p:
                     item.second += 2.0 * eta * self.rho * r
                 else:
@@ -352,10 +353,10 @@ cdef class BinaryMultipliers:
             item = &active.items[k]
             self._mark[item.pair] = <int32_t> i
             j = self.model._pairs[item.pair, 0]
-            self._sum[j] += item.first + 2.0 * self.rho * item.a
+            self._sum[j] += item.first + 2.0 * self.rho * item.at.a
             self._count[j] += 1
             j = self.model._pairs[item.pair, 1]
-            self._sum[j] += item.second + 2.0 * self.rho * item.b
+            self._sum[j] += item.second + 2.0 * self.rho * item.at.b
             self._count[j] += 1
         for t in range(L):
             if q[t] == 0.0:
@@ -535,49 +536,14 @@ cdef class BinaryMultipliers:
 
     cdef void _step_pair(self, ActivePair* item, double q_first, double q_second,
                          double C) noexcept nogil:
-        """The minimum over a, b and s, by the root of the derivative along s."""
-        cdef double scaling = self.model.scaling
-        cdef double v = scaling * self.model._pair_weights[item.pair]
-        cdef double curvature = C * scaling * scaling, rho = self.rho
-        cdef double ca = q_first - item.first / (2.0 * rho)
-        cdef double cb = q_second - item.second / (2.0 * rho)
-        cdef double low = 0.0, high = 1.0, f_low, f_high, s, f, old = item.s
-        cdef int side = 0
+        cdef double scaling = self.model.scaling, old = item.at.s
+        cdef double* weight = &self.model._pair_weights[item.pair]
         self.calls += 1
-        f_low = curvature * (low - old) - v + slope(low, ca, cb, rho)
-        f_high = curvature * (high - old) - v + slope(high, ca, cb, rho)
-        if f_low >= 0.0:
-            s = 0.0
-        elif f_high <= 0.0:
-            s = 1.0
-        else:
-            # false position with the Illinois rule: the function is piecewise linear
-            s = 0.0
-            for _k in range(60):
-                s = low - f_low * (high - low) / (f_high - f_low)
-                f = curvature * (s - old) - v + slope(s, ca, cb, rho)
-                if fabs(f) <= 1e-14 * (fabs(v) + rho) or high - low < 1e-15:
-                    break
-                if f < 0.0:
-                    low, f_low = s, f
-                    if side == 1:
-                        f_high *= 0.5
-                    side = 1
-                else:
-                    high, f_high = s, f
-                    if side == 2:
-                        f_low *= 0.5
-                    side = 2
-        # what the best outcome gains over those of now
-        f_low, f_high = -2.0 * rho * (item.a - ca), -2.0 * rho * (item.b - cb)
-        f = f_low + f_high + v
-        f = f if f > f_low else f_low
-        f = f if f > f_high else f_high
-        self.block_gap += C * ((f if f > 0.0 else 0.0) - item.a * f_low
-                               - item.b * f_high - old * v)
-        item.s = s
-        nearest(s, ca, cb, &item.a, &item.b)
-        self.model._pair_weights[item.pair] -= C * scaling * (s - old)
+        self.block_gap += C * step_pair(
+            scaling * weight[0], C * scaling * scaling,
+            q_first - item.first / (2.0 * self.rho),
+            q_second - item.second / (2.0 * self.rho), self.rho, &item.at)
+        weight[0] -= C * scaling * (item.at.s - old)
 
     # ---- the dual ----
 
@@ -599,36 +565,9 @@ cdef class BinaryMultipliers:
                     item = &self._active[i].items[k]
                     a = self._q[i, self.model._pairs[item.pair, 0]]
                     b = self._q[i, self.model._pairs[item.pair, 1]]
-                    s = item.s
+                    s = item.at.s
                     s = a if a < s else s
                     s = b if b < s else s
                     s = a + b - 1.0 if a + b - 1.0 > s else s
-                    out[item.pair] -= C * (s - item.s)
+                    out[item.pair] -= C * (s - item.at.s)
         return np.asarray(out)[:self.model.n_pairs]
-
-
-cdef inline bint nearest(double s, double ca, double cb, double* a,
-                         double* b) noexcept nogil:
-    """The nearest a, b >= s to ca, cb with a, b <= 1 and a + b <= 1 + s; whether the
-    last of these is in the way."""
-    a[0] = s if ca < s else (1.0 if ca > 1.0 else ca)
-    b[0] = s if cb < s else (1.0 if cb > 1.0 else cb)
-    if a[0] + b[0] <= 1.0 + s:
-        return False
-    a[0] = 0.5 * (ca - cb + 1.0 + s)
-    a[0] = s if a[0] < s else (1.0 if a[0] > 1.0 else a[0])
-    b[0] = 1.0 + s - a[0]
-    return True
-
-
-cdef inline double slope(double s, double ca, double cb, double rho) noexcept nogil:
-    """Derivative by s of rho times the squared distance of `nearest`."""
-    cdef double a, b
-    cdef bint bound = nearest(s, ca, cb, &a, &b)
-    if not bound:
-        return 2.0 * rho * ((s - ca if ca < s else 0.0) + (s - cb if cb < s else 0.0))
-    if a <= s:
-        return 2.0 * rho * (s - ca)
-    if a >= 1.0:
-        return 2.0 * rho * (s - cb)
-    return rho * (a - ca + b - cb)

@@ -15,6 +15,7 @@ from sksstruct.solvers._base import Solver
 from sksstruct.solvers._gdmm import Multipliers
 from sksstruct.solvers._gdmm_away import AwayMultipliers
 from sksstruct.solvers._gdmm_binary import BinaryMultipliers
+from sksstruct.solvers._gdmm_dual import expected_loss, feasible_changes
 from sksstruct.solvers._loop import Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -53,8 +54,9 @@ class GDMM(Solver):
         Largest number of passes over the factors.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
-    update : {"bcfw", "afw", "bgcd"}, default="bcfw"
-        "bcfw": a step for one factor after the other, on its active outcomes
+    update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
+        "auto": "bgcd" for labels that are on or off, as `MultilabelPairwise` has them,
+        else "bcfw". "bcfw": a step for one factor after the other, on its active outcomes
         (Algorithm 4). "afw": away-step Frank-Wolfe over all factors at once
         (Algorithm 2), for small problems: the theory's algorithm, which is slow.
         "bgcd": block-greedy coordinate descent, where every example lets in its most
@@ -106,7 +108,7 @@ class GDMM(Solver):
     needs = ("factors",)
     _parameter_constraints = {
         **Solver._parameter_constraints,
-        "update": [StrOptions({"bcfw", "afw", "bgcd"})],
+        "update": [StrOptions({"auto", "bcfw", "afw", "bgcd"})],
         "oracle": [StrOptions({"sublinear", "scan"})],
         "partitions": [
             Interval(Integral, 1, None, closed="left"),
@@ -125,7 +127,7 @@ class GDMM(Solver):
         max_iter=1000,
         tol=3e-3,
         *,
-        update="bcfw",
+        update="auto",
         oracle="sublinear",
         partitions="auto",
         rho="auto",
@@ -265,14 +267,18 @@ class Run:
         weights = self.model.weights()
         value = self.model.maxima(weights, self.n_jobs)
         primal = value + self.alpha / 2 * float(weights @ weights)
-        dual = self.state.expected_loss() - self.alpha / 2 * self.feasible_square()
+        dual = self.expected_loss() - self.alpha / 2 * self.feasible_square()
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
         self.looked = self.model.visited
 
+    def expected_loss(self):
+        """The linear term of the dual."""
+        return expected_loss(self.state)
+
     def feasible_square(self):
         """|w|^2 of the feasible point next to the iterate."""
-        return self.model.square_with(*self.state.feasible_changes())
+        return self.model.square_with(*feasible_changes(self.state))
 
 
 class BinaryRun(Run):
@@ -282,8 +288,6 @@ class BinaryRun(Run):
 
     def make_state(self):
         solver, model = self.solver, self.model
-        if solver.update != "bgcd":
-            raise ValueError("labels that are on or off need update='bgcd'")
         parts = 1
         if solver.oracle != "scan" and solver.partitions != "auto":
             parts = solver.partitions
@@ -310,6 +314,9 @@ class BinaryRun(Run):
             state.rho = self.next_rho()
         if self.loop.n_pass - self.n_alone in _FORGET_AFTER:
             state.forget()
+
+    def expected_loss(self):
+        return self.state.expected_loss()
 
     def feasible_square(self):
         return self.model.square_with(self.state.feasible_changes())

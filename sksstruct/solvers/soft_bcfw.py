@@ -33,7 +33,7 @@ class SoftBCFW(GDMM):
         the objective at w = 0.
     rho : float, default=10.0
         Weight of the penalty, in units of the mean curvature p_i / alpha.
-    update : {"bcfw", "bgcd"}, default="bcfw"
+    update : {"auto", "bcfw", "bgcd"}, default="auto"
         As of `GDMM`.
     oracle : {"sublinear", "scan"}, default="scan"
         As of `GDMM`.
@@ -61,7 +61,7 @@ class SoftBCFW(GDMM):
     _parameter_constraints = {
         **{k: v for k, v in GDMM._parameter_constraints.items() if k != "eta"},
         "rho": [Interval(Real, 0, None, closed="neither")],
-        "update": [StrOptions({"bcfw", "bgcd"})],
+        "update": [StrOptions({"auto", "bcfw", "bgcd"})],
     }
     # the multipliers do not move
     eta = 0.0
@@ -72,7 +72,7 @@ class SoftBCFW(GDMM):
         tol=3e-3,
         *,
         rho=10.0,
-        update="bcfw",
+        update="auto",
         oracle="scan",
         partitions="auto",
         check_every="auto",

@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models._chain_factors import ChainFactors
 from sksstruct.solvers._gdmm import Multipliers
+from sksstruct.solvers._gdmm_dual import expected_loss
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
@@ -171,7 +172,7 @@ def test_the_augmented_lagrangian_falls():
         # with multipliers zero the infeasibility is all there is beside the dual value
         penalty = squares(state, model)
         values.append(
-            alpha / 2 * (w @ w) - state.expected_loss() + rho / 2 * penalty / len(X)
+            alpha / 2 * (w @ w) - expected_loss(state) + rho / 2 * penalty / len(X)
         )
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] < values[0]
@@ -211,7 +212,6 @@ def test_soft_bcfw_comes_closer_with_rho(chain_optimum):
     X, Y = label_sets()
     classifier = MultilabelPairwise(0.05, solver="soft_bcfw", random_state=0)
     classifier.fit(X, Y)
-    assert classifier.solver_.update == "bgcd"
     # it did get somewhere: at w = 0 the objective is the number of labels
     assert classifier.objective_ < 0.5 * Y.shape[1]
 
