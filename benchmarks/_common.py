@@ -9,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from sksstruct.models._chain import ChainModel
+from sksstruct.models.chain._chain import BoundChain
 
 from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
 
@@ -52,7 +52,7 @@ def bind(X, y):
     packed = check_sequences(X).compact()
     flat = check_labels(y, packed.lengths)
     encoder = LabelEncoder.from_labels(flat)
-    return ChainModel(packed, len(encoder.classes_), encoder.encode(flat))
+    return BoundChain(packed, len(encoder.classes_), encoder.encode(flat))
 
 
 def median_seconds(function, repeat):

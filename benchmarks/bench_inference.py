@@ -10,8 +10,8 @@ from pathlib import Path
 from _common import arguments, table
 from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import LogisticRegression
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_smooth import write_marginals
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import write_marginals
 
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.inference import (
@@ -101,7 +101,7 @@ def chains(folder):
         rng = np.random.RandomState(0)
         # one feature: the potentials cost next to nothing beside the decoding
         x = rng.normal(size=(n * T, 1))
-        model = ChainModel(PackedSequences(x, np.arange(n + 1) * T), K)
+        model = BoundChain(PackedSequences(x, np.arange(n + 1) * T), K)
         ld = model.ld
         emission = aligned_zeros(ld).reshape(1, ld)
         tail = aligned_zeros((3 + K) * ld).reshape(-1, ld)
@@ -167,10 +167,10 @@ def cut_problems():
     edges = grid_edges(64, 64)
     problems = []
     for _ in range(20):
-        truth = np.zeros((64, 64))
+        y_true = np.zeros((64, 64))
         r, c = rng.randint(4, 30, size=2)
-        truth[r : r + 30, c : c + 30] = 1
-        score = 2 * truth.ravel() - 1 + 2 * rng.normal(size=64 * 64)
+        y_true[r : r + 30, c : c + 30] = 1
+        score = 2 * y_true.ravel() - 1 + 2 * rng.normal(size=64 * 64)
         weight = rng.rand(len(edges))
         problems.append((score, weight))
     yield "64 x 64, noisy squares", [edges] * len(problems), problems

@@ -128,11 +128,11 @@ class Chain:
         n = len(self.X)
         rows, sides = [], []
         for i in range(n):
-            truth = self.feature_map(i, self.y[i])
+            y_true = self.feature_map(i, self.y[i])
             for labels in product(range(self.n_labels), repeat=len(self.y[i])):
                 slack = np.zeros(n)
                 slack[i] = 1
-                psi = truth - self.feature_map(i, labels)
+                psi = y_true - self.feature_map(i, labels)
                 rows.append(np.concatenate([psi, slack]))
                 sides.append(self.loss(i, labels))
         A, b = np.array(rows), np.array(sides)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.models._chain import chain_blocks
+from sksstruct.models.chain._chain import chain_blocks
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 

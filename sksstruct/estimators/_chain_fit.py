@@ -11,9 +11,9 @@ from sksstruct.estimators._chain_training import (
     known_segments,
     most_labelings,
 )
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_factors import ChainFactors
-from sksstruct.models._scored import ScoredChain
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._factors import ChainFactors
+from sksstruct.models.chain._scored import ScoredChain
 from sksstruct.solvers import LBFGS
 
 # Rounds of completing labels that were not observed, and training.
@@ -91,7 +91,7 @@ class ChainFit:
         }
         if self.score is not None:
             return self._scored(packed, loss, chain)
-        if "factors" in self.solver.needs:
+        if "factors" in self.solver.required_oracles:
             chain.pop("mask")
             self.factors = ChainFactors(
                 packed,
@@ -100,7 +100,7 @@ class ChainFit:
                 **chain,
             )
             return self.factors
-        model = ChainModel(
+        model = BoundChain(
             packed, len(data.classes), fit_intercept=estimator.fit_intercept, **chain
         )
         nonsmooth = loss is None

@@ -13,9 +13,9 @@ from sksstruct.estimators._constraints import (
     transition_mask,
 )
 from sksstruct.inference._checks import check_k
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_factors import SparseChain
-from sksstruct.models._chain_smooth import write_marginals
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._factors import SparseChain
+from sksstruct.models.chain._smooth import write_marginals
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
@@ -206,10 +206,10 @@ class ChainPrediction:
         lengths = np.diff(offsets)
         flat = check_labels(y, lengths)
         weight = check_sequence_weight(sample_weight, len(lengths))
-        truth = LabelEncoder(self.classes_).encode(flat, default=-1)
+        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
         if weight is not None:
             weight = np.repeat(weight, lengths)
-        return float(np.average(codes == truth, weights=weight))
+        return float(np.average(codes == y_true, weights=weight))
 
     def _bind(
         self,
@@ -244,7 +244,7 @@ class ChainPrediction:
                 weights[-3:, :n_classes] = self.intercept_, self.start_, self.end_
                 return SparseChain(packed, weights, transitions, ends, barred), packed
             transitions = transitions.toarray()
-        model = ChainModel(
+        model = BoundChain(
             packed,
             n_classes,
             mask=transition_mask(forbidden, index, ld),

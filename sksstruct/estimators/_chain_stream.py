@@ -9,7 +9,7 @@ from sksstruct.estimators._chain_training import (
     label_costs,
     without_zeros,
 )
-from sksstruct.models._chain import ChainModel
+from sksstruct.models.chain._chain import BoundChain
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -95,7 +95,7 @@ class ChainStream:
         packed, labels, total = data.packed, data.labels, data.total
         share = np.ones(len(packed)) if weight is None else data.weight * total
         seen = 0.0 if fresh else self.n_seen_
-        model = ChainModel(
+        model = BoundChain(
             packed.compact(),
             len(encoder.classes_),
             labels,

@@ -6,8 +6,8 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_smooth import ChainSmoothLoss
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import (
@@ -216,7 +216,7 @@ def complete(data, weights, mask, n_jobs):
     barred = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
     barred[data.known] = 1
     barred[data.known, data.labels[data.known]] = 0
-    model = ChainModel(data.packed, n_classes, mask=mask, barred=barred)
+    model = BoundChain(data.packed, n_classes, mask=mask, barred=barred)
     model.read_from(weights)
     labels = np.empty_like(data.labels)
     scores = np.empty(len(data.packed))

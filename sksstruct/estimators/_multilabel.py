@@ -5,10 +5,10 @@ from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
-from sksstruct.inference._roof_dual import RoofDual
+from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
-from sksstruct.models._multilabel import BoundMultilabel
-from sksstruct.models._multilabel_factors import MultilabelFactors, MultilabelGraph
+from sksstruct.models.multilabel._factors import MultilabelFactors, MultilabelGraph
+from sksstruct.models.multilabel._multilabel import BoundMultilabel
 from sksstruct.utils.parallel import run_in_chunks
 
 # Labels that the relaxation leaves open are enumerated up to this number.
@@ -81,7 +81,7 @@ def check_pairs(pairs, Y):
 def training_problem(estimator, solver, X, Y, pairs, weight, exact):
     """The model that the solver needs, bound to the data."""
     scaling = estimator.interaction_scaling
-    needs_factors = "factors" in solver.needs
+    needs_factors = "factors" in solver.required_oracles
     relaxed = BoundMultilabel.bind(
         X,
         Y.shape[1],

@@ -344,7 +344,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
             score = clone(self.score_function)
             if data.known is not None:
                 raise ValueError("score_function needs every label of y to be known")
-        if "factors" in solver.needs:
+        if "factors" in solver.required_oracles:
             check_factors(solver, data, mask)
         training = ChainFit(self, data, solver, loss, costs, mask, score)
 

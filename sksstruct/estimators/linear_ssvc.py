@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 
 from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
-from sksstruct.models._binary import BinaryModel
+from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
@@ -221,7 +221,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if sparse.issparse(X) and not X.has_sorted_indices:
             X = X.sorted_indices()
         free = self.fit_intercept and not self.penalize_intercept
-        model = BinaryModel(
+        model = BoundBinary(
             X, labels, weight, self.fit_intercept and not free, free_bias=free
         )
 

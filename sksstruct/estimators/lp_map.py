@@ -247,8 +247,8 @@ class LPMAPPredictor(BaseEstimator):
         if len(y) != len(labelings):
             raise ValueError(f"X has {len(labelings)} graphs, y has {len(y)}")
         right = [
-            np.asarray(x) == graph.check_labeling(truth, f"y[{k}]")
-            for k, (graph, x, truth) in enumerate(zip(X, labelings, y, strict=True))
+            np.asarray(x) == graph.check_labeling(y_true, f"y[{k}]")
+            for k, (graph, x, y_true) in enumerate(zip(X, labelings, y, strict=True))
         ]
         return float(np.mean(np.concatenate(right)))
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct.estimators._report import warn_path
 from sksstruct.solvers import BCFW
-from sksstruct.solvers.path import Path
+from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
 # The grid of Osokin et al. (2016), App. K.

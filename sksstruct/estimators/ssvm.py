@@ -15,7 +15,7 @@ from sksstruct.estimators._problem import Problem, input_attributes, run_solver
 from sksstruct.estimators._report import report_result
 from sksstruct.inference._checks import check_k
 from sksstruct.models import StructuredModel, resolve_model
-from sksstruct.models._oracle_loss import OracleLoss
+from sksstruct.models.protocols._topk_hinge import OracleLoss
 from sksstruct.models.structured import as_list
 from sksstruct.solvers import resolve_solver
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params

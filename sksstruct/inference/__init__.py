@@ -1,32 +1,32 @@
 """From potentials to labelings: oracles that know no weights and no features."""
 
 from sksstruct.inference._batch import batch
-from sksstruct.inference._bmmf import bmmf
-from sksstruct.inference._boxes import best_boxes
-from sksstruct.inference._branch_and_bound import SearchResult, branch_and_bound
-from sksstruct.inference._constraints import bio_transitions
-from sksstruct.inference._exhaustive import Exhaustive
-from sksstruct.inference._matching import (
+from sksstruct.inference.assignment._matching import (
     Matching,
     matching,
     matching_max_marginals,
 )
-from sksstruct.inference._mincut import MinCut, min_cut, min_cut_max_marginals
-from sksstruct.inference._parts import (
+from sksstruct.inference.chains._bio import bio_transitions
+from sksstruct.inference.chains._smoothing import SmoothedMax, smoothed_max_product
+from sksstruct.inference.chains._sumproduct import forward_backward
+from sksstruct.inference.chains._topk import viterbi_topk
+from sksstruct.inference.chains._viterbi import viterbi
+from sksstruct.inference.cuts._mincut import MinCut, min_cut, min_cut_max_marginals
+from sksstruct.inference.parts._parts import (
     Placement,
     parts_max_marginals,
     parts_max_product,
 )
-from sksstruct.inference._smoothing import SmoothedMax, smoothed_max_product
-from sksstruct.inference._sumproduct import forward_backward
-from sksstruct.inference._topk import viterbi_topk
-from sksstruct.inference._trees import (
+from sksstruct.inference.search._bmmf import bmmf
+from sksstruct.inference.search._boxes import best_boxes
+from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
+from sksstruct.inference.search._exhaustive import Exhaustive
+from sksstruct.inference.trees._trees import (
     max_marginals,
     max_product,
     max_product_topk,
     sum_product,
 )
-from sksstruct.inference._viterbi import viterbi
 
 __all__ = [
     "Exhaustive",

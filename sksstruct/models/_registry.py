@@ -2,10 +2,10 @@
 
 from sklearn.base import clone
 
-from sksstruct.models.candidates import CandidatesModel
-from sksstruct.models.graph import GraphModel
-from sksstruct.models.matching import MatchingModel
-from sksstruct.models.multiclass import MulticlassModel
+from sksstruct.models.candidates.candidates import CandidatesModel
+from sksstruct.models.graph.graph import GraphModel
+from sksstruct.models.matching.matching import MatchingModel
+from sksstruct.models.multiclass.multiclass import MulticlassModel
 from sksstruct.models.structured import StructuredModel
 
 _BY_NAME = {

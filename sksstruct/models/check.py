@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from sksstruct.models._python import fingerprint
+from sksstruct.models.python._python import fingerprint
 from sksstruct.models.structured import StructuredModel, inner_product
 
 # Sums of products are equal up to this, relative to their size.
@@ -91,17 +91,17 @@ def check_model(
         weights.append(_confine(model, X, y, w))
     others = [set() for _ in X]
     pools = [[] for _ in X]
-    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
-        outputs = [truth]
+    for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
+        outputs = [y_true]
         if enumerate_outputs:
             outputs += list(model.labelings(x))
-        seen = _look(x), _look(truth)
+        seen = _look(x), _look(y_true)
         for w in weights:
             for oracle, call in (
                 ("decode", lambda w=w, x=x: model.decode(x, w)),
                 (
                     "loss_augmented_decode",
-                    lambda w=w, x=x, t=truth: model.loss_augmented_decode(x, t, w),
+                    lambda w=w, x=x, t=y_true: model.loss_augmented_decode(x, t, w),
                 ),
             ):
                 before = w.copy()
@@ -116,17 +116,17 @@ def check_model(
                         f"X[{i}]; solvers need it to be the same each time",
                     )
                 outputs.append(output)
-                if (_look(x), _look(truth)) != seen:
+                if (_look(x), _look(y_true)) != seen:
                     found.note("input", f"{oracle} changes X[{i}] or y[{i}]")
-                    seen = _look(x), _look(truth)
+                    seen = _look(x), _look(y_true)
         for output in outputs:
             key = fingerprint(output)
             if key not in others[i]:
                 others[i].add(key)
                 pools[i].append(output)
     _check_losses(model, y, pools, found)
-    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
-        _check_oracles(model, i, x, truth, pools[i], weights, enumerate_outputs, found)
+    for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
+        _check_oracles(model, i, x, y_true, pools[i], weights, enumerate_outputs, found)
     _complain(model, found)
 
 
@@ -155,9 +155,9 @@ def _vector(phi):
 def _check_features(model, X, y, found):
     """The number of weights, or None where joint features are of no use."""
     sizes = set()
-    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
-        before = fingerprint(truth)
-        phi = _vector(model.joint_feature(x, truth))
+    for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
+        before = fingerprint(y_true)
+        phi = _vector(model.joint_feature(x, y_true))
         if phi.ndim != 1:
             found.note(
                 "shape",
@@ -168,13 +168,13 @@ def _check_features(model, X, y, found):
         if not np.isfinite(phi).all():
             found.note("finite", f"joint_feature of example {i} is not finite")
         sizes.add(len(phi))
-        if not np.array_equal(phi, _vector(model.joint_feature(x, truth))):
+        if not np.array_equal(phi, _vector(model.joint_feature(x, y_true))):
             found.note(
                 "repeat",
                 f"joint_feature of example {i} differs from one call to the next: "
                 "scores would not be linear in the weights",
             )
-        if fingerprint(truth) != before:
+        if fingerprint(y_true) != before:
             found.note("changed", f"joint_feature changes y[{i}]")
     if len(sizes) > 1:
         found.note(
@@ -197,15 +197,15 @@ def _confine(model, X, y, w):
 
 
 def _check_losses(model, y, pools, found):
-    for i, truth in enumerate(y):
-        value = model.loss(truth, truth)
+    for i, y_true in enumerate(y):
+        value = model.loss(y_true, y_true)
         if value != 0:
             found.note(
                 "loss 0", f"loss(y[{i}], y[{i}]) is {value}: the observed output must "
                 "cost nothing"
             )  # fmt: skip
         for output in pools[i]:
-            value = model.loss(truth, output)
+            value = model.loss(y_true, output)
             if not 0 <= value < np.inf:
                 found.note(
                     "loss",
@@ -214,9 +214,9 @@ def _check_losses(model, y, pools, found):
                 )
 
 
-def _check_oracles(model, i, x, truth, pool, weights, exhaustive, found):
+def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
     features = [model.joint_feature(x, output) for output in pool]
-    losses = np.array([model.loss(truth, output) for output in pool])
+    losses = np.array([model.loss(y_true, output) for output in pool])
     which = {fingerprint(output): k for k, output in enumerate(pool)}
     rival = "the best of all outputs" if exhaustive else "another output"
     for w in weights:
@@ -227,7 +227,7 @@ def _check_oracles(model, i, x, truth, pool, weights, exhaustive, found):
             (
                 "loss_augmented_decode",
                 scores + losses,
-                model.loss_augmented_decode(x, truth, w),
+                model.loss_augmented_decode(x, y_true, w),
             ),
         ):
             k = which.get(fingerprint(output))

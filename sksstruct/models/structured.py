@@ -221,9 +221,9 @@ class StructuredModel(BaseEstimator):
 
     def _bind(self, X, y, example_weights):
         """The model bound to checked data, as solvers take it."""
-        from sksstruct.models._python import PythonModel
+        from sksstruct.models.python._python import BoundPython
 
-        return PythonModel(self, X, y, example_weights)
+        return BoundPython(self, X, y, example_weights)
 
     def _attributes(self, weights):
         """Named attributes of flat weights, for the estimator."""

@@ -11,10 +11,10 @@ from numbers import Integral
 import numpy as np
 from scipy.optimize import minimize
 
-from sksstruct.models._base import SmoothLoss
-from sksstruct.solvers._base import Solver, starts_from_weights
-from sksstruct.solvers._loop import SCALING
-from sksstruct.solvers._result import SolverResult, Trace
+from sksstruct.models.protocols._base import SmoothLoss
+from sksstruct.solvers.core.base import Solver, starts_from_weights
+from sksstruct.solvers.core.loop import SCALING
+from sksstruct.solvers.core.result import SolverResult, Trace
 from sksstruct.utils._param_validation import Interval
 
 # Without a certificate: iterations looked back on, and the part of tol that the
@@ -63,7 +63,7 @@ class LBFGS(Solver):
     ['b', 'b']
     """
 
-    needs = ("exp", "topk")
+    required_oracles = ("exp", "topk")
     losses = ("smooth",)
     _parameter_constraints = {
         **Solver._parameter_constraints,

@@ -13,8 +13,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sksstruct.solvers._base import Solver
-from sksstruct.solvers._loop import SCALING, Loop
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.loop import SCALING, Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Dual variables at a bound rest until the next restart where their slope is beyond this
@@ -67,7 +67,7 @@ class Pragam(Solver):
     ['b', 'b']
     """
 
-    needs = ("projection",)
+    required_oracles = ("projection",)
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "lipschitz": [

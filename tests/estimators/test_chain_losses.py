@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sksstruct.models._chain import ChainModel
+from sksstruct.models.chain._chain import BoundChain
 
 from sksstruct import ChainCRF
 from sksstruct.estimators._chain_training import (
@@ -68,8 +68,8 @@ def objective(chain, w, loss, *, augmented, known=None, allowed=None):
             where = slice(None) if known is None else known[i]
             agrees.append((labels[where] == y[where]).all())
         values, agrees = np.array(values), np.array(agrees)
-        truth = values[agrees][0] if known is None else logsumexp(values[agrees])
-        total += chain.p[i] * (maximum(values, *loss) - truth)
+        y_true = values[agrees][0] if known is None else logsumexp(values[agrees])
+        total += chain.p[i] * (maximum(values, *loss) - y_true)
     return total
 
 
@@ -79,7 +79,7 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
         data.known = np.concatenate(known)
     costs = np.full(len(data.classes), float(augmented))
     packed = data.packed if kwargs.pop("dense", True) else data.packed.compact()
-    model = ChainModel(packed, len(data.classes), data.labels, None, costs, **kwargs)
+    model = BoundChain(packed, len(data.classes), data.labels, None, costs, **kwargs)
     return bind_loss(model, data, packed, data.known, loss), model, data
 
 

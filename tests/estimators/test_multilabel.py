@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sksstruct.inference._roof_dual import RoofDual
+from sksstruct.inference.cuts._roof_dual import RoofDual
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel

@@ -116,7 +116,7 @@ def test_large_star_and_deep_chain():
 
 def test_shared_tables_are_stored_once():
     """Two thousand edges with one large table each way, not two thousand copies."""
-    from sksstruct.inference._forest import Forest
+    from sksstruct.inference.trees._forest import Forest
 
     table = np.zeros((50, 50))
     edges = [(v, v + 1) if v % 2 else (v + 1, v) for v in range(1999)]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sksstruct.models._binary import BinaryModel
-from sksstruct.models._chain import ChainModel
+from sksstruct.models.binary._binary import BoundBinary
+from sksstruct.models.chain._chain import BoundChain
 
-from sksstruct.solvers._risk import Risk
+from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -17,7 +17,7 @@ def binary(form="dense", free_bias=False, intercept=True, seed=0):
     p = rng.uniform(0.5, 1.5, size=15)
     p /= p.sum()
     given = sparse.csr_array(X) if form == "csr" else X
-    model = BinaryModel(given, y, p, intercept and not free_bias, free_bias=free_bias)
+    model = BoundBinary(given, y, p, intercept and not free_bias, free_bias=free_bias)
     model.start()
     return model, X, 2 * y - 1, p
 
@@ -30,7 +30,7 @@ def chain(seed=0, n_labels=3):
     p = rng.uniform(0.5, 1.5, size=5)
     packed = PackedSequences.from_lengths(X, sizes)
     costs = rng.uniform(0.5, 2.0, size=n_labels)
-    model = ChainModel(packed, n_labels, labels, p / p.sum(), costs)
+    model = BoundChain(packed, n_labels, labels, p / p.sum(), costs)
     model.start()
     return model
 

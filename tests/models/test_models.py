@@ -8,8 +8,8 @@ from problems import PROBLEMS
 from reference import optimum_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models._oracle_loss import OracleLoss
-from sksstruct.models._python import PythonModel
+from sksstruct.models.protocols._topk_hinge import OracleLoss
+from sksstruct.models.python._python import BoundPython
 
 from sksstruct import SSVMClassifier
 from sksstruct.models import (
@@ -50,8 +50,8 @@ def test_scores_are_what_attributes_say(name):
     fitted = classifier.model_
     weights = rng.normal(size=len(classifier.weights_))
     blocks = fitted._attributes(weights)
-    for x, truth in zip(X, y, strict=True):
-        for output in [truth, *fitted.labelings(x)][:20]:
+    for x, y_true in zip(X, y, strict=True):
+        for output in [y_true, *fitted.labelings(x)][:20]:
             phi = feature(fitted, x, output)
             score = sum((np.asarray(blocks[k]) * v).sum() for k, v in phi.items())
             got = fitted.joint_feature(x, output) @ weights
@@ -61,10 +61,10 @@ def test_scores_are_what_attributes_say(name):
 def all_margins(model, X, y):
     """Joint features and losses of all outputs of each example."""
     features, losses = [], []
-    for x, truth in zip(X, y, strict=True):
-        outputs = [truth, *model.labelings(x)]
+    for x, y_true in zip(X, y, strict=True):
+        outputs = [y_true, *model.labelings(x)]
         features.append(np.array([model.joint_feature(x, z) for z in outputs]))
-        losses.append(np.array([model.loss(truth, z) for z in outputs]))
+        losses.append(np.array([model.loss(y_true, z) for z in outputs]))
     return features, losses
 
 
@@ -159,7 +159,7 @@ class Interpreted:
 
     def _bind(self, X, y, example_weights):
         X, y = self.given
-        model = PythonModel(self, X, y, example_weights)
+        model = BoundPython(self, X, y, example_weights)
         return model
 
 

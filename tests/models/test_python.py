@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from sksstruct import SSVMClassifier
-from sksstruct.models import StructuredModel, _python, check_model
+from sksstruct.models import StructuredModel, check_model
+from sksstruct.models.python import _python
 from sksstruct.solvers import BCFW, BMRM, SSG, Casimir, CuttingPlane, FrankWolfe
 
 
@@ -73,11 +74,11 @@ def fit(model, X, y, **parameters):
 
 def margins(X, y, model):
     features, losses = [], []
-    for x, truth in zip(X, y, strict=True):
-        outputs = [truth, *model.labelings(x)]
+    for x, y_true in zip(X, y, strict=True):
+        outputs = [y_true, *model.labelings(x)]
         phi = [np.asarray(Ranking().joint_feature(x, z)) for z in outputs]
         features.append(np.array(phi))
-        losses.append(np.array([model.loss(truth, z) for z in outputs]))
+        losses.append(np.array([model.loss(y_true, z) for z in outputs]))
     return features, losses
 
 

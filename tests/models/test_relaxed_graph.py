@@ -38,14 +38,14 @@ def test_objective_bounds_the_hinge(pairwise, features):
     assert classifier.dual_gap_ <= 1.001e-3
     fitted, w = classifier.model_, classifier.weights_
     fractional = hinge = relaxed = 0.0
-    for x, truth in zip(X, y, strict=True):
-        score = fitted.joint_feature(x, truth) @ w
-        answer = fitted.loss_augmented_decode(x, truth, w)
+    for x, y_true in zip(X, y, strict=True):
+        score = fitted.joint_feature(x, y_true) @ w
+        answer = fitted.loss_augmented_decode(x, y_true, w)
         fractional += isinstance(answer, dict)
-        value = fitted.loss(truth, answer) + fitted.joint_feature(x, answer) @ w
+        value = fitted.loss(y_true, answer) + fitted.joint_feature(x, answer) @ w
         relaxed += value - score
         # the best labeling is never above the best fractional one
-        graph = fitted._graph(x, w, (1.0 - fitted._marginals(truth)[0]) / 9)
+        graph = fitted._graph(x, w, (1.0 - fitted._marginals(y_true)[0]) / 9)
         best = Enumeration().solve(graph).score
         assert value >= best - 1e-6
         hinge += best - score

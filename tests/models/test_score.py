@@ -6,7 +6,7 @@ from scipy import sparse
 
 from sksstruct import ChainCRF
 from sksstruct.models import ELUScore, ScoreFunction
-from sksstruct.models._scored import ScoredChain
+from sksstruct.models.chain._scored import ScoredChain
 from sksstruct.solvers import ProxLinear
 from sksstruct.utils.packed import PackedSequences
 
@@ -126,16 +126,16 @@ def test_objective_of_a_fitted_score():
         unary = model.score_function_.value(model.score_parameters_, x, 2)
         unary[0] += model.start_
         unary[-1] += model.end_
-        truth = np.array([classes.index(label) for label in labels])
+        y_true = np.array([classes.index(label) for label in labels])
         scores = {}
         from itertools import product
 
         for z in product(range(2), repeat=len(x)):
             z = np.array(z)
             value = unary[np.arange(len(x)), z].sum()
-            value += model.transitions_[z[:-1], z[1:]].sum() + (z != truth).mean()
+            value += model.transitions_[z[:-1], z[1:]].sum() + (z != y_true).mean()
             scores[tuple(z)] = value
-        total += max(scores.values()) - scores[tuple(truth)]
+        total += max(scores.values()) - scores[tuple(y_true)]
     w = np.concatenate(
         [
             model.score_parameters_,

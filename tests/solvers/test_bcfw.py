@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import Chain
 from scipy import sparse
-from sksstruct.models._chain import ChainModel
+from sksstruct.models.chain._chain import BoundChain
 
 from sksstruct.datasets import make_chain
 from sksstruct.solvers import BCFW
@@ -55,7 +55,7 @@ def problem(
     packed = PackedSequences.from_lengths(values, [len(x) for x in X])
     costs = kwargs.pop("costs", None)
     labels = np.concatenate(y).astype(np.int32)
-    model = ChainModel(packed, n_labels, labels, p, costs, **kwargs)
+    model = BoundChain(packed, n_labels, labels, p, costs, **kwargs)
     names = {"fit_intercept": "intercept", "boundary": "boundary"}
     reference = Chain(
         X, y, n_labels, p, costs, **{names[key]: v for key, v in kwargs.items()}
@@ -85,7 +85,7 @@ def dual_point(model, reference, state, alpha):
     v, linear = 0.0, 0.0
     for i, (keys, weights) in enumerate(mixture(model, state)):
         size, k, ld = int(model.sizes[i]), reference.n_labels, model.ld
-        truth = reference.feature_map(i, reference.y[i])
+        y_true = reference.feature_map(i, reference.y[i])
         if not state["means"]:
             mean = sum(
                 a * reference.feature_map(i, row)
@@ -113,7 +113,7 @@ def dual_point(model, reference, state, alpha):
             y = reference.y[i]
             right = nodes[np.arange(size), y]
             loss = (reference.costs[y] * (1 - right)).sum() / size
-        v = v + reference.p[i] / alpha * (truth - mean)
+        v = v + reference.p[i] / alpha * (y_true - mean)
         linear += reference.p[i] * loss
     return v, linear
 
@@ -406,7 +406,7 @@ def test_cache_saves_oracle_calls():
     labels = np.concatenate(data.y).astype(np.int32)
     calls = []
     for cache in (False, True):
-        model = ChainModel(packed, 5, labels)
+        model = BoundChain(packed, 5, labels)
         solver = BCFW("permutation", cache=cache, averaging=False, max_iter=40, tol=0)
         history = solver.solve(model, 0.01, random_state=0).history
         calls.append(history["oracle_calls"][-1])
@@ -481,7 +481,7 @@ def test_weights_follow_the_duals_at_any_scale(scale, error, inner_steps):
     data = make_chain(6, n_classes=3, random_state=0)
     X = [scale * x for x in data.X]
     packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
-    model = ChainModel(packed, 3, np.concatenate(data.y).astype(np.int32))
+    model = BoundChain(packed, 3, np.concatenate(data.y).astype(np.int32))
     reference = Chain(X, data.y, 3)
     solver = BCFW(
         "permutation", "pairwise", averaging=False, max_iter=30, tol=0,
@@ -499,7 +499,7 @@ def test_breakdown_is_an_error():
     packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
     for scale in (1.0, 1e150):
         scaled = PackedSequences(scale * packed.values, packed.offsets)
-        model = ChainModel(scaled, 3, np.concatenate(data.y).astype(np.int32))
+        model = BoundChain(scaled, 3, np.concatenate(data.y).astype(np.int32))
         with np.errstate(all="ignore"), pytest.raises(ValueError, match="broke down"):
             BCFW(max_iter=100, tol=0).solve(model, 0.01, random_state=0)
 

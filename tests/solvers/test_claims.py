@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 from scipy.optimize import linprog
-from sksstruct.models._binary import BinaryModel
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_smooth import ChainSmoothLoss
+from sksstruct.models.binary._binary import BoundBinary
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct.solvers import BMRM, CuttingPlane, Pragam
-from sksstruct.solvers._base import Options
-from sksstruct.solvers._catalyst import Catalyst, Schedule, best_kappa
-from sksstruct.solvers._epochs import Epochs
-from sksstruct.solvers._risk import Risk
+from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.pragam import _Run
+from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
+from sksstruct.solvers.stochastic._epochs import Epochs
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -66,7 +66,7 @@ def test_pragam_upper_bound(seed, alpha):
     X, y = rng.normal(size=(n, 6)), rng.randint(2, size=n)
     X *= rng.uniform(0.5, 2.0, size=(n, 1))
     R2 = (X**2).sum(axis=1).max()
-    model = BinaryModel(X, y, np.full(n, 1.0 / n), False)
+    model = BoundBinary(X, y, np.full(n, 1.0 / n), False)
     model.start()
     space = model.dual_space()
     run = _Run(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
@@ -95,7 +95,7 @@ def multiclass(seed, n=12, n_classes=3):
     y = rng.randint(n_classes, size=n).astype(np.int32)
     X = np.eye(n_classes)[y] + rng.normal(size=(n, n_classes))
     packed = PackedSequences.from_lengths(X, [1] * n)
-    model = ChainModel(packed, n_classes, y, fit_intercept=False, boundary=False)
+    model = BoundChain(packed, n_classes, y, fit_intercept=False, boundary=False)
     loss = ChainSmoothLoss(model, "l2", 1.0, n_classes).bind(packed)
     loss.nonsmooth = True
     # A^(i) maps w to the scores of all labels relative to the true one

@@ -9,14 +9,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_smooth import ChainSmoothLoss
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import BMRM, SSG, SVRG, Casimir, FrankWolfe, Pragam
-from sksstruct.solvers._simplex_qp import maximise_on_simplex
+from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -416,7 +416,7 @@ def test_memory(large, name):
     packed, labels = large
     solver = SIZED[name]
     features = packed.values.data.nbytes + packed.values.indices.nbytes
-    model = ChainModel(packed, 22, labels)
+    model = BoundChain(packed, 22, labels)
     weights = 8 * model.n_weights
     tracemalloc.start()
     try:

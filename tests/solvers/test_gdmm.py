@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models._chain_factors import ChainFactors
-from sksstruct.solvers._gdmm import Multipliers
-from sksstruct.solvers._gdmm_dual import expected_loss
+from sksstruct.models.chain._factors import ChainFactors
+from sksstruct.solvers.dual_decomposition._feasible import expected_loss
+from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
@@ -55,10 +55,10 @@ def written_out(classifier, X, Y, scaling=1.0):
     value = classifier.alpha / 2 * sum((w**2).sum() for w in weights)
     for x, y in zip(X, Y, strict=True):
         unary = classifier.coef_ @ x + classifier.intercept_
-        truth = unary @ y + v @ (y[pairs[:, 0]] * y[pairs[:, 1]])
+        y_true = unary @ y + v @ (y[pairs[:, 0]] * y[pairs[:, 1]])
         loss = np.where(y, -1.0, 1.0)
         best = relaxed_margin(unary + loss, pairs, v) + y.sum()
-        value += (best - truth) / len(X)
+        value += (best - y_true) / len(X)
     return value
 
 
@@ -163,7 +163,7 @@ def test_the_augmented_lagrangian_falls():
     packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
     alpha, rho = 0.1, 0.7
     model = ChainFactors(packed, 3, labels)
-    state = Multipliers(model, alpha, rho)
+    state = GDMMState(model, alpha, rho)
     everything = -np.ones(model.n_variables)
     values = []
     for _ in range(12):

@@ -1,7 +1,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sksstruct.solvers._sampling import SumTree
+from sksstruct.solvers.frank_wolfe._sampling import SumTree
 
 
 @settings(max_examples=200, deadline=None)

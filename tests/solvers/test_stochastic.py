@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from reference import Chain
 from scipy import sparse
-from sksstruct.models._chain import ChainModel
-from sksstruct.models._chain_smooth import ChainSmoothLoss
-from sksstruct.solvers._stochastic import SubgradientKernel, VarianceReducedKernel
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._smooth import ChainSmoothLoss
+from sksstruct.solvers.stochastic._stochastic import (
+    SubgradientKernel,
+    VarianceReducedKernel,
+)
 
 from sksstruct.utils.packed import PackedSequences
 
@@ -20,7 +23,7 @@ def problem(form="dense", n_labels=3, boundary=True, intercept=True, seed=0):
     p /= p.sum()
     values = sparse.csr_array(X) if form == "csr" else X
     packed = PackedSequences.from_lengths(values, sizes)
-    model = ChainModel(
+    model = BoundChain(
         packed, n_labels, labels, p, fit_intercept=intercept, boundary=boundary
     )
     cuts = np.cumsum(sizes)[:-1]
@@ -46,13 +49,13 @@ def worst(reference, i, w):
     """The loss-augmented labeling, by enumeration."""
     from itertools import product
 
-    truth = reference.feature_map(i, reference.y[i])
+    y_true = reference.feature_map(i, reference.y[i])
     best, value = None, -np.inf
     for y in product(range(reference.n_labels), repeat=len(reference.y[i])):
-        score = reference.loss(i, y) + w @ (reference.feature_map(i, y) - truth)
+        score = reference.loss(i, y) + w @ (reference.feature_map(i, y) - y_true)
         if score > value + 1e-12:
             best, value = y, score
-    return truth - reference.feature_map(i, best), reference.loss(i, best)
+    return y_true - reference.feature_map(i, best), reference.loss(i, best)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -90,7 +93,7 @@ def gradients(loss, model, w, i):
     a, b = model.starts[i], model.starts[i + 1]
     packed, labels = loss.given
     one = PackedSequences.from_lengths(packed.values[a:b], [b - a])
-    part = ChainModel(
+    part = BoundChain(
         one,
         model.n_labels,
         labels[a:b],

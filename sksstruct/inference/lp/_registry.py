@@ -2,22 +2,22 @@
 
 from functools import partial
 
-from sksstruct.inference.lp._base import MAPSolver
-from sksstruct.inference.lp.ad3 import AD3
 from sksstruct.inference.lp.auto import Auto
+from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.enumeration import Enumeration
-from sksstruct.inference.lp.gdmm import GDMM
-from sksstruct.inference.lp.gdmm_binary import BinaryGDMM
+from sksstruct.inference.lp.gdmm.ad3 import AD3
+from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
+from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.lp.highs import HiGHS
-from sksstruct.inference.lp.mplp import MPLP
+from sksstruct.inference.lp.message_passing.mplp import MPLP
+from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
-from sksstruct.inference.lp.trws import TRWS
 
 SOLVERS = {
     "auto": Auto,
     "trws": TRWS,
-    "gdmm": GDMM,
-    "gdmm_binary": BinaryGDMM,
+    "gdmm": MAPGDMM,
+    "gdmm_binary": MAPBinaryGDMM,
     "mplp": MPLP,
     "ad3": AD3,
     "subgradient": Subgradient,

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from sksstruct.inference.lp._base import MAPSolver
-from sksstruct.inference.lp._decode import by_variable
-from sksstruct.inference.lp._passing import ties
-from sksstruct.inference.lp._search import LocalSearch
-from sksstruct.inference.lp.gdmm import GDMM
-from sksstruct.inference.lp.gdmm_binary import BinaryGDMM
-from sksstruct.inference.lp.mplp import MPLP
-from sksstruct.inference.lp.trws import TRWS
+from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
+from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
+from sksstruct.inference.lp.local_search._search import LocalSearch
+from sksstruct.inference.lp.message_passing._passing import ties
+from sksstruct.inference.lp.message_passing.mplp import MPLP
+from sksstruct.inference.lp.message_passing.trws import TRWS
 
 # Graphs that are solved by eliminating all variables: entries of all tables.
 _ELIMINATE = 2e6
@@ -63,10 +63,10 @@ class Auto(MAPSolver):
         if problem.n_higher:
             beliefs = MPLP(self.max_iter, self.tol)._run(run)
         elif many:
-            BinaryGDMM(self.max_iter, self.tol)._run(run)
+            MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
         else:
             if problem.max_states >= 128:
-                GDMM(20, self.tol)._run(run)
+                MAPGDMM(20, self.tol)._run(run)
                 if (
                     run.status in ("max_iter", "fractional")
                     and run.n_iter < run.max_iter

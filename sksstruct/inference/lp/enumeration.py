@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sksstruct.inference.lp._base import MAPSolver
-from sksstruct.inference.lp._decode import by_variable
+from sksstruct.inference.lp.core._decode import by_variable
+from sksstruct.inference.lp.core.solver import MAPSolver
 
 
 class Enumeration(MAPSolver):

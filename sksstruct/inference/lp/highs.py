@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import optimize, sparse
 
-from sksstruct.inference.lp._base import MAPSolver
-from sksstruct.inference.lp._decode import by_variable, decode
+from sksstruct.inference.lp.core._decode import by_variable, decode
+from sksstruct.inference.lp.core.solver import MAPSolver
 
 # Columns of the program beyond which it is refused, before memory is taken.
 _MAX_COLUMNS = 4_000_000

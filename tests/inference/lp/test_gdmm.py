@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from map_graphs import random_graph
 from scipy.optimize import minimize
-from sksstruct.inference.lp._gdmm import GreedyMultipliers
-from sksstruct.inference.lp._gdmm_binary import BinaryMultipliers, edge_marginals
-from sksstruct.inference.lp._problem import Problem
-from sksstruct.inference.lp._rounding import round_marginals
-from sksstruct.inference.lp._toplists import Lists
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.core._rounding import round_marginals
+from sksstruct.inference.lp.gdmm._binary_state import MAPBinaryGDMMState, edge_marginals
+from sksstruct.inference.lp.gdmm._state import MAPGDMMState
+from sksstruct.inference.lp.gdmm._toplists import Lists
 
 from sksstruct.factor_graphs import FactorGraph, Potts, TruncatedLinear
-from sksstruct.inference.lp import GDMM
+from sksstruct.inference.lp import MAPGDMM
 
 
 def large_graph(rng, kind="dense", K=60, weights=None):
@@ -55,9 +55,9 @@ def test_searches_find_the_best_entry(kind, lists, weights):
     for seed in range(4):
         for K in (3, 60):
             graph = large_graph(np.random.default_rng(seed), kind, K, weights)
-            problem = Problem(graph)
+            problem = MAPProblem(graph)
             found = Lists(problem, lists)
-            state = GreedyMultipliers(problem, found, 0.3)
+            state = MAPGDMMState(problem, found, 0.3)
             for _ in range(12):
                 state.sweep()
                 assert state.bound() == pytest.approx(dual_value(graph, state))
@@ -67,7 +67,7 @@ def test_searches_find_the_best_entry(kind, lists, weights):
 def test_sweeps_lower_the_lagrangian():
     """With fixed multipliers, blocks descend: (6) and (4) of the paper."""
     graph = large_graph(np.random.default_rng(1), "dense", 12)
-    state = GreedyMultipliers(Problem(graph), Lists(Problem(graph)), 0.5)
+    state = MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 0.5)
     for _ in range(5):
         state.sweep()
     values = [state.lagrangian()]
@@ -88,9 +88,9 @@ def test_lists_are_as_deep_as_needed():
         5 * rng.normal(size=(6, K)), [(v, v + 1) for v in range(5)],
         rng.normal(size=(K, K)),
     )  # fmt: skip
-    problem = Problem(graph)
+    problem = MAPProblem(graph)
     lists = Lists(problem)
-    state = GreedyMultipliers(problem, lists, 0.3)
+    state = MAPGDMMState(problem, lists, 0.3)
     for _ in range(100):
         state.sweep()
     assert lists.stored < K * K / 10
@@ -100,13 +100,13 @@ def test_lists_are_as_deep_as_needed():
 def test_rho_is_adapted():
     """From starts that differ by four decades the relaxation is solved alike."""
     graph = random_graph(np.random.default_rng(4), n=7, m=14, states=(3, 3))
-    results = [GDMM(tol=1e-5).solve(graph, random_state=0)]
+    results = [MAPGDMM(tol=1e-5).solve(graph, random_state=0)]
     for scale in (1e-3, 1e3):
         scaled = FactorGraph(
             [scale * graph.unary(v) for v in range(7)], graph.edges, graph.tables,
             edge_tables=graph.edge_tables, edge_weights=[scale] * graph.n_edges,
         )  # fmt: skip
-        found = GDMM(tol=1e-5).solve(scaled, random_state=0)
+        found = MAPGDMM(tol=1e-5).solve(scaled, random_state=0)
         assert found.score / scale == pytest.approx(
             results[0].score - graph.offset, rel=1e-6
         )
@@ -144,7 +144,7 @@ def test_edges_of_binary_variables():
 def test_binary_graphs_in_terms_of_pairs():
     rng = np.random.default_rng(2)
     graph = random_graph(rng, n=5, m=8, states=(2, 2), weights=True)
-    state = BinaryMultipliers(Problem(graph), 1.0)
+    state = MAPBinaryGDMMState(MAPProblem(graph), 1.0)
     for x in itertools.product((0, 1), repeat=5):
         total = state.constant + np.dot(state.unary, x)
         total += sum(
@@ -163,7 +163,7 @@ def test_active_sets_stay_small():
     weights = np.where((u < 5) & (v < 8), 3.0, -0.1)
     table = np.array([[0.0, 0.0], [0.0, 1.0]])
     graph = FactorGraph(unaries, np.column_stack([u, v]), table, edge_weights=weights)
-    state = BinaryMultipliers(Problem(graph), 1.0)
+    state = MAPBinaryGDMMState(MAPProblem(graph), 1.0)
     for _ in range(50):
         state.grow(8, 8)
         state.iterate()
@@ -177,7 +177,7 @@ def test_rounding():
         np.zeros((3, 2)), [(0, 1), (1, 2)], np.array([[-1.0, 1.0], [1.0, -1.0]])
     )
     marginals = np.array([0.9, 0.1, 0.51, 0.49, 0.5, 0.5])
-    rounded, conditional = round_marginals(Problem(graph), marginals)
+    rounded, conditional = round_marginals(MAPProblem(graph), marginals)
     assert rounded.tolist() == [0, 0, 0]
     # given the first, the others alternate
     assert graph.score(conditional) == 2.0
@@ -189,7 +189,7 @@ def test_conditional_rounding_is_never_below_expectation():
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, n=6, m=9, parametric=True, weights=True)
         rows = [rng.dirichlet(np.ones(k)) for k in graph.n_states]
-        _, x = round_marginals(Problem(graph), np.concatenate(rows))
+        _, x = round_marginals(MAPProblem(graph), np.concatenate(rows))
         expected = graph.offset
         for v, row in enumerate(rows):
             expected += row @ graph.unary(v)
@@ -206,7 +206,7 @@ def test_lists_with_many_ties():
         rng.integers(0, 2, (4, 60)), [(0, 1), (1, 2), (2, 0), (3, 1)],
         rng.integers(0, 2, (60, 60)),
     )  # fmt: skip
-    problem = Problem(graph)
+    problem = MAPProblem(graph)
     lists = Lists(problem)
     values = graph.tables[0].dense()
     for line in range(60):
@@ -228,7 +228,7 @@ def test_all_attracting_edges_come_in():
     unaries = np.zeros((n, 2))
     unaries[:, 1] = -1e6
     graph = FactorGraph(unaries, np.column_stack([u, v]), Potts(2, 0.5, 0.0))
-    state = BinaryMultipliers(Problem(graph), 1.0)
+    state = MAPBinaryGDMMState(MAPProblem(graph), 1.0)
     for _ in range(1000):
         state.grow(0, 8)
     assert state.n_active == len(u)
@@ -238,8 +238,8 @@ def test_flips_end_where_none_gains():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, n=9, m=20, states=(2, 2), weights=True)
-        problem = Problem(graph)
-        state = BinaryMultipliers(problem, 1.0)
+        problem = MAPProblem(graph)
+        state = MAPBinaryGDMMState(problem, 1.0)
         start = rng.integers(0, 2, 9)
         x = state.settle(start)
         assert graph.score(x) >= graph.score(start)

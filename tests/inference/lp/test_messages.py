@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sksstruct.inference.lp._problem import Problem
+from sksstruct.inference.lp.core._problem import MAPProblem
 
 from sksstruct.factor_graphs import (
     FactorGraph,
@@ -21,7 +21,7 @@ def check(table, weight, rng, peaked):
     graph = FactorGraph(
         [np.zeros(rows), np.zeros(cols)], [(0, 1)] * 5, table, edge_weights=[weight] * 5
     )
-    problem = Problem(graph)
+    problem = MAPProblem(graph)
     for backward in (False, True):
         scores = weight * (dense.T if backward else dense)
         a = rng.normal(size=scores.shape[0]) * (10.0 if peaked else 0.1)
@@ -66,12 +66,12 @@ def test_ties_and_constant_messages():
         graph = FactorGraph(
             np.zeros((2, size)), [(0, 1)], rng.integers(0, 2, (size, size))
         )
-        problem = Problem(graph)
+        problem = MAPProblem(graph)
         found = problem.max_product(0, np.zeros(size))
         np.testing.assert_array_equal(found, graph.tables[0].dense().max(axis=0))
 
 
 def test_values_are_checked():
-    problem = Problem(FactorGraph(np.zeros((2, 3)), [(0, 1)], Potts(3)))
+    problem = MAPProblem(FactorGraph(np.zeros((2, 3)), [(0, 1)], Potts(3)))
     with pytest.raises(ValueError, match="an entry for each state"):
         problem.max_product(0, np.zeros(2))

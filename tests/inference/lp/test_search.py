@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from map_graphs import best_score, random_graph
-from sksstruct.inference.lp._problem import Problem
-from sksstruct.inference.lp._search import LocalSearch
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.local_search._search import LocalSearch
 
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp._reduce import Reduced
+from sksstruct.inference.lp.core._reduce import Reduced
 
 
 def graphs():
@@ -35,7 +35,7 @@ def graphs():
 @pytest.mark.parametrize("k, graph", list(enumerate(graphs())))
 def test_gains_are_differences_of_scores(k, graph):
     reduced = Reduced(graph)
-    graph, problem = reduced.graph, Problem(reduced.graph, reduced.penalty)
+    graph, problem = reduced.graph, MAPProblem(reduced.graph, reduced.penalty)
     start = np.zeros(graph.n_variables, dtype=np.int32)
     search = LocalSearch(problem, start, k)
     first = problem.labeling_score(start)
@@ -69,7 +69,7 @@ def test_elimination_is_exact():
             factors=2 * (seed % 3 == 0), integers=seed % 5 == 0,
         )  # fmt: skip
         reduced = Reduced(graph)
-        problem = Problem(reduced.graph, reduced.penalty)
+        problem = MAPProblem(reduced.graph, reduced.penalty)
         start = np.zeros(reduced.graph.n_variables, dtype=np.int32)
         search = LocalSearch(problem, start, 0)
         if search.solve(1e5):
@@ -85,7 +85,7 @@ def test_wide_graphs_are_not_eliminated():
     graph = FactorGraph(
         rng.normal(size=(30, 2)), full, rng.normal(size=(len(full), 2, 2))
     )
-    search = LocalSearch(Problem(graph), np.zeros(30, dtype=np.int32), 0)
+    search = LocalSearch(MAPProblem(graph), np.zeros(30, dtype=np.int32), 0)
     assert not search.solve(1e4)
     assert search.gain == 0.0
 
@@ -93,7 +93,7 @@ def test_wide_graphs_are_not_eliminated():
 def test_windows_over_a_few_states():
     rng = np.random.default_rng(2)
     graph = random_graph(rng, n=20, m=40, states=(5, 9))
-    problem = Problem(graph)
+    problem = MAPProblem(graph)
     start = np.array(
         [int(np.argmax(graph.unary(v))) for v in range(20)], dtype=np.int32
     )

@@ -7,21 +7,21 @@ from map_graphs import best_score, random_graph, slow_score
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.lp import (
     AD3,
-    GDMM,
+    MAPGDMM,
     MPLP,
     SOLVERS,
     TRWS,
     Auto,
-    BinaryGDMM,
     Enumeration,
     HiGHS,
+    MAPBinaryGDMM,
     Subgradient,
     resolve_map_solver,
 )
 
 GENERAL = [Auto(), MPLP(), HiGHS(), HiGHS(exact=True), Enumeration()]
-PAIRWISE = [*GENERAL, TRWS(), GDMM(), AD3(max_iter=300), Subgradient(max_iter=60)]
-BINARY = [*PAIRWISE, BinaryGDMM()]
+PAIRWISE = [*GENERAL, TRWS(), MAPGDMM(), AD3(max_iter=300), Subgradient(max_iter=60)]
+BINARY = [*PAIRWISE, MAPBinaryGDMM()]
 CASES = {
     "ties": dict(integers=True),
     "weights": dict(weights=True, parametric=True),
@@ -93,7 +93,7 @@ def _lp(graph):
     return found.bound if found.status in ("optimal", "fractional") else None
 
 
-@pytest.mark.parametrize("solver", [TRWS(), MPLP(), GDMM(), AD3(), Auto()], ids=name)
+@pytest.mark.parametrize("solver", [TRWS(), MPLP(), MAPGDMM(), AD3(), Auto()], ids=name)
 def test_trees_are_solved(solver):
     rng = np.random.default_rng(1)
     for states in (2, 5, 60):
@@ -112,7 +112,7 @@ def test_trees_are_solved(solver):
         assert result.bound == pytest.approx(exact.score, abs=2e-5 * abs(exact.score))
 
 
-@pytest.mark.parametrize("solver", [GDMM(tol=1e-5), AD3(tol=1e-5)], ids=name)
+@pytest.mark.parametrize("solver", [MAPGDMM(tol=1e-5), AD3(tol=1e-5)], ids=name)
 def test_multipliers_solve_the_relaxation(solver):
     """Where it is fractional: the value of the marginals is that of the program."""
     seen = 0
@@ -133,7 +133,7 @@ def test_binary_gdmm_solves_the_relaxation():
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, n=8, m=20, states=(2, 2))
         lp = HiGHS().solve(graph, random_state=0)
-        solver = BinaryGDMM(max_iter=20_000, patience=20_000, tol=1e-5)
+        solver = MAPBinaryGDMM(max_iter=20_000, patience=20_000, tol=1e-5)
         result = solver.solve(graph, random_state=0)
         assert result.status in ("optimal", "fractional")
         if result.status == "fractional":
@@ -154,13 +154,13 @@ def test_bounds_never_rise(solver):
 
 def test_sweeps_never_raise_the_bound():
     """The kernels themselves, without the running minimum of the trace."""
-    from sksstruct.inference.lp._mplp import MaxProductLP
-    from sksstruct.inference.lp._problem import Problem
-    from sksstruct.inference.lp._trws import TreeReweighted
+    from sksstruct.inference.lp.core._problem import MAPProblem
+    from sksstruct.inference.lp.message_passing._mplp import MaxProductLP
+    from sksstruct.inference.lp.message_passing._trws import TreeReweighted
 
     for seed in range(5):
         graph = random_graph(np.random.default_rng(seed), n=10, m=20, states=(2, 6))
-        problem = Problem(graph)
+        problem = MAPProblem(graph)
         optimum = HiGHS(exact=True).solve(graph).score - graph.offset
         for messages in (TreeReweighted(problem), MaxProductLP(problem)):
             bounds = []
@@ -222,7 +222,7 @@ def test_no_variables():
 
 def test_same_seed_same_result():
     graph = random_graph(np.random.default_rng(0), n=30, m=90, states=(2, 5))
-    for solver in (Auto(), TRWS(), GDMM(max_iter=50)):
+    for solver in (Auto(), TRWS(), MAPGDMM(max_iter=50)):
         first = solver.solve(graph, random_state=3)
         again = solver.solve(graph, random_state=3)
         np.testing.assert_array_equal(first.labeling, again.labeling)
@@ -250,14 +250,14 @@ def test_limits_and_callbacks(capsys):
 
 def test_refusals():
     cube = FactorGraph(np.zeros((3, 2)), factors=[((0, 1, 2), np.zeros((2, 2, 2)))])
-    for solver in (TRWS(), GDMM(), AD3(), Subgradient(), BinaryGDMM()):
+    for solver in (TRWS(), MAPGDMM(), AD3(), Subgradient(), MAPBinaryGDMM()):
         with pytest.raises(ValueError, match="1 of three or more"):
             solver.solve(cube)
     # evidence cuts it down
     assert TRWS().solve(cube.with_evidence({0: 1})).status == "optimal"
     three = FactorGraph(np.zeros((2, 3)), [(0, 1)], Potts(3))
     with pytest.raises(ValueError, match="two states"):
-        BinaryGDMM().solve(three)
+        MAPBinaryGDMM().solve(three)
     with pytest.raises(ValueError, match="labelings"):
         Enumeration(max_iter=8).solve(three)
     with pytest.raises(ValueError, match="FactorGraph"):

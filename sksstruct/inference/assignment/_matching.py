@@ -1,0 +1,197 @@
+"""Assignments of rows to columns: best, its prices, and max-marginals.
+
+Every row takes one column, no column is taken twice, columns may stay free; a row that
+may stay without a column has columns of its own for that. Best assignments come from
+`scipy.optimize.linear_sum_assignment`.
+
+Prices and max-marginals are longest paths in a graph on the rows and one node F for the
+free columns (Duchi et al., 2006; Algorithm 12 of Pillutla et al., 2018, whose residual
+graph carries the scores): r -> s with the gain of row r when it takes the column of s,
+and F -> s at no gain, which says that the column of s falls free. There are no cycles
+of positive gain in it, the assignment being the best.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from sksstruct.inference._checks import check_scores, check_sums
+from sksstruct.inference.assignment._paths import longest_paths, potentials
+
+
+class Matching(NamedTuple):
+    """A best assignment and the certificate that it is one.
+
+    Parameters
+    ----------
+    labeling : ndarray of shape (n_rows,), int32
+        Column of each row; -1 for a row without.
+    score : float
+        Score of the assignment; ``-inf`` if every assignment is forbidden.
+    row_prices : ndarray of shape (n_rows,)
+        Dual prices u of the rows.
+    column_prices : ndarray of shape (n_columns,)
+        Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
+        at least the score of row i in column j, and equal where it is assigned; the sum
+        of all prices is the score. None, as the rows' prices, where every assignment is
+        forbidden.
+    """
+
+    labeling: np.ndarray
+    score: float
+    row_prices: np.ndarray | None
+    column_prices: np.ndarray | None
+
+
+def matching(scores, unassigned=None):
+    """Best assignment of rows to columns.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows, n_columns)
+        Score of each pair; ``-inf`` forbids it.
+    unassigned : float or array-like of shape (n_rows,), default=None
+        Score of a row without a column. None: rows must have one, but for
+        ``n_rows - n_columns`` of them, at score 0, where there are more rows.
+
+    Returns
+    -------
+    result : Matching
+        Assignment, score, and dual prices. Among several best assignments the one that
+        scipy finds, always the same for the same scores.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or an entry is NaN or ``+inf``.
+
+    References
+    ----------
+    D. F. Crouse, "On implementing 2D rectangular assignment algorithms", IEEE
+    Transactions on Aerospace and Electronic Systems 52(4), 2016.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import matching
+    >>> result = matching([[3, 2, 0], [3, 0, 0]])
+    >>> result.labeling.tolist(), result.score
+    ([1, 0], 5.0)
+    >>> result.row_prices.tolist(), result.column_prices.tolist()
+    ([2.0, 2.0], [1.0, 0.0, 0.0])
+    """
+    scores, n_columns = _extend(scores, unassigned)
+    columns, score = _assign(scores)
+    if columns is None:
+        return Matching(np.full(len(scores), -1, dtype=np.int32), -np.inf, None, None)
+    gains, _ = _residual(scores, columns)
+    if scores.shape[1] == len(columns):
+        gains = gains[:-1, :-1]
+    prices = potentials(gains)
+    column_prices = np.zeros(scores.shape[1])
+    column_prices[columns] = prices[: len(columns)]
+    row_prices = scores[np.arange(len(columns)), columns] - column_prices[columns]
+    # The price of staying without a column is part of the row's.
+    own = columns >= n_columns
+    row_prices[own] += column_prices[columns[own]]
+    labeling = np.where(own, -1, columns).astype(np.int32)
+    return Matching(labeling, score, row_prices, column_prices[:n_columns])
+
+
+def matching_max_marginals(scores, unassigned=None):
+    """Max-marginals of an assignment, all in the time of a few.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_rows, n_columns)
+        Score of each pair; ``-inf`` forbids it.
+    unassigned : float or array-like of shape (n_rows,), default=None
+        Score of a row without a column; see `matching`.
+
+    Returns
+    -------
+    max_marginals : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
+        For each row and column the score of the best assignment that has the pair;
+        ``-inf`` where all of them are forbidden. The last column is for rows without
+        one, where there can be such.
+
+    Raises
+    ------
+    ValueError
+        As `matching` does.
+
+    References
+    ----------
+    J. Duchi, D. Tarlow, G. Elidan and D. Koller, "Using combinatorial optimization
+    within max-product belief propagation", NIPS 2006.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import matching_max_marginals
+    >>> matching_max_marginals([[3, 2], [3, 0]]).tolist()
+    [[3.0, 5.0], [5.0, 3.0]]
+    """
+    scores, n_columns = _extend(scores, unassigned)
+    columns, score = _assign(scores)
+    if columns is None:
+        out = np.full(scores.shape, -np.inf)
+    else:
+        gains, free = _residual(scores, columns)
+        paths = longest_paths(gains)
+        current = scores[np.arange(len(columns)), columns]
+        # the owner of a column gets another one, at last what row i leaves behind
+        back = np.empty_like(scores)
+        back[:, columns] = paths[:-1, :-1].T
+        back[:, free] = paths[-1, :-1, None]
+        with np.errstate(invalid="ignore"):
+            out = score + (scores - current[:, None] + back)
+    if scores.shape[1] > n_columns:
+        last = out[:, n_columns:].max(axis=1)
+        out = np.column_stack([out[:, :n_columns], last])
+    return out
+
+
+def _extend(scores, unassigned):
+    """Scores with columns for rows that stay without, and the number of the others."""
+    scores = check_scores("scores", scores, ndim=2)
+    n_rows, n_columns = scores.shape
+    if not scores.size:
+        raise ValueError(
+            f"scores must have at least one row and column, got shape {scores.shape}"
+        )
+    check_sums("scores", 4 * n_rows, scores)
+    if unassigned is not None:
+        alone = check_scores("unassigned", unassigned)
+        if alone.ndim and alone.shape != (n_rows,):
+            raise ValueError(
+                f"unassigned must be a number or have shape {(n_rows,)}, got shape "
+                f"{alone.shape}"
+            )
+        alone = np.broadcast_to(alone, (n_rows,))
+        extra = np.repeat(alone[:, None], n_rows, axis=1)
+    else:
+        extra = np.zeros((n_rows, max(n_rows - n_columns, 0)))
+    return np.column_stack([scores, extra]), n_columns
+
+
+def _assign(scores):
+    """Column of each row, and the score; None where all is forbidden."""
+    try:
+        _, columns = linear_sum_assignment(scores, maximize=True)
+    except ValueError:
+        return None, -np.inf
+    return columns, float(scores[np.arange(len(columns)), columns].sum())
+
+
+def _residual(scores, columns):
+    """Gains between the rows and F, which comes last; and the free columns."""
+    n = len(columns)
+    free = np.ones(scores.shape[1], dtype=bool)
+    free[columns] = False
+    current = scores[np.arange(n), columns]
+    gains = np.full((n + 1, n + 1), -np.inf)
+    gains[:n, :n] = scores[:, columns] - current[:, None]
+    if free.any():
+        gains[:n, n] = scores[:, free].max(axis=1) - current
+        gains[n] = 0.0
+    return gains, free

@@ -1,0 +1,152 @@
+"""Smoothed maxima over labelings (Pillutla et al., 2018, Sections 2 and 4, App. A)."""
+
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+
+from sksstruct.inference._checks import (
+    check_chain,
+    check_k,
+    check_scores,
+    check_variables,
+    is_table,
+)
+from sksstruct.inference.chains._sumproduct import forward_backward
+from sksstruct.inference.chains._topk import viterbi_topk
+from sksstruct.inference.trees._trees import max_product_topk, sum_product
+from sksstruct.projections import project_simplex
+
+
+class SmoothedMax(NamedTuple):
+    """Value and gradient of a smoothed maximum.
+
+    Parameters
+    ----------
+    value : float
+        The smoothed maximum.
+    nodes : ndarray of shape (T, K) or list of ndarray
+        Its gradient with respect to the unary scores: expected node means.
+    edges : ndarray of shape (T - 1, K, K) or list of ndarray
+        Its gradient with respect to the pairwise scores: expected edge means.
+    exact : bool
+        Whether all labelings that have a weight were among the k best.
+    """
+
+    value: float
+    nodes: object
+    edges: object
+    exact: bool
+
+
+def smoothed_max_product(
+    unary, pairwise, strength, *, edges=None, smoothing="entropy", k=10
+):
+    """Smoothed maximum over the labelings of a chain, tree or forest.
+
+    ``max_u <u, scores> - strength * omega(u)`` over distributions u on the labelings
+    [1]_. With the entropy, omega is the negative entropy, the value is ``strength``
+    times the log-partition function of the scores divided by it, and the gradient is
+    its marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the
+    k best labelings: u is the projection of their scores, over `strength`, onto
+    the simplex (Algorithm 6).
+
+    Parameters
+    ----------
+    unary : array-like of shape (T, K), or list of array-like of shape (n_states,)
+        Scores of labels at positions of a chain; or of states of variables, with
+        `edges`.
+    pairwise : array-like of shape (K, K) or (T - 1, K, K), or list of array-like
+        Scores of pairs, as `viterbi`, or with `edges` as `max_product`, takes them.
+    strength : float
+        Strength of the smoothing, positive.
+    edges : array-like of shape (n_edges, 2), default=None
+        Edges of a tree or forest; None for a chain.
+    smoothing : {"entropy", "l2"}, default="entropy"
+        Kind of smoothing.
+    k : int, default=10
+        Number of labelings for l2.
+
+    Returns
+    -------
+    result : SmoothedMax
+        Value, gradient, and whether it is that over all labelings: with l2, where
+        ``strength`` is at most the sum of ``score_i - score_{k+1}`` over the k best
+        labelings (Proposition 4).
+
+    Raises
+    ------
+    ValueError
+        If an argument is not valid, or every labeling is forbidden.
+
+    References
+    ----------
+    .. [1] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
+       train structured prediction models", NeurIPS 2018, Section 2 and Appendix A.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import smoothed_max_product
+    >>> unary, table = [[1, 0], [0, 0.5]], [[1, 0], [0, 1]]
+    >>> result = smoothed_max_product(unary, table, 1.0, smoothing="l2", k=2)
+    >>> result.value, result.nodes.tolist(), result.exact
+    (2.0625, [[1.0, 0.0], [0.75, 0.25]], False)
+    """
+    if isinstance(strength, bool) or not isinstance(strength, Real):
+        raise ValueError(f"strength must be a number, got {strength!r}")
+    if not 0 < strength < np.inf:
+        raise ValueError(f"strength must be positive and finite, got {strength!r}")
+    if smoothing == "entropy":
+        if edges is None:
+            unary, pairwise = check_chain(unary, pairwise)
+            log_partition, nodes, pairs = forward_backward(
+                unary / strength, pairwise / strength
+            )
+        else:
+            check_variables(unary)
+            log_partition, nodes, pairs = sum_product(
+                _divided(unary, strength), edges, _divided(pairwise, strength)
+            )
+        return SmoothedMax(strength * log_partition, nodes, pairs, True)
+    if smoothing != "l2":
+        raise ValueError(f"smoothing must be 'entropy' or 'l2', got {smoothing!r}")
+    # One more than are used says whether the others would get a weight.
+    k = check_k(k)
+    if edges is None:
+        unary, pairwise = check_chain(unary, pairwise)
+        labelings, scores = viterbi_topk(unary, pairwise, k + 1)
+        sizes = [unary.shape[1]] * len(unary)
+        pairs = [(t, t + 1) for t in range(len(unary) - 1)]
+    else:
+        labelings, scores = max_product_topk(unary, edges, pairwise, k + 1)
+        sizes = [len(row) for row in unary]
+        pairs = edges
+    if not len(scores):
+        raise ValueError("every labeling is forbidden: there is nothing to smooth")
+    exact = len(scores) <= k or bool(strength <= (scores[:k] - scores[k]).sum())
+    labelings, scores = labelings[:k], scores[:k]
+    u = project_simplex((scores - scores[0]) / strength)
+    value = scores[0] + u @ (scores - scores[0]) + strength / 2 * (1 - u @ u)
+    nodes = [np.bincount(labelings[:, v], u, n) for v, n in enumerate(sizes)]
+    tables = []
+    for a, b in pairs:
+        table = np.zeros((sizes[a], sizes[b]))
+        np.add.at(table, (labelings[:, a], labelings[:, b]), u)
+        tables.append(table)
+    if edges is None:
+        tables = np.array(tables).reshape(len(sizes) - 1, sizes[0], sizes[0])
+        nodes = np.array(nodes)
+    return SmoothedMax(float(value), nodes, tables, exact)
+
+
+def _divided(tables, strength):
+    """Scores over strength; a table that is shared stays shared."""
+    if tables is None:
+        return None
+    if is_table(tables) or (isinstance(tables, np.ndarray) and tables.dtype != object):
+        return check_scores("scores", tables) / strength
+    done = {}
+    for table in tables:
+        if id(table) not in done:
+            done[id(table)] = check_scores("scores", table) / strength
+    return [done[id(table)] for table in tables]

@@ -1,0 +1,128 @@
+"""Max-product on chains (Viterbi, 1967).
+
+    max over y of  sum_t unary[t, y_t] + sum_t pairwise[y_t, y_{t+1}]
+
+The forward pass keeps the maxima only, so that it runs over whole vectors; the
+maximisers are found again while going back, which costs one row per position.
+Ties: the last label is the lowest maximiser, and so is every label before it given
+the one after it.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.stdint cimport int32_t
+
+from sksstruct.utils._simd cimport sks_maxplus
+
+from sksstruct.inference._checks import check_chain
+from sksstruct.inference.chains._sparse_viterbi import viterbi_sparse
+from sksstruct.utils._layout import pad_rows, padded_length
+
+
+cdef void max_product_padded(
+    Py_ssize_t size, Py_ssize_t n_states, Py_ssize_t ld, double* delta,
+    const double* table, Py_ssize_t table_step
+) noexcept nogil:
+    """The forward pass of `viterbi_padded`."""
+    cdef Py_ssize_t t
+    for t in range(1, size):
+        sks_maxplus(n_states, ld, delta + (t - 1) * ld,
+                    table + (t - 1) * table_step, delta + t * ld)
+
+
+cdef double viterbi_padded(
+    Py_ssize_t size, Py_ssize_t n_states, Py_ssize_t ld, double* delta,
+    const double* table, Py_ssize_t table_step, int32_t* labeling
+) noexcept nogil:
+    """Best labeling of a chain whose tables have rows padded to ld.
+
+    delta (size x ld) holds the unary scores on entry and the best score of a prefix
+    that ends in each label on return; table is (n_states x ld) from -> to, and
+    position t uses table + t * table_step (0: one table for all).
+    """
+    cdef Py_ssize_t t, a, best_label
+    cdef double best, candidate
+    cdef const double* row
+    cdef const double* column
+    max_product_padded(size, n_states, ld, delta, table, table_step)
+    row = delta + (size - 1) * ld
+    best = row[0]
+    best_label = 0
+    for a in range(1, n_states):
+        if row[a] > best:
+            best = row[a]
+            best_label = a
+    labeling[size - 1] = <int32_t> best_label
+    cdef double score = best
+    for t in range(size - 2, -1, -1):
+        row = delta + t * ld
+        column = table + t * table_step + best_label
+        best = row[0] + column[0]
+        best_label = 0
+        for a in range(1, n_states):
+            candidate = row[a] + column[a * ld]
+            if candidate > best:
+                best = candidate
+                best_label = a
+        labeling[t] = <int32_t> best_label
+    return score
+
+
+def viterbi(unary, pairwise):
+    """Best labeling of a chain (max-product).
+
+    Parameters
+    ----------
+    unary : array-like of shape (T, K)
+        Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
+        label.
+    pairwise : array-like of shape (K, K) or (T - 1, K, K), or sparse (K, K)
+        Score of each pair of neighbouring labels, from -> to: one table for all
+        places, or one for each pair of positions. ``-inf`` forbids a pair. Pairs that
+        a sparse table does not store score zero, and cost no time.
+
+    Returns
+    -------
+    labeling : ndarray of shape (T,), int32
+        A labeling of highest score. Among several, the one whose last label is the
+        lowest, then the last but one, and so on.
+    score : float
+        Its score; ``-inf`` if every labeling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or an entry is NaN or ``+inf``.
+
+    References
+    ----------
+    A. J. Viterbi, "Error bounds for convolutional codes and an asymptotically optimum
+    decoding algorithm", IEEE Transactions on Information Theory 13(2), 1967.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import viterbi
+    >>> labeling, score = viterbi([[1, 0], [0, 0.5]], [[1, 0], [0, 1]])
+    >>> labeling.tolist(), score
+    ([0, 0], 2.0)
+    """
+    if sparse.issparse(pairwise):
+        return viterbi_sparse(unary, pairwise)
+    unary, pairwise = check_chain(unary, pairwise)
+    cdef Py_ssize_t size = unary.shape[0], n_states = unary.shape[1]
+    cdef Py_ssize_t ld = padded_length(n_states)
+    cdef double[:, ::1] delta = pad_rows(unary)
+    # one row of spare tables, so that a single position has something to point at
+    cdef double[:, ::1] tables = pad_rows(
+        pairwise.reshape(-1, n_states) if pairwise.size
+        else np.zeros((n_states, n_states))
+    )
+    cdef Py_ssize_t step = n_states * ld if pairwise.ndim == 3 else 0
+    labeling = np.empty(size, dtype=np.int32)
+    cdef int32_t[::1] labels = labeling
+    cdef double score
+    with nogil:
+        score = viterbi_padded(size, n_states, ld, &delta[0, 0], &tables[0, 0], step,
+                               &labels[0])
+    return labeling, score

@@ -1,0 +1,1 @@
+"""Minimum cuts, and what reduces to them."""

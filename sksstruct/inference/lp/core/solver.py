@@ -1,0 +1,127 @@
+"""What every solver of MAP problems is: parameters, and one call."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.core.result import MAPResult
+from sksstruct.inference.lp.core.run import MAPRun
+from sksstruct.utils._param_validation import Interval, validate_params
+
+
+class MAPSolver(BaseEstimator):
+    """Base of the solvers of MAP problems; subclasses implement ``_run(run)``."""
+
+    # Whether factors of three or more variables are refused.
+    _pairwise = True
+    _parameter_constraints = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def check(self):
+        """Raise an error if a parameter is not valid."""
+        validate_params(self)
+
+    def solve(
+        self, graph, *, time_limit=None, random_state=None, verbose=0, callback=None
+    ):
+        """Find a labeling with a high score.
+
+        Parameters
+        ----------
+        graph : FactorGraph
+            The graph.
+        time_limit : float, default=None
+            Seconds after which to stop; None: as long as it takes.
+        random_state : int, RandomState instance or None, default=None
+            Random choices. Results repeat with an int, as long as no time limit is met.
+        verbose : int, default=0
+            Whether to print progress.
+        callback : callable, default=None
+            ``callback(iteration, score, bound)``; if it returns true the run stops.
+
+        Returns
+        -------
+        result : MAPResult
+            Labeling, score, bound, fractional solution, trace and status.
+
+        Raises
+        ------
+        ValueError
+            If the solver is not for such a graph.
+        """
+        self.check()
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        reduced = Reduced(graph)
+        name = type(self).__name__
+        if not reduced.feasible:
+            return _infeasible(graph, name)
+        if self._pairwise and reduced.graph.n_factors:
+            raise ValueError(
+                f"{name} is for factors of two variables; this graph has "
+                f"{reduced.graph.n_factors} of three or more that evidence does not "
+                "cut down: use MPLP or 'auto'"
+            )
+        self._check_graph(reduced.graph)
+        run = MAPRun(
+            MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
+            time_limit, check_random_state(random_state), offset=reduced.offset,
+            verbose=verbose, callback=callback, name=name,
+        )  # fmt: skip
+        if reduced.graph.n_variables:
+            self._run(run)
+        else:
+            run.offer(np.zeros(0, dtype=np.int32))
+            run.report(bound=0.0)
+        return _complete(run, reduced)
+
+    def _check_graph(self, graph):
+        """Raise an error if the solver is not for the graph."""
+
+    def _run(self, run):
+        raise NotImplementedError
+
+
+def _complete(run, reduced):
+    """The result for the graph that was given."""
+    result = run.result()
+    graph = reduced.given
+    result.labeling = reduced.labeling(result.labeling)
+    result.score += reduced.offset
+    result.bound += reduced.offset
+    result.trace["score"] += reduced.offset
+    result.trace["bound"] += reduced.offset
+    if result.marginals is not None:
+        result.marginals = reduced.marginals(result.marginals)
+    if reduced.penalty:
+        # the penalties were in the place of -inf
+        result.score = graph.score(result.labeling)
+        lowest = reduced.lowest
+        result.trace["score"][result.trace["score"] < lowest] = -np.inf
+        if result.score == -np.inf:
+            impossible = result.bound < lowest or result.status == "infeasible"
+            result.status = "infeasible" if impossible else "not_found"
+            result.bound = -np.inf if impossible else result.bound
+    result.bound = max(result.bound, result.score)
+    return result
+
+
+def _infeasible(graph, name):
+    labeling = np.array(
+        [int(np.argmax(graph.unary(v))) for v in range(len(graph.n_states))]
+    )
+    observed = graph.evidence >= 0
+    labeling[observed] = graph.evidence[observed]
+    return MAPResult(
+        labeling.astype(np.intp), -np.inf, -np.inf, None, "infeasible", 0,
+        {k: np.zeros(0) for k in ("iteration", "seconds", "score", "bound")}, name,
+    )  # fmt: skip

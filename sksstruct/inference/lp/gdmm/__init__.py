@@ -1,0 +1,1 @@
+"""Greedy direction methods of multipliers."""

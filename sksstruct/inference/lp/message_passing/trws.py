@@ -1,0 +1,43 @@
+"""Sequential tree-reweighted message passing."""
+
+from sksstruct.inference.lp.message_passing._passing import MessagePassing
+from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+
+
+class TRWS(MessagePassing):
+    """Sequential tree-reweighted max-product (TRW-S), for graphs of edges.
+
+    Block-coordinate ascent on the dual of the LP relaxation [1]_: the upper bound never
+    rises, and may end above that of the relaxation. Messages through Potts tables and
+    truncated distances take linear time [2]_; those through large tables visit only
+    states that can matter, which is exact.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        A labeling is optimal where its score is within `tol` of the bound, relative to
+        the score or 1.
+    search : bool, default=True
+        Whether labelings are improved by a local search from time to time.
+    patience : int, default=40
+        Stop when the bound has not fallen by more than a hundredth of the gap in so
+        many sweeps.
+
+    Notes
+    -----
+    The marginals of a result are those of its labeling where it is optimal, and else
+    divide each variable evenly between the states whose reparametrised scores tie: an
+    indication of what the relaxation cannot decide, not a solution of it. `HiGHS` and
+    `GDMM` have solutions.
+
+    References
+    ----------
+    .. [1] V. Kolmogorov, "Convergent tree-reweighted message passing for energy
+       minimization", IEEE PAMI 28, 2006.
+    .. [2] P. Felzenszwalb and D. Huttenlocher, "Efficient belief propagation for early
+       vision", IJCV 70, 2006.
+    """
+
+    _kernel = TreeReweighted

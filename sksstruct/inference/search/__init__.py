@@ -1,0 +1,1 @@
+"""Best-first search and enumeration."""

@@ -1,0 +1,1 @@
+"""Oracles on trees and forests."""

@@ -1,0 +1,180 @@
+"""Oracles on trees and forests, whose variables may differ in their states."""
+
+import numpy as np
+from scipy.special import softmax
+
+from sksstruct.inference._checks import check_k
+from sksstruct.inference.trees._forest import Forest
+
+
+def max_product(unary, edges, pairwise):
+    """Best labeling of a tree or forest (max-product).
+
+    Parameters
+    ----------
+    unary : list of array-like of shape (n_states,), or ndarray of shape (p, n_states)
+        Scores of the states of each of p variables; ``-inf`` forbids a state.
+    edges : array-like of shape (n_edges, 2)
+        Pairs of variables, without a cycle.
+    pairwise : list of array-like of shape (n_states_u, n_states_v), or one of them
+        Table of scores of each edge (u, v), or one for all edges. A table that is the
+        same object in many places is stored once.
+
+    Returns
+    -------
+    labeling : ndarray of shape (p,), int32
+        A labeling of highest score. Among several: in each tree the last variable has
+        the lowest state, then every variable, given its neighbour on the way there,
+        the lowest.
+    score : float
+        Its score; ``-inf`` if every labeling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, an entry is NaN or ``+inf``, or an edge closes a
+        cycle.
+
+    See Also
+    --------
+    viterbi : The same on a chain.
+
+    References
+    ----------
+    K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+    structured prediction models", NeurIPS 2018, Algorithm 7.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import max_product
+    >>> unary = [[0, 1], [0, 0, 2], [1, 0]]
+    >>> tables = [[[0, 0, 0], [3, 0, 0]], [[0, 0], [1, 0], [0, 0]]]
+    >>> labeling, score = max_product(unary, [(0, 1), (1, 2)], tables)
+    >>> labeling.tolist(), score
+    ([1, 0, 0], 5.0)
+    """
+    return Forest(unary, edges, pairwise).max_product()
+
+
+def max_product_topk(unary, edges, pairwise, k):
+    """The k best labelings of a tree or forest, in order.
+
+    Parameters
+    ----------
+    unary, edges, pairwise : list
+        See `max_product`.
+    k : int
+        Number of labelings.
+
+    Returns
+    -------
+    labelings : ndarray of shape (n, p), int32
+        The n <= k best labelings, all different; fewer than k where fewer are allowed.
+        Those of equal score are in an order that depends on the potentials only; the
+        first is as good as that of `max_product`.
+    scores : ndarray of shape (n,)
+        Their scores, which do not increase.
+
+    Raises
+    ------
+    ValueError
+        As `max_product` does, and if k is not a positive integer.
+
+    See Also
+    --------
+    viterbi_topk : The same on a chain, faster.
+
+    References
+    ----------
+    K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+    structured prediction models", NeurIPS 2018, Algorithm 8.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import max_product_topk
+    >>> unary, table = [[0, 1], [0, 3]], [[5, 0], [0, 0]]
+    >>> labelings, scores = max_product_topk(unary, [(0, 1)], table, 2)
+    >>> labelings.tolist(), scores.tolist()
+    ([[0, 0], [1, 1]], [5.0, 4.0])
+    """
+    k = check_k(k)
+    return Forest(unary, edges, pairwise).topk(min(k, 2**31 - 1))
+
+
+def sum_product(unary, edges, pairwise):
+    """Log-partition function and marginals of a tree or forest (sum-product).
+
+    Parameters
+    ----------
+    unary, edges, pairwise : list
+        See `max_product`.
+
+    Returns
+    -------
+    log_partition : float
+        Logarithm of the sum over all labelings of the exponential of their score.
+    nodes : list of ndarray of shape (n_states,)
+        Probability of each state of each variable.
+    edges : list of ndarray of shape (n_states_u, n_states_v)
+        Probability of each pair of states, for each edge (u, v).
+
+    Raises
+    ------
+    ValueError
+        As `max_product` does, and if every labeling is forbidden.
+
+    See Also
+    --------
+    forward_backward : The same on a chain, faster.
+
+    References
+    ----------
+    K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+    structured prediction models", NeurIPS 2018, Algorithm 9.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import sum_product
+    >>> unary, table = [[0, 0], [0, 1]], [[1, 0], [0, 1]]
+    >>> log_partition, nodes, edges = sum_product(unary, [(0, 1)], table)
+    >>> nodes[1].round(2).tolist()
+    [0.27, 0.73]
+    """
+    forest = Forest(unary, edges, pairwise, both=True)
+    beliefs, pairs, log_partition = forest.two_passes(True, True)
+    if log_partition == -np.inf:
+        raise ValueError(
+            "every labeling is forbidden: unary and pairwise leave no distribution"
+        )
+    nodes = [softmax(row) for row in forest.split(beliefs)]
+    return log_partition, nodes, [softmax(table) for table in pairs]
+
+
+def max_marginals(unary, edges, pairwise):
+    """Max-marginals of a tree or forest, in two passes.
+
+    Parameters
+    ----------
+    unary, edges, pairwise : list
+        See `max_product`.
+
+    Returns
+    -------
+    max_marginals : list of ndarray of shape (n_states,)
+        For each state of each variable the score of the best labeling that has it;
+        ``-inf`` where all of them are forbidden.
+
+    Raises
+    ------
+    ValueError
+        As `max_product` does.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import max_marginals
+    >>> unary, table = [[0, 1], [0, 3]], [[5, 0], [0, 0]]
+    >>> [row.tolist() for row in max_marginals(unary, [(0, 1)], table)]
+    [[5.0, 4.0], [5.0, 4.0]]
+    """
+    forest = Forest(unary, edges, pairwise, both=True)
+    return [row.copy() for row in forest.split(forest.two_passes(False)[0])]

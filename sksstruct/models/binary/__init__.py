@@ -1,0 +1,1 @@
+"""Two classes and a linear score."""

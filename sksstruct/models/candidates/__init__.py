@@ -1,0 +1,5 @@
+"""One of many candidates."""
+
+from sksstruct.models.candidates.candidates import CandidatesModel
+
+__all__ = ["CandidatesModel"]

@@ -1,0 +1,217 @@
+"""One of many candidates, and perhaps a class for it: boxes in images, rankings."""
+
+import numpy as np
+
+from sksstruct.models._compiled import CompiledModel, check_features
+from sksstruct.models.candidates._candidates import BoundCandidates
+from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.validation import LabelEncoder, check_labels
+
+
+class CandidatesModel(CompiledModel):
+    """The best of the candidates that each example brings.
+
+    An input is an array of shape (n_candidates, n_features), or a tuple ``(features,
+    boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom, right, the last
+    two outside. An output is the index of a candidate, or its box where there are
+    boxes, or a tuple of this and one of several labels. All candidates are scored: the
+    max oracle is exhaustive.
+
+    Parameters
+    ----------
+    overlap : {"none", "iou"}, default="none"
+        The loss is 1 minus the overlap with what was observed where the label is right,
+        else 1 [1]_. "none": a candidate overlaps with itself only. "iou": inputs have
+        boxes, which overlap by intersection over union. The observed box may be any: in
+        training the candidate that overlaps most stands for it.
+    fit_intercept : bool, default=True
+        Whether labels have a bias, where there are several.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or None
+        The labels; None where outputs have none.
+
+    Notes
+    -----
+    A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_classes, n_features) and
+    ``intercept_`` (n_classes,), with one row without labels.
+
+    References
+    ----------
+    .. [1] M. Blaschko and C. Lampert, "Learning to localize objects with structured
+       output regression", ECCV 2008.
+
+    Examples
+    --------
+    >>> from sksstruct import SSVMClassifier
+    >>> X = [[[0.0], [1.0]], [[0.9], [0.1], [0.2]]]
+    >>> classifier = SSVMClassifier("candidates", alpha=0.1, random_state=0)
+    >>> classifier.fit(X, [1, 0]).predict(X)
+    [1, 0]
+    """
+
+    _parameter_constraints = {
+        "overlap": [StrOptions({"none", "iou"})],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(self, overlap="none", *, fit_intercept=True):
+        self.overlap = overlap
+        self.fit_intercept = fit_intercept
+
+    def _input(self, x, name):
+        boxes = None
+        if self.overlap == "iou":
+            if not isinstance(x, (tuple, list)) or len(x) != 2:
+                raise ValueError(f"{name} must be a tuple (features, boxes)")
+            x, boxes = x
+            boxes = check_features(boxes, f"{name}: boxes", 2, 4)
+        x = check_features(x, name, 2, getattr(self, "n_features_", None))
+        if not len(x):
+            raise ValueError(f"{name} has no candidates")
+        if boxes is not None:
+            if len(boxes) != len(x):
+                raise ValueError(
+                    f"{name} has {len(x)} candidates and {len(boxes)} boxes"
+                )
+            if len(np.unique(boxes, axis=0)) < len(boxes):
+                raise ValueError(f"{name} has the same box twice")
+            if (boxes[:, 2:] <= boxes[:, :2]).any():
+                c = int(np.flatnonzero((boxes[:, 2:] <= boxes[:, :2]).any(axis=1))[0])
+                raise ValueError(
+                    f"{name}: box {c} is {boxes[c].tolist()}: bottom and right must be "
+                    "beyond top and left"
+                )
+        return x, boxes
+
+    def _learn(self, X, y, weight):
+        sizes = {x[0].shape[1] for x in X}
+        if len(sizes) > 1:
+            raise ValueError(f"X has candidates of {sorted(sizes)} features")
+        labels = [_split(each)[1] for each in y]
+        missing = [label is _NONE for label in labels]
+        if any(missing) != all(missing):
+            i = missing.index(True)
+            raise ValueError(f"y[{i}] has no label, others have")
+        self.classes_ = None
+        if not any(missing):
+            self.classes_ = LabelEncoder.from_labels(
+                check_labels([labels], [len(labels)])
+            ).classes_
+        self.n_features_ = sizes.pop()
+        return self._outputs(X, y)
+
+    @property
+    def _n_labels(self):
+        return 1 if self.classes_ is None else len(self.classes_)
+
+    def _output(self, x, y, name):
+        """Index and number of the label."""
+        value, label = _split(y)
+        number = 0
+        if self.classes_ is not None:
+            number = LabelEncoder(self.classes_).encode([_plain(label)], default=-1)[0]
+            if number < 0:
+                raise ValueError(f"{name} has the label {label!r}, not in classes_")
+        elif label is not _NONE:
+            raise ValueError(f"{name} has a label, {label!r}: none were expected")
+        if self.overlap == "iou":
+            box = _box(value, name)
+            index = int(_overlaps(x[1], box).argmax())
+        else:
+            index = np.asarray(value)
+            if index.ndim or index.dtype.kind not in "iu" or not 0 <= index < len(x[0]):
+                raise ValueError(
+                    f"{name} must name one of {len(x[0])} candidates, got {value!r}"
+                )
+        return np.array([index, number], dtype=np.int32)
+
+    def _labeling(self, x, y):
+        return y
+
+    def _shown(self, x, labeling):
+        index, number = labeling.tolist()
+        value = index if self.overlap == "none" else tuple(x[1][index].tolist())
+        return value if self.classes_ is None else (value, self.classes_[number])
+
+    def _bound(self, X, y_true, example_weights):
+        sizes = np.array([len(x[0]) for x in X])
+        overlaps = labels = None
+        if y_true is not None:
+            labels = np.concatenate(y_true)
+            overlaps = np.concatenate(
+                [self._target(x, y[0]) for x, y in zip(X, y_true, strict=True)]
+            )
+        block = (
+            np.concatenate([x[0] for x in X]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            self._n_labels,
+            self.fit_intercept and self._n_labels > 1,
+        )
+        return BoundCandidates(
+            [block],
+            np.full(len(X), 2),
+            labels,
+            example_weights,
+            1,
+            overlaps=overlaps,
+        )
+
+    def _target(self, x, index):
+        """Overlap of all candidates with one of them."""
+        out = np.zeros(len(x[0]))
+        if self.overlap == "iou":
+            out = _overlaps(x[1], x[1][index])
+        out[index] = 1.0
+        return out
+
+    # ---- as any other model ----
+
+    def loss(self, y, y_hat):
+        (value, label), (found, other) = _split(y), _split(y_hat)
+        if label is not other and label != other:
+            return 1.0
+        if self.overlap == "none":
+            return float(value != found)
+        box = _box(found, "y_hat")
+        return 1.0 - float(_overlaps(box[None], _box(value, "y"))[0])
+
+    def labelings(self, x):
+        n = len(self._input(x, "x")[0])
+        pairs = np.indices((n, self._n_labels)).reshape(2, -1).T
+        return (self._shown(x, pair) for pair in pairs)
+
+    def _attributes(self, weights):
+        x = np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
+        out = self._views(self._bound([x], None, None), weights)
+        return out if self.classes_ is None else {"classes_": self.classes_, **out}
+
+
+_NONE = object()
+
+
+def _split(y):
+    """An output without its label, and the label."""
+    return tuple(y) if isinstance(y, (tuple, list)) and len(y) == 2 else (y, _NONE)
+
+
+def _plain(label):
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _box(values, name):
+    box = check_features(values, f"{name}: box", 1)
+    if box.shape != (4,) or (box[2:] <= box[:2]).any():
+        raise ValueError(
+            f"{name} must be a box (top, left, bottom, right), got {box.tolist()}"
+        )
+    return box
+
+
+def _overlaps(boxes, box):
+    """Intersection over union of boxes with one."""
+    sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
+    both = np.maximum(sides, 0.0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return both / (areas + (box[2:] - box[:2]).prod() - both)

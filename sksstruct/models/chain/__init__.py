@@ -1,0 +1,1 @@
+"""First-order chains: sequences of labels."""

@@ -1,0 +1,199 @@
+"""Graphs with cycles and any number of labels, through the LP relaxation."""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.factor_graphs import FactorGraph, Potts
+from sksstruct.inference._checks import check_edges
+from sksstruct.inference.lp import MAPSolver, resolve_map_solver
+from sksstruct.inference.lp.highs import solve_relaxation
+from sksstruct.models._compiled import check_features
+from sksstruct.models.structured import StructuredModel
+from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.validation import LabelEncoder, check_labels
+
+
+class RelaxedGraphModel(StructuredModel):
+    """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
+
+    Inputs and outputs are those of `GraphModel`. Training maximises over the local
+    polytope instead of the labelings: where the LP relaxation is not tight, the oracle
+    answers with a fractional labeling, which has features and a loss as any other. So
+    the objective is an upper bound of the structured hinge, and the duality gap is a
+    certificate for it. Predictions are labelings.
+
+    The oracle is a Python function, so that training is slower than with `GraphModel`,
+    which is the model for trees and for two labels that attract.
+
+    Parameters
+    ----------
+    pairwise : {"full", "potts"}, default="full"
+        As of `GraphModel`.
+    solver : str or MAPSolver, default="auto"
+        Solver for predictions; see `sksstruct.LPMAPPredictor`.
+    fit_intercept : bool, default=True
+        Whether labels have a bias.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    Notes
+    -----
+    The flat weights are those of the nodes, (n_features, n_classes); the biases; and
+    those of the edges, (n_edge_features, n_classes, n_classes) or (n_edge_features,).
+
+    Examples
+    --------
+    >>> from sksstruct import SSVMClassifier
+    >>> from sksstruct.models import RelaxedGraphModel
+    >>> X = [([[1.0], [0.0], [-1.0]], [(0, 1), (1, 2), (2, 0)])]
+    >>> y = [["a", "b", "c"]]
+    >>> classifier = SSVMClassifier(RelaxedGraphModel(), alpha=0.1, random_state=0)
+    >>> classifier.fit(X, y).predict(X)[0]
+    ['a', 'b', 'c']
+    """
+
+    _parameter_constraints = {
+        "pairwise": [StrOptions({"full", "potts"})],
+        "solver": [str, MAPSolver],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(self, pairwise="full", *, solver="auto", fit_intercept=True):
+        self.pairwise = pairwise
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+
+    # ---- inputs ----
+
+    def _parts(self, x, name="x"):
+        if not isinstance(x, (tuple, list)) or len(x) not in (2, 3):
+            raise ValueError(
+                f"{name} must be a tuple (node_features, edges) or (node_features, "
+                "edges, edge_features)"
+            )
+        nodes = x[0].toarray() if sparse.issparse(x[0]) else x[0]
+        nodes = check_features(nodes, f"{name}: node_features", 2,
+                               getattr(self, "n_features_", None))  # fmt: skip
+        try:
+            edges = check_edges(x[1], len(nodes))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if len(x) == 2 or x[2] is None:
+            rows = np.ones((len(edges), 1))
+        else:
+            rows = x[2].toarray() if sparse.issparse(x[2]) else x[2]
+            rows = check_features(rows, f"{name}: edge_features", 2)
+            if len(rows) != len(edges):
+                raise ValueError(
+                    f"{name} has {len(edges)} edges and {len(rows)} rows of edge "
+                    "features"
+                )
+        known = getattr(self, "n_edges_", rows.shape[1])
+        if rows.shape[1] != known:
+            raise ValueError(
+                f"{name} has {rows.shape[1]} edge features, {known} were expected"
+            )
+        return nodes, edges, rows
+
+    def prepare(self, X, Y):
+        resolve_map_solver(self.solver).check()
+        parts = [self._parts(x, f"X[{i}]") for i, x in enumerate(X)]
+        for name, where in (("node", 0), ("edge", 2)):
+            sizes = {part[where].shape[1] for part in parts}
+            if len(sizes) > 1:
+                raise ValueError(f"X has graphs of {sorted(sizes)} {name} features")
+        flat = check_labels(Y, [len(part[0]) for part in parts])
+        self.classes_ = LabelEncoder.from_labels(flat).classes_
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
+            )
+        self._codes = {label: k for k, label in enumerate(self.classes_.tolist())}
+        K = len(self.classes_)
+        self.n_features_ = parts[0][0].shape[1]
+        self.n_edges_ = parts[0][2].shape[1]
+        per_edge = 1 if self.pairwise == "potts" else K * K
+        self.n_weights_ = (
+            K * (self.n_features_ + self.fit_intercept) + self.n_edges_ * per_edge
+        )
+
+    def _split(self, w):
+        """Weights of nodes, biases, and of edges."""
+        K, n = len(self.classes_), self.n_features_
+        nodes = w[: n * K].reshape(n, K)
+        rest = w[n * K :]
+        bias = rest[:K] if self.fit_intercept else np.zeros(K)
+        return nodes, bias, rest[K if self.fit_intercept else 0 :]
+
+    def _graph(self, x, w, extra=0.0):
+        nodes, edges, rows = self._parts(x)
+        coef, bias, edge_coef = self._split(np.asarray(w))
+        K = len(self.classes_)
+        unaries = nodes @ coef + bias + extra
+        if not len(edges):
+            return FactorGraph(unaries)
+        if self.pairwise == "potts":
+            weights = rows @ edge_coef
+            return FactorGraph(unaries, edges, Potts(K), edge_weights=weights)
+        return FactorGraph(
+            unaries, edges, (rows @ edge_coef.reshape(-1, K * K)).reshape(-1, K, K)
+        )
+
+    def _marginals(self, y, x=None):
+        """Marginals of the nodes, and of the edges of x."""
+        if isinstance(y, dict):
+            return y["nodes"], y["edges"]
+        codes = np.array([self._codes[_plain(label)] for label in y], dtype=np.intp)
+        eye = np.eye(len(self.classes_))
+        nodes = eye[codes]
+        if x is None:
+            return nodes, None
+        u, v = np.asarray(x[1], dtype=np.intp).reshape(-1, 2).T
+        return nodes, nodes[u][:, :, None] * nodes[v][:, None, :]
+
+    # ---- the model ----
+
+    def joint_feature(self, x, y):
+        nodes, _, rows = self._parts(x)
+        of_nodes, of_edges = self._marginals(y, x)
+        if len(of_nodes) != len(nodes):
+            raise ValueError(f"expected {len(nodes)} labels, got {len(of_nodes)}")
+        parts = [(nodes.T @ of_nodes).ravel()]
+        if self.fit_intercept:
+            parts.append(of_nodes.sum(axis=0))
+        if self.pairwise == "potts":
+            parts.append(rows.T @ np.trace(of_edges, axis1=1, axis2=2))
+        else:
+            parts.append((rows.T @ of_edges.reshape(len(rows), -1)).ravel())
+        return np.concatenate(parts)
+
+    def loss(self, y, y_hat):
+        y_true, found = self._marginals(y)[0], self._marginals(y_hat)[0]
+        if len(y_true) != len(found):
+            raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
+        return float(1.0 - (y_true * found).sum() / len(y_true))
+
+    def loss_augmented_decode(self, x, y, w):
+        y_true = self._marginals(y)[0]
+        graph = self._graph(x, w, (1.0 - y_true) / len(y_true))
+        # message passing finds out where the relaxation is tight
+        result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
+            graph, random_state=0
+        )
+        if result.status == "optimal":
+            return self.classes_[result.labeling].tolist()
+        nodes, edges = solve_relaxation(graph)
+        # equal answers look equal
+        return {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
+
+    def decode(self, x, w):
+        solver = resolve_map_solver(self.solver)
+        result = solver.solve(self._graph(x, w), random_state=0)
+        return self.classes_[result.labeling].tolist()
+
+
+def _plain(label):
+    return label.item() if isinstance(label, np.generic) else label

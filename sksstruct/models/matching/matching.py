@@ -1,0 +1,200 @@
+"""Bipartite matchings: word alignment, keypoints."""
+
+import itertools
+from numbers import Real
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from sksstruct.models._compiled import CompiledModel, check_features
+from sksstruct.models.matching._matching import BoundMatching
+from sksstruct.utils._param_validation import Interval
+
+
+class MatchingModel(CompiledModel):
+    """Rows that are matched to columns, each to one at most.
+
+    An input is an array of features of all pairs, of shape (n_rows, n_columns,
+    n_features). An output is an array of the column of each row, -1 where it has none.
+    What was observed may also be given as an integer array of shape (n_rows,
+    n_columns): 1 for a link, 0 for none, -1 where both would be right; a largest
+    matching of the links is what is trained on then [1]_.
+
+    Parameters
+    ----------
+    complete : bool, default=False
+        Whether every row takes a column; there must not be more rows than columns then.
+        Else rows may stay free, at score 0.
+    false_cost : float, default=0.5
+        Cost of a pair that is matched and should not be.
+    miss_cost : float, default=0.5
+        Cost of a link that is missed. The loss is the sum of the costs divided by the
+        number of links, so that of two complete matchings it is the share of rows that
+        differ, with both costs at 0.5.
+
+    Notes
+    -----
+    A fitted `sksstruct.SSVMClassifier` has ``coef_`` of shape (n_features,).
+
+    References
+    ----------
+    .. [1] B. Taskar, S. Lacoste-Julien and D. Klein, "A discriminative matching
+       approach to word alignment", EMNLP 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SSVMClassifier
+    >>> X = [np.array([[[1.0], [-0.5]], [[-0.5], [-1.0]]])]
+    >>> classifier = SSVMClassifier("matching", alpha=0.1, random_state=0)
+    >>> classifier.fit(X, [[0, -1]]).predict(X)[0].tolist()
+    [0, -1]
+    """
+
+    _parameter_constraints = {
+        "complete": ["boolean"],
+        "false_cost": [Interval(Real, 0, None, closed="left")],
+        "miss_cost": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, complete=False, *, false_cost=0.5, miss_cost=0.5):
+        self.complete = complete
+        self.false_cost = false_cost
+        self.miss_cost = miss_cost
+
+    def _input(self, x, name):
+        x = check_features(x, name, 3, getattr(self, "n_features_", None))
+        if self.complete and x.shape[0] > x.shape[1]:
+            raise ValueError(
+                f"{name} has {x.shape[0]} rows and {x.shape[1]} columns: complete=True "
+                "needs a column for each row"
+            )
+        if not x.shape[0] or not x.shape[1]:
+            raise ValueError(f"{name} has no rows or no columns")
+        return x
+
+    def _learn(self, X, y, weight):
+        sizes = {x.shape[2] for x in X}
+        if len(sizes) > 1:
+            raise ValueError(f"X has pairs of {sorted(sizes)} features")
+        self.n_features_ = sizes.pop()
+        return self._outputs(X, y)
+
+    def _output(self, x, y, name):
+        """Links as an integer array (n_rows, n_columns)."""
+        links = _links(y, x.shape[:2], name)
+        if self.complete:
+            target = self._labeling(x, links)
+            if (links[np.arange(len(target)), target] != 1).any():
+                raise ValueError(f"{name} must link every row, as complete=True says")
+        return links
+
+    def _labeling(self, x, links):
+        n = len(links)
+        rows, columns = linear_sum_assignment(
+            (links == 1).astype(np.float64), maximize=True
+        )
+        labels = np.full(n, -1, dtype=np.int32)
+        if not self.complete:
+            keep = links[rows, columns] == 1
+            rows, columns = rows[keep], columns[keep]
+        labels[rows] = columns
+        return labels
+
+    def _shown(self, x, labeling):
+        return labeling.astype(np.intp)
+
+    def _bound(self, X, y_true, example_weights):
+        shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
+        offsets = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))])
+        labels = costs = constants = None
+        if y_true is not None:
+            chosen = [self._labeling(x, y) for x, y in zip(X, y_true, strict=True)]
+            both = [
+                self._costs(links, target)
+                for links, target in zip(y_true, chosen, strict=True)
+            ]
+            labels = np.concatenate(chosen)
+            costs = np.concatenate([pairs.ravel() for pairs, _ in both])
+            constants = np.array([constant for _, constant in both])
+        rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+        return BoundMatching(
+            [(rows, offsets, 1, False)],
+            shapes[:, 0],
+            labels,
+            example_weights,
+            int(shapes[:, 0].max()),
+            shapes=shapes,
+            costs=costs,
+            constants=constants,
+            complete=self.complete,
+        )
+
+    def _costs(self, links, target):
+        """What the loss gains by each pair, and the loss of matching nothing."""
+        rows = np.flatnonzero(target >= 0)
+        size = max(len(rows), 1)
+        pairs = np.where(links == 0, self.false_cost / size, 0.0)
+        pairs[rows, target[rows]] = -self.miss_cost / size
+        return pairs, self.miss_cost * len(rows) / size
+
+    # ---- as any other model ----
+
+    def loss(self, y, y_hat):
+        y_hat = np.asarray(y_hat)
+        if y_hat.ndim == 2:
+            y_hat = self._labeling(None, y_hat)
+        shape = np.shape(y)
+        if len(shape) != 2:
+            shape = len(y_hat), 1 + max(_most(y), _most(y_hat))
+        links = _links(y, shape, "y")
+        if y_hat.shape != links.shape[:1] or (y_hat >= links.shape[1]).any():
+            raise ValueError(f"y_hat must be a matching of {links.shape} pairs")
+        target = self._labeling(None, links)
+        pairs, constant = self._costs(links, target)
+        rows = np.flatnonzero(y_hat >= 0)
+        return max(float(constant + pairs[rows, y_hat[rows]].sum()), 0.0)
+
+    def labelings(self, x):
+        n, m = np.shape(x)[:2]
+        for columns in itertools.product(range(-1 + self.complete, m), repeat=n):
+            taken = [c for c in columns if c >= 0]
+            if len(set(taken)) == len(taken):
+                yield np.array(columns, dtype=np.intp)
+
+    def _attributes(self, weights):
+        x = np.zeros((1, 1, self.n_features_))
+        return self._views(self._bound([x], None, None), weights)
+
+
+def _most(columns):
+    return int(np.max(columns, initial=0))
+
+
+def _links(y, shape, name):
+    """Observed links: 1, 0, or -1 where both would be right."""
+    try:
+        y = np.asarray(y)
+    except ValueError:
+        y = np.zeros(0)
+    if y.dtype.kind not in "iub" or y.ndim not in (1, 2):
+        raise ValueError(
+            f"{name} must be integers: the column of each row, or an array of links"
+        )
+    if y.ndim == 2:
+        if y.shape != tuple(shape) or y.min() < -1 or y.max() > 1:
+            raise ValueError(
+                f"{name} must be an array of links of shape {tuple(shape)} with "
+                f"entries 1, 0 and -1, got shape {y.shape}"
+            )
+        return y.astype(np.int8)
+    n, m = shape
+    taken = y[y >= 0]
+    if len(y) != n or y.min() < -1 or y.max() >= m or len(set(taken)) < len(taken):
+        raise ValueError(
+            f"{name} must give each of {n} rows a different column below {m}, or -1"
+        )
+    links = np.zeros((n, m), dtype=np.int8)
+    rows = np.flatnonzero(y >= 0)
+    links[rows, y[rows]] = 1
+    return links

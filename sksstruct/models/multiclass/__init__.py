@@ -1,0 +1,5 @@
+"""Classes."""
+
+from sksstruct.models.multiclass.multiclass import MulticlassModel
+
+__all__ = ["MulticlassModel"]

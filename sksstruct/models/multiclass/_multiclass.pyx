@@ -1,0 +1,182 @@
+"""Multiclass classification: one row of features, one column for each class.
+
+score(k) = <W[:, k], x> + bias[k]; with costs C the structured hinge is that of Crammer
+and Singer (2001), max_k C[y, k] + score(k) - score(y). The example's Gram matrix is a
+number, |x|^2 + 1, so that nothing but w is touched between two visits:
+
+    |A_i^T d|^2 = (|x|^2 + 1) |d|^2
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from sksstruct.models.protocols._base cimport Workspace
+from sksstruct.models.tables._table cimport Block, BoundTable, TableScratch
+from sksstruct.utils._simd cimport sks_axpy, sks_prefetch, sks_scatter_f64
+
+
+cdef class BoundMulticlass(BoundTable):
+    """Classes bound to data.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_examples, n_features), float64
+        Features.
+    n_classes : int
+        Number of classes K.
+    labels : ndarray of shape (n_examples,), int32
+        Classes.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    costs : ndarray of shape (n_classes, n_classes) or None
+        Loss of predicting the column where the row is observed; zero on the diagonal.
+        None: 1 for each error.
+    fit_intercept : bool
+        Whether there are biases, regularised like the other weights.
+    """
+
+    # finding the best of a table is nothing beside filling it
+    oracle_cost = 1.0
+    cdef readonly Py_ssize_t n_classes
+    cdef const double[:, ::1] _costs
+    cdef const double[::1] _norms
+    cdef bint fit_intercept, _uniform
+
+    def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, costs):
+        X = blocks[0][0]
+        self.n_classes, self.fit_intercept = blocks[0][2], blocks[0][3]
+        self._uniform = costs is None
+        if costs is not None:
+            self._costs = np.ascontiguousarray(costs, dtype=np.float64)
+        squares = X.multiply(X) if sparse.issparse(X) else X * X
+        self._norms = np.asarray(squares.sum(axis=1)).ravel() + self.fit_intercept
+
+    @classmethod
+    def bind(cls, X, n_classes, labels, example_weights, costs, fit_intercept):
+        """Bind classes to data; see the class."""
+        n = X.shape[0]
+        block = (X, np.arange(n + 1), n_classes, fit_intercept)
+        return cls([block], np.ones(n, dtype=np.intp),
+                   np.ascontiguousarray(labels, dtype=np.int32), example_weights, 1,
+                   costs=costs)
+
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
+        cdef Block* block = self._blocks
+        cdef Py_ssize_t first, n
+        if not soon:
+            return
+        if block.indices != NULL:
+            first = block.indptr[i]
+            n = block.indptr[i + 1] - first
+            sks_prefetch(block.indices + first, 4 * n)
+        else:
+            n = block.n_features
+            first = n * i
+        sks_prefetch(block.values + first, 8 * n)
+
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+        cdef Py_ssize_t k
+        if self._uniform:
+            for k in range(self.n_classes):
+                ws.theta[k] += self.loss_scale
+            ws.theta[self._y_true[i]] -= self.loss_scale
+            return 0
+        for k in range(self.n_classes):
+            ws.theta[k] += self.loss_scale * self._costs[self._y_true[i], k]
+        return 0
+
+    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t k, best = 0
+        for k in range(1, self.n_classes):
+            if ws.theta[k] > ws.theta[best]:
+                best = k
+        y[0] = <int32_t> best
+        value[0] = ws.theta[best]
+        return 0
+
+    def find_topk(self, i, table, k):
+        order = np.argsort(-table[:self.n_classes], kind="stable")[:k]
+        return order[:, None]
+
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        if self._uniform:
+            value[0] = y[0] != self._y_true[i]
+        else:
+            value[0] = self._costs[self._y_true[i], y[0]]
+        return 0
+
+    cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        value[0] = (<TableScratch*> workspace.scratch).theta[y[0]]
+        return 0
+
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        keys[0] = y[0]
+        return 1
+
+    cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil:
+        (<TableScratch*> workspace.scratch).d[y[0]] += coef
+        return 0
+
+    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+                      const int32_t* keys, const double* values, double coef,
+                      double* value) except -1 nogil:
+        cdef Py_ssize_t p
+        for p in range(n):
+            (<TableScratch*> workspace.scratch).d[keys[p]] += coef * values[p]
+        return self.evaluate_mean(workspace, i, n, keys, values, value)
+
+    cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
+                         double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t k
+        cdef double total = 0.0
+        for k in range(self.n_classes):
+            total += ws.d[k] * ws.d[k]
+        value[0] = total * self._norms[i]
+        return 0
+
+    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
+                          double average) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Block* block = self._blocks
+        cdef Py_ssize_t first = i * block.n_features, n = block.n_features, target
+        cdef const int32_t* index = NULL
+        cdef double* weights
+        cdef double factor
+        if block.indices != NULL:
+            first = block.indptr[i]
+            n = block.indptr[i + 1] - first
+            index = block.indices + first
+        for target in range(2 if scale != 0.0 else 0):
+            weights = self._u if target else self._v
+            if weights == NULL:
+                continue
+            factor = average * scale if target else scale
+            sks_scatter_f64(n, index, block.values + first, factor, ws.d, block.ld,
+                            weights)
+            if block.has_bias:
+                sks_axpy(block.ld, factor, ws.d, weights + block.n_features * block.ld)
+        memset(ws.d, 0, block.ld * sizeof(double))
+        return 0
+
+    cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      Py_ssize_t n, const int32_t* labelings,
+                      double* out) except -1 nogil:
+        cdef Py_ssize_t k
+        cdef int32_t y_true = self._y_true[i]
+        for k in range(n):
+            out[k] = self._norms[i] * (
+                <double> (y[0] == labelings[k]) - (y[0] == y_true)
+                - (labelings[k] == y_true) + 1.0)
+        return 0
+
+    def flat_bounds(self, bounds):
+        raise ValueError("bounds are not available for a multiclass model")

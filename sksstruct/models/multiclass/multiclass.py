@@ -1,0 +1,201 @@
+"""Multiclass classification as a structured model."""
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from sksstruct.models.multiclass._multiclass import BoundMulticlass
+from sksstruct.models.structured import StructuredModel
+from sksstruct.models.tables._table import block_ld
+
+
+class MulticlassModel(StructuredModel):
+    """One class for each row of a 2-D array of features.
+
+    The score of class k is ``coef_[k] . x + intercept_[k]``. The structured hinge of
+    this model is the multiclass support vector machine of [1]_.
+
+    Parameters
+    ----------
+    costs : array-like of shape (n_classes, n_classes), default=None
+        Loss of predicting the class of the column where that of the row was observed,
+        in the order of `classes_`; zero on the diagonal. None: 1 for each error.
+    fit_intercept : bool, default=True
+        Whether classes have a bias; it is regularised like the other weights.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+
+    References
+    ----------
+    .. [1] K. Crammer and Y. Singer, "On the algorithmic implementation of multiclass
+       kernel-based vector machines", JMLR 2, 2001.
+
+    Examples
+    --------
+    >>> from sksstruct import SSVMClassifier
+    >>> from sksstruct.models import MulticlassModel
+    >>> model = MulticlassModel(costs=[[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    >>> classifier = SSVMClassifier(model, alpha=0.01, random_state=0)
+    >>> classifier.fit([[0.0], [1.0], [2.0]], [0, 1, 2]).predict([[0.1]]).tolist()
+    [0]
+    """
+
+    is_flat = True
+    _has_topk = True
+    _parameter_constraints = {
+        "costs": ["array-like", None],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(self, costs=None, *, fit_intercept=True):
+        self.costs = costs
+        self.fit_intercept = fit_intercept
+
+    def _check_training_data(self, X, y, estimator, weight=None):
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            accept_large_sparse=False,
+        )
+        return X, self._learn(X.shape[1], y)
+
+    def prepare(self, X, Y):
+        X, Y = check_X_y(X, Y, dtype=np.float64)
+        self._learn(X.shape[1], Y)
+
+    def _learn(self, n_features, y):
+        """Classes and costs; the classes as numbers."""
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise ValueError(
+                f"y has 1 class, {self.classes_.tolist()[0]!r}: training needs 2"
+            )
+        if self.costs is None:
+            self.costs_ = None
+        else:
+            costs = check_array(self.costs, dtype=np.float64, input_name="costs")
+            if costs.shape != (n_classes, n_classes):
+                raise ValueError(
+                    f"costs has shape {costs.shape}, y has {n_classes} classes"
+                )
+            if (costs < 0).any() or np.diag(costs).any():
+                raise ValueError(
+                    "costs must not be negative, and must be zero on the diagonal"
+                )
+            self.costs_ = costs
+        self.n_features_ = n_features
+        return labels
+
+    def _sample_factors(self, class_weight, labels, sample_weight):
+        """Factor of each sample for scikit-learn's ``class_weight``."""
+        factors = compute_class_weight(
+            class_weight,
+            classes=self.classes_,
+            y=self.classes_[labels],
+            sample_weight=sample_weight,
+        )
+        if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
+            raise ValueError("class_weight must be finite and not negative")
+        return factors[labels]
+
+    def _check_input(self, X, estimator):
+        return validate_data(
+            estimator, X, accept_sparse="csr", dtype=np.float64, reset=False
+        )
+
+    def _bind(self, X, y, example_weights):
+        if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return BoundMulticlass.bind(
+            X, len(self.classes_), y, example_weights, self.costs_, self.fit_intercept
+        )
+
+    def _blocks(self, weights):
+        """Weights (n_classes, n_features) and biases, views of the flat ones."""
+        n_rows, ld = self.n_features_ + self.fit_intercept, block_ld(len(self.classes_))
+        rows = weights[: n_rows * ld].reshape(n_rows, ld)[:, : len(self.classes_)]
+        if self.fit_intercept:
+            return rows[:-1].T, rows[-1]
+        return rows.T, np.zeros(len(self.classes_))
+
+    def _attributes(self, weights):
+        coef, intercept = self._blocks(weights)
+        return {
+            "classes_": self.classes_,
+            "coef_": coef.copy(),
+            "intercept_": intercept.copy(),
+        }
+
+    def _scores(self, X, weights):
+        coef, intercept = self._blocks(weights)
+        return np.asarray(X @ coef.T) + intercept
+
+    def _decision_function(self, X, weights):
+        """Scores of the classes; of the second over the first where there are two."""
+        scores = self._scores(X, weights)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _predict(self, X, weights, n_jobs=None):
+        scores = self._scores(X, weights)
+        best = scores.argmax(axis=1)
+        return self.classes_[best], scores[np.arange(len(best)), best]
+
+    def _predict_topk(self, X, weights, k):
+        scores = self._scores(X, weights)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return self.classes_[order], np.take_along_axis(scores, order, axis=1)
+
+    def _score(self, y, predicted, sample_weight=None):
+        """Accuracy."""
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    # ---- one sample, as any other model ----
+
+    def joint_feature(self, x, y):
+        k = self._number(y)
+        x = np.append(x, 1.0) if self.fit_intercept else np.asarray(x, dtype=np.float64)
+        out = np.zeros((len(x), block_ld(len(self.classes_))))
+        out[:, k] = x
+        return _padded(out.ravel())
+
+    def loss(self, y, y_hat):
+        if self.costs_ is None:
+            return float(y != y_hat)
+        return float(self.costs_[self._number(y), self._number(y_hat)])
+
+    def decode(self, x, w):
+        return self.classes_[self._scores(np.asarray(x)[None], w)[0].argmax()]
+
+    def loss_augmented_decode(self, x, y, w):
+        scores = self._scores(np.asarray(x)[None], w)[0]
+        scores = scores + [self.loss(y, k) for k in self.classes_]
+        return self.classes_[scores.argmax()]
+
+    def decode_topk(self, x, w, k):
+        return list(self._predict_topk(np.asarray(x)[None], w, k)[0][0])
+
+    def labelings(self, x):
+        return list(self.classes_)
+
+    def _number(self, y):
+        found = np.flatnonzero(self.classes_ == y)
+        if not len(found):
+            raise ValueError(f"{y!r} is not one of the classes {self.classes_}")
+        return int(found[0])
+
+
+def _padded(values):
+    """Whole cache lines, as flat weights have."""
+    return np.concatenate([values, np.zeros(-len(values) % 8)])

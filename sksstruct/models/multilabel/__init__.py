@@ -1,0 +1,1 @@
+"""Sets of labels that interact in pairs."""

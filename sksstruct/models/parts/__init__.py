@@ -1,0 +1,5 @@
+"""Parts on a grid."""
+
+from sksstruct.models.parts.parts import PartsModel
+
+__all__ = ["PartsModel"]

@@ -1,0 +1,1 @@
+"""What a solver can ask of a bound model."""

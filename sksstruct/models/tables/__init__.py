@@ -1,0 +1,1 @@
+"""Scores as rows of features times blocks of weights, and what they share."""

@@ -1,0 +1,1 @@
+"""Cutting planes: of the whole risk, and of each example."""

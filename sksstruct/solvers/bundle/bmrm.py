@@ -1,0 +1,200 @@
+"""Bundle method for regularised risk minimisation.
+
+Minimises J(w) = alpha/2 |w|^2 + R(w), R being the mean structured hinge. Each pass adds
+a plane <a_t, .> + b_t below R and minimises alpha/2 |w|^2 plus the largest plane (Saha
+et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
+
+    max_beta  <b, beta> - |A beta|^2 / (2 alpha),   w = -A beta / alpha
+"""
+
+from numbers import Integral
+
+import numpy as np
+
+from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.loop import SCALING, Loop
+from sksstruct.solvers.core.risk import Risk
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+# Passes in which the lower bound may fail to rise.
+_IDLE = 10
+
+
+class BMRM(Solver):
+    """Bundle method: planes below the whole risk, one more after each pass.
+
+    With R the mean loss, every pass adds the plane <a_t, w> + b_t that touches R at the
+    iterate, and the next iterate minimises [1]_
+
+        ``J_t(w) = alpha/2 |w|^2 + max_{s <= t} <a_s, w> + b_s``
+
+    whose value is below the optimum: it is the dual value of the certificate. The plane
+    0 is among them, as no loss is negative. For structured losses this is the one-slack
+    cutting-plane method of SVM-struct.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of one oracle call per example.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    inner : {"qp", "line_search"}, default="qp"
+        How J_t is minimised: exactly, over all planes; or on the segment from the last
+        iterate to the newest plane, which is batch Frank-Wolfe.
+    drop_after : int or None, default=50
+        Planes that the minimum did not need for so many passes are dropped; None keeps
+        all. Not used by the line search, which keeps none.
+
+    Notes
+    -----
+    Some problems need no fewer than 1 / (2 alpha epsilon) planes [2]_; most need far
+    fewer. A plane costs memory for its non-zero weights.
+
+    References
+    ----------
+    .. [1] C. H. Teo, S. V. N. Vishwanathan, A. Smola and Q. V. Le, "Bundle methods for
+       regularized risk minimization", JMLR 11, 2010.
+    .. [2] A. Saha, X. Zhang and S. V. N. Vishwanathan, "Lower bounds for BMRM and
+       faster rates for training SVMs", 2009, equations (3), (10) and Theorem 6.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver="bmrm").fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "inner": [StrOptions({"qp", "line_search"})],
+        "drop_after": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(self, max_iter=1000, tol=3e-3, *, inner="qp", drop_after=50):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner = inner
+        self.drop_after = drop_after
+
+    def _solve(self, model, alpha, options):
+        model.start()
+        return self._minimise(Risk(model, options.n_jobs), alpha, options)
+
+    def _minimise(self, risk, alpha, options):
+        """Minimise alpha/2 |w|^2 plus a risk that gives planes below it."""
+        if self.inner == "qp":
+            bundle = Bundle(alpha, risk.nonnegative, self.drop_after)
+        else:
+            bundle = Segment(alpha, risk.nonnegative)
+        loop = Loop(self, alpha, options)
+        w = np.zeros(risk.n_weights)
+        gradient = offset = None
+
+        def look():
+            nonlocal gradient, offset
+            value, gradient, offset = risk.plane(w)
+            loop.calls += risk.cost
+            loop.report(value + alpha / 2 * float(w @ w), w, bundle.value)
+
+        idle = 0
+
+        def one_pass():
+            nonlocal idle
+            before = bundle.value
+            bundle.add(gradient, offset)
+            bundle.weights(w)
+            look()
+            # the minimum of J_t rises until rounding errors hide it
+            idle = 0 if bundle.value > before else idle + 1
+            return idle == _IDLE
+
+        look()
+        loop.scale = loop.primal
+        return loop.run(one_pass)
+
+
+class Bundle:
+    """Planes, their Gram matrix, and the minimum of alpha/2 |w|^2 over them."""
+
+    def __init__(self, alpha, zero, drop_after):
+        self.alpha = alpha
+        self.drop_after = drop_after
+        self.value = 0.0 if zero else -np.inf
+        n = 1 if zero else 0
+        # a plane is its non-zero weights: where they are, and what
+        self.planes = [(np.empty(0, dtype=np.intp), np.empty(0))] * n
+        self.offsets = np.zeros(n)
+        self.gram = np.zeros((n, n))
+        self.beta = np.ones(n)
+        self.idle = np.zeros(n, dtype=int)
+
+    def add(self, gradient, offset):
+        """Add a plane, minimise, drop planes that are no longer needed."""
+        products = [values @ gradient[index] for index, values in self.planes]
+        n = len(self.planes)
+        gram = np.empty((n + 1, n + 1))
+        gram[:n, :n] = self.gram
+        gram[n, :n] = gram[:n, n] = products
+        gram[n, n] = gradient @ gradient
+        if not np.isfinite(gram[n] / self.alpha).all():
+            raise ValueError(f"training broke down: a plane is too steep. {SCALING}")
+        index = np.flatnonzero(gradient)
+        self.planes.append((index, gradient[index]))
+        self.gram = gram
+        self.offsets = np.append(self.offsets, offset)
+        start = np.append(self.beta, 0.0) if n else np.ones(1)
+        self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
+        self.value = max(
+            self.value,
+            float(
+                self.offsets @ self.beta
+                - self.beta @ gram @ self.beta / (2 * self.alpha)
+            ),
+        )
+        self.idle = np.where(self.beta > 0, 0, np.append(self.idle, 0) + 1)
+        if self.drop_after is not None:
+            keep = self.idle < self.drop_after
+            if not keep.all():
+                self.planes = [p for p, k in zip(self.planes, keep, strict=True) if k]
+                self.gram = np.ascontiguousarray(gram[np.ix_(keep, keep)])
+                self.offsets, self.beta = self.offsets[keep], self.beta[keep]
+                self.idle = self.idle[keep]
+
+    def weights(self, w):
+        """Write the minimiser, eq. (11), into w."""
+        w[:] = 0.0
+        for (index, values), share in zip(self.planes, self.beta, strict=True):
+            if share > 0.0:
+                w[index] -= share / self.alpha * values
+
+
+class Segment:
+    """The minimum on the segment from the last minimum to the newest plane."""
+
+    def __init__(self, alpha, zero):
+        self.alpha = alpha
+        self.value = 0.0 if zero else -np.inf
+        self.mean, self.offset = None, 0.0
+        self.has_plane = zero
+
+    def add(self, gradient, offset):
+        """Move towards a plane."""
+        if not self.has_plane:
+            self.mean, self.offset, self.has_plane = gradient.copy(), offset, True
+        else:
+            if self.mean is None:
+                self.mean = np.zeros_like(gradient)
+            change = gradient - self.mean
+            slope = offset - self.offset - float(self.mean @ change) / self.alpha
+            bend = float(change @ change) / self.alpha
+            step = 1.0 if slope >= bend else max(slope / bend, 0.0)
+            self.mean += step * change
+            self.offset += step * (offset - self.offset)
+        self.value = self.offset - float(self.mean @ self.mean) / (2 * self.alpha)
+
+    def weights(self, w):
+        """Write the minimiser, eq. (11), into w."""
+        np.divide(self.mean, -self.alpha, out=w)

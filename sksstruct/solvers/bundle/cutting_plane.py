@@ -1,0 +1,128 @@
+"""The n-slack cutting-plane method.
+
+Minimises alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
+labelings, which get the oracle's answers at the minimum (Tsochantaridis et al., 2005,
+Algorithm 1), until H_i at the answer and the largest of the set differ by little.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.dual_value import dual_value
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.risk import Risk
+from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
+from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.utils._param_validation import Interval
+
+# Passes over the working set between two calls of the oracles, at most.
+_MOST_PASSES = 1000
+# Passes in which the dual may fail to rise.
+_IDLE = 10
+
+
+class CuttingPlane(Solver):
+    """The n-slack cutting-plane method: labelings to obey for each example.
+
+    Every pass calls the oracle on all examples, adds the labelings that violate their
+    margin most to the working sets, and solves the problem restricted to these almost
+    to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle calls
+    for a small gap, so it is the choice where the oracle is what costs.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of one oracle call per example.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    inner_tol : float, default=0.1
+        Gap of the restricted problem at which the oracles are called again, as a part
+        of the whole gap.
+    max_cached : int, default=100
+        Labelings kept for an example; those with a dual variable always are.
+
+    References
+    ----------
+    .. [1] I. Tsochantaridis, T. Joachims, T. Hofmann and Y. Altun, "Large margin
+       methods for structured and interdependent output variables", JMLR 6, 2005,
+       Algorithm 1.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver="cutting_plane").fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "inner_tol": [Interval(Real, 0, 1, closed="neither")],
+        "max_cached": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(self, max_iter=1000, tol=3e-3, *, inner_tol=0.1, max_cached=100):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_tol = inner_tol
+        self.max_cached = max_cached
+
+    def accepts(self, dual_state, model):
+        return fits(dual_state, model, False)
+
+    def _solve(self, model, alpha, options):
+        model.start()
+        rng = check_random_state(options.random_state)
+        risk = Risk(model, options.n_jobs)
+        kernel = BCFWKernel(
+            model,
+            alpha,
+            step="pairwise",
+            cache=True,
+            cache_factor=np.inf,
+            cache_nu=0.0,
+            inner_steps=100,
+            max_cached=self.max_cached,
+            sample_by_gap=False,
+        )
+        n = model.n_examples
+        loop = Loop(self, alpha, options)
+        if options.dual_state is not None:
+            loop.scale = risk.decode(model.w)[0]
+            loop.calls += n
+            kernel.restore(options.dual_state)
+
+        def look():
+            w = model.w
+            loop.calls += n
+            value = risk.decode(w)[0]
+            loop.report(
+                value + alpha / 2 * float(w @ w),
+                w,
+                dual_value(model, alpha, kernel.loss, w, w),
+            )
+
+        idle = 0
+
+        def one_pass():
+            nonlocal idle
+            kernel.add_known(risk.labelings)
+            for _ in range(_MOST_PASSES):
+                # all of them: what the others promise is out of date after a step
+                kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
+                if not kernel.promises_.sum() > self.inner_tol * loop.gap:
+                    break
+            before = loop.dual
+            look()
+            # the dual rises until rounding errors hide it
+            idle = 0 if loop.dual > before else idle + 1
+            return idle == _IDLE
+
+        look()
+        if loop.scale is None:
+            loop.scale = loop.primal
+        return loop.run(one_pass, dual_state=kernel.export)

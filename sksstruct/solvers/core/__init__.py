@@ -1,0 +1,1 @@
+"""What all solvers share: parameters, the loop, results, names."""

@@ -1,0 +1,1 @@
+"""Training through factorwise oracles."""

@@ -1,0 +1,1 @@
+"""Frank-Wolfe methods on the dual, and the regularisation path."""

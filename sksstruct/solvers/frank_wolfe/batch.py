@@ -1,0 +1,93 @@
+"""Frank-Wolfe on all examples at once.
+
+Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
+oracle's answers at w, l_s their mean loss, and
+
+    w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))
+
+A pass moves (v, l) towards (w_s, l_s) by gap / (alpha |v - w_s|^2), clipped to [0, 1],
+with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2); w
+is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
+"""
+
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.dual_value import dual_value
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.risk import Risk
+
+
+class FrankWolfe(Solver):
+    """Batch Frank-Wolfe on the dual of the structured hinge.
+
+    Every pass decodes all examples at the same weights, and moves the dual variables of
+    all of them towards the labelings found, by one exact line search [1]_. Without
+    bounds this is the same as `BMRM` with a line search.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of one oracle call per example.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    bounds : dict, default=None
+        Box constraints on named blocks of weights, as in `BCFW`; steps are the safe
+        ones of Osokin et al. (2016), Algorithm 9, then.
+
+    References
+    ----------
+    .. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate
+       Frank-Wolfe optimization for structural SVMs", ICML 2013, Algorithm 2.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver="fw").fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    bounded = True
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "bounds": [dict, None],
+    }
+
+    def __init__(self, max_iter=1000, tol=3e-3, *, bounds=None):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.bounds = bounds
+
+    def _solve(self, model, alpha, options):
+        model.start(bounds=model.box(self.bounds))
+        risk = Risk(model, options.n_jobs)
+        v, w, loss = model.v, model.w, 0.0
+        loop = Loop(self, alpha, options)
+
+        def look():
+            value, gradient, offset = risk.plane(w)
+            loop.calls += risk.cost
+            loop.report(
+                value + alpha / 2 * float(w @ w),
+                w,
+                dual_value(model, alpha, loss, v, w),
+            )
+            return gradient, offset
+
+        def one_pass():
+            nonlocal corner, loss
+            gradient, offset = corner
+            direction = gradient / -alpha
+            direction -= v
+            # the Frank-Wolfe gap, which is the duality gap of (w, v)
+            slope = offset - loss - alpha * float(w @ direction)
+            curvature = alpha * float(direction @ direction)
+            step = 1.0 if slope >= curvature else max(slope / curvature, 0.0)
+            direction *= step
+            model.set_weights(v + direction)
+            loss += step * (offset - loss)
+            corner = look()
+
+        corner = look()
+        loop.scale = loop.primal
+        return loop.run(one_pass)

@@ -1,0 +1,301 @@
+"""The regularisation path of a structured support vector machine.
+
+Osokin et al. (2016), Section 4 and Algorithms 6 and 7, with a wider certificate. Let
+the weights w at alpha have the duality gap g, their duals the linear term l, and
+u = alpha w. At another alpha' the same w has the objective
+
+    P(w) = alpha'/2 |w|^2 + R,     R = g + l - alpha |w|^2
+
+and the duals, mixed with the observed labelings at a share s of one or less, have
+
+    D(s) = s l - s^2 |u|^2 / (2 alpha')
+
+The paper keeps w, which is s = alpha'/alpha, and its gap (12) grows linearly with the
+distance of alpha' from alpha. The best share, s = min(1, alpha' l / |u|^2), makes it
+grow with the square: where s is 1,
+
+    g(alpha') = g + |w|^2 (alpha' - alpha)^2 / (2 alpha')
+
+for smaller alpha' and for larger ones alike. So w is good on both sides of alpha, and
+pieces are O(sqrt(epsilon)) and not O(epsilon) long. At alpha' = 0 the gap is R.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.core.loop import SCALING, check_order
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW, _Run
+from sksstruct.utils.parallel import run_in_chunks
+
+# Passes after which the exact gap is computed, whatever the estimates say.
+_LOOK = 5
+
+
+@dataclass
+class Piece:
+    """Weights that are good for an interval of alpha.
+
+    Parameters
+    ----------
+    alpha : float
+        Where they were trained.
+    lower, upper : float
+        The interval; 0 and inf included. Above the first alpha the weights are
+        multiplied by alpha over the one asked for.
+    weights : ndarray
+        Flat weights.
+    objective, gap : float
+        At `alpha`; estimated, where the path is the heuristic one.
+    n_iter, oracle_calls : int
+        Passes, and oracle calls in all, since the path began.
+    seconds : float
+        Time since then.
+    converged : bool
+        Whether the gap that was asked for was reached.
+    """
+
+    alpha: float
+    lower: float
+    upper: float
+    weights: np.ndarray
+    objective: float
+    gap: float
+    n_iter: int
+    oracle_calls: int
+    seconds: float
+    converged: bool
+
+
+class Path:
+    """Follows the path of one training problem.
+
+    Parameters
+    ----------
+    model : BoundModel
+        The model with its data.
+    solver : BCFW
+        Its options of sampling, steps and caching are used; averaging is not.
+    epsilon : float
+        Suboptimality allowed, in units of the objective.
+    kappa : float
+        Part of epsilon at which training stops at each breakpoint.
+    max_iter : int
+        Largest number of passes for each breakpoint.
+    exact : bool
+        Whether gaps are computed, or taken from the last visit of each example.
+    random_state, n_jobs
+        As solvers take them.
+    """
+
+    def __init__(
+        self, model, solver, *, epsilon, kappa, max_iter, exact, random_state, n_jobs
+    ):
+        if not isinstance(solver, BCFW):
+            raise TypeError(
+                f"the path needs a BCFW solver, got {type(solver).__name__}"
+            )
+        solver = clone(solver).set_params(averaging=False, tol=0.0)
+        self.model = model
+        self.epsilon, self.kappa, self.exact = epsilon, kappa, exact
+        self.max_iter = max_iter
+        options = Options(random_state, n_jobs, 0, None, None)
+        self.run = _Run(solver, model, 1.0, options)
+        self.kernel = self.run.kernel
+        self.alpha, self.n_iter = 1.0, 0
+        if model.lower is not None:
+            sides = [bound[np.isfinite(bound)] for bound in (model.lower, model.upper)]
+            if any(side.any() for side in sides):
+                raise ValueError("the path needs bounds that are zero or infinite")
+
+    # ---- where weights are good ----
+
+    @property
+    def square(self):
+        """|w|^2"""
+        return float(self.model.w @ self.model.w)
+
+    def gap_at(self, alpha, gap):
+        """Gap of the weights at another alpha, and the share of the duals for it."""
+        square, loss = self.square, self.kernel.loss
+        u = self.alpha * (self.alpha * square)
+        if alpha == 0.0:
+            return max(gap + loss - self.alpha * square, 0.0), 0.0
+        share = min(1.0, alpha * loss / u) if u > 0.0 else 1.0
+        risk = gap + loss - self.alpha * square
+        dual = share * loss - share**2 * u / (2.0 * alpha)
+        return alpha / 2.0 * square + risk - dual, share
+
+    def reach(self, gap):
+        """The smallest alpha at which the weights are good enough."""
+        if self.gap_at(0.0, gap)[0] <= self.epsilon:
+            return 0.0
+        if self.gap_at(self.alpha, gap)[0] > self.epsilon:
+            return self.alpha
+        # the gap falls as alpha grows up to this one
+        bad, good = -100.0, 0.0
+        for _ in range(60):
+            middle = 0.5 * (bad + good)
+            value = self.gap_at(self.alpha * np.exp(middle), gap)[0]
+            if value <= self.epsilon:
+                good = middle
+            else:
+                bad = middle
+        return self.alpha * float(np.exp(good))
+
+    # ---- moving along ----
+
+    def move(self, alpha, share):
+        """Go to another alpha with a share of the duals, the rest on the truth."""
+        self.kernel.rescale(share, alpha)
+        self.alpha = self.run.alpha = alpha
+        # The estimates were of other weights: what is not measured again is not known,
+        # and the cache is not asked before the oracle.
+        self.kernel.gaps_[:] = np.inf
+        self.run.n_pass = 0
+
+    def start(self):
+        """Go to the largest breakpoint (Algorithm 6); its objective and gap."""
+        model, run = self.model, self.run
+        labelings = np.empty(int(model.starts[-1]), dtype=np.int32)
+        losses = np.empty(model.n_examples)
+        run_in_chunks(
+            lambda a, b: model.decode_all(
+                model.workspace(training=False), a, b, labelings, run.hinge, losses
+            ),
+            model.n_examples,
+            run.n_jobs,
+        )
+        self.kernel.start_at(labelings)
+        # at the weights psi: theta_i is the best score without the loss
+        model.loss_scale = 0.0
+        try:
+            run_in_chunks(
+                lambda a, b: model.hinge(
+                    model.workspace(training=False), a, b, run.hinge
+                ),
+                model.n_examples,
+                run.n_jobs,
+            )
+        finally:
+            model.loss_scale = 1.0
+        run.calls_of_checks += model.n_examples
+        bound = self.square + float(model.example_weights @ run.hinge)
+        self.move(max(bound / (self.kappa * self.epsilon), 1e-100), 1.0)
+        return self.certify()
+
+    def certify(self):
+        """Objective and gap at the weights, by a sweep."""
+        run, model, kernel = self.run, self.model, self.kernel
+        run_in_chunks(
+            lambda a, b: kernel.check(
+                model.workspace(training=False), a, b, run.hinge, run.gaps
+            ),
+            model.n_examples,
+            run.n_jobs,
+        )
+        run.calls_of_checks += model.n_examples
+        kernel.set_gaps(run.gaps)
+        primal = 0.5 * self.alpha * self.square + float(
+            model.example_weights @ run.hinge
+        )
+        gap = primal - (kernel.loss - 0.5 * self.alpha * self.square)
+        if not np.isfinite(gap):
+            raise ValueError(f"training broke down: the gap is {gap:.3g}. {SCALING}")
+        check_order(primal, primal - gap, run.scale)
+        return primal, max(gap, 0.0)
+
+    def estimate(self):
+        """Objective and gap as the last visits of the examples say."""
+        gap = float(self.kernel.gaps_.sum())
+        return self.kernel.loss - 0.5 * self.alpha * self.square + gap, gap
+
+    def _good(self, gap, covered):
+        """Whether weights are accurate, and good up to an alpha."""
+        if covered is not None and self.gap_at(covered, gap)[0] > self.epsilon:
+            return False
+        if gap <= self.kappa * self.epsilon:
+            return True
+        # good for everything below: nothing comes after them
+        return covered is not None and self.gap_at(0.0, gap)[0] <= self.epsilon
+
+    def solve(self, covered=None):
+        """Passes until the weights are good up to an alpha; objective, gap, success."""
+        run, passes = self.run, 0
+        while True:
+            run.one_pass()
+            passes += 1
+            self.n_iter += 1
+            primal, gap = self.estimate()
+            if self.exact and (
+                self._good(gap, covered) or passes % _LOOK == 0 or run.needs_gaps
+            ):
+                primal, gap = self.certify()
+                promising = True
+            else:
+                promising = not self.exact
+            if promising and self._good(gap, covered):
+                return primal, gap, True
+            if passes >= self.max_iter:
+                if self.exact:
+                    primal, gap = self.certify()
+                return primal, gap, self._good(gap, covered)
+            if promising and covered is not None and gap < self.kappa**2 * self.epsilon:
+                # too far from what is covered: come back half of the way
+                self.move(float(np.sqrt(self.alpha * covered)), 1.0)
+
+    def _piece(self, lower, upper, primal, gap, converged):
+        run = self.run
+        return Piece(
+            self.alpha,
+            lower,
+            upper,
+            self.model.w.copy(),
+            primal,
+            gap,
+            self.n_iter,
+            self.kernel.oracle_calls + run.calls_of_checks,
+            time.perf_counter() - run.started,
+            converged,
+        )
+
+    def _next(self, covered):
+        """Where weights would be good up to `covered`, if alpha w stayed as it is."""
+        size = self.alpha * (self.alpha * self.square) / covered
+        room = 2.0 * (1.0 - self.kappa) * self.epsilon
+        return covered / (1.0 + np.sqrt(room / max(size, 1e-12 * room)))
+
+    def pieces(self, alpha_min=0.0):
+        """Follow the path down to an alpha; an iterator over `Piece`.
+
+        The pieces follow each other without a gap. The last one reaches down to zero
+        where its weights are good for everything below.
+        """
+        primal, gap = self.start()
+        covered = self.reach(gap)
+        yield self._piece(covered, np.inf, primal, gap, True)
+        while covered > alpha_min:
+            alpha = max(self._next(covered), alpha_min)
+            if not alpha < covered:  # epsilon is below rounding
+                return
+            self.move(alpha, self.gap_at(alpha, gap)[1])
+            primal, gap, converged = self.solve(covered)
+            upper = covered
+            covered = self.reach(gap) if converged else self.alpha
+            yield self._piece(covered, upper, primal, gap, converged)
+            if not converged:
+                return
+
+    def grid(self, alphas):
+        """Train at given alphas, from the largest, each from the one before."""
+        gap = None
+        edges = np.sqrt(alphas[1:] * alphas[:-1])
+        edges = np.concatenate([[np.inf], edges, [0.0]])
+        for k, alpha in enumerate(alphas.tolist()):
+            share = 1.0 if gap is None else self.gap_at(alpha, gap)[1]
+            self.move(alpha, share)
+            primal, gap, converged = self.solve()
+            yield self._piece(edges[k + 1], edges[k], primal, gap, converged)

@@ -1,0 +1,1 @@
+"""Steps along the gradient of one example at a time."""

@@ -1,0 +1,190 @@
+"""Epochs of variance-reduced steps, and the step length that suits them."""
+
+import numpy as np
+
+from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
+from sksstruct.utils._layout import aligned_zeros
+
+# Visits of an epoch, at least; of a trial of a step length, as a part of all.
+LEAST_VISITS = 200
+_TRIAL = 0.1
+
+
+class Order:
+    """Examples in random order, and how often oracles were called."""
+
+    def __init__(self, n_examples, rng):
+        self.n_examples = n_examples
+        self.rng = rng
+        self.calls = 0
+
+    def draw(self, visits):
+        """Permutations of all examples, the last one cut short."""
+        full, rest = divmod(int(visits), self.n_examples)
+        parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
+        if rest:
+            parts.append(self.rng.permutation(self.n_examples)[:rest])
+        return np.concatenate(parts).astype(np.intp)
+
+
+class Epochs(Order):
+    """The smooth part f of an objective: its gradient, and epochs of visits.
+
+    Parameters
+    ----------
+    loss : SmoothLoss
+        Mean smooth loss; its model is started.
+    rng : RandomState
+        Order of the visits.
+    n_jobs : int or None
+        Threads for the gradient.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_weights,)
+        The weights, to be read and written.
+    gradient : ndarray of shape (n_weights,)
+        That of the last call of `value_and_gradient`, whose weights are the anchor.
+    calls : int
+        Oracle calls so far.
+    """
+
+    def __init__(self, loss, rng, n_jobs=None):
+        super().__init__(loss.model.n_examples, rng)
+        self.loss = loss
+        self.n_jobs = n_jobs
+        self.w = loss.model.w
+        self.gradient = aligned_zeros(len(self.w))
+        loss.keep_edges = True
+        self._kernel = VarianceReducedKernel(loss)
+        self._direction = aligned_zeros(len(self.w))
+        self._outside = None
+        if loss.support is not None:
+            self._outside = np.ones(len(self.w), dtype=bool)
+            self._outside[loss.support] = False
+
+    def set_smoothing(self, strength):
+        """Smooth by so much from now on."""
+        self.loss.set_smoothing(strength)
+
+    def value_and_gradient(self):
+        """f at the weights; its gradient goes to `gradient`."""
+        value = self.loss.value_and_gradient(self.gradient, self.n_jobs)
+        if self._outside is not None:
+            self.gradient[self._outside] = 0.0
+        self.calls += self.n_examples
+        return value
+
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
+        """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
+
+        Without an anchor they are plain stochastic gradient steps.
+        """
+        order = self.draw(visits)
+        direction = self._direction
+        direction[:] = self.gradient if anchored else 0.0
+        if linear is not None:
+            direction += linear
+        ratios = self.n_examples * self.loss.model.example_weights[order]
+        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+        self.calls += len(order)
+
+
+def calibrate(epochs, ridge, at_zero=True):
+    """Length of stochastic gradient steps that gains most in a tenth of a pass.
+
+    Starts from the curvature of f along its gradient, and goes up and down by factors
+    of four while that helps; half of the best is returned. The weights stay as they
+    are; the anchor does not.
+
+    Parameters
+    ----------
+    epochs : Epochs
+        The smooth part; its gradient is that at the weights.
+    ridge : float
+        Strength of the quadratic part.
+    at_zero : bool, default=True
+        Whether to try the steps from zero: near the optimum none gains anything.
+
+    Returns
+    -------
+    rate : float
+        Step length.
+    """
+    w, gradient = epochs.w, epochs.gradient
+    given = w.copy()
+    if at_zero and w.any():
+        w[:] = 0.0
+        epochs.value_and_gradient()
+    start, slope = w.copy(), gradient.copy()
+    norm = float(np.sqrt(slope @ slope))
+    if norm == 0.0:
+        w[:] = given
+        return 0.5 / ridge
+    small = 1e-5
+    w -= small / norm * slope
+    epochs.value_and_gradient()
+    change = gradient - slope
+    curvature = float(np.sqrt(change @ change)) / small
+    rate = 0.05 / max(curvature, 1e-12)
+    most = 0.5 / ridge  # no step goes beyond the origin
+    visits = max(epochs.n_examples * _TRIAL, min(LEAST_VISITS, epochs.n_examples))
+    state = epochs.rng.get_state()
+
+    def value(rate):
+        epochs.rng.set_state(state)  # the same examples
+        w[:] = start
+        with np.errstate(over="ignore", invalid="ignore"):
+            epochs.epoch(visits, rate, ridge, anchored=False)
+            size = float(w @ w)
+        if not np.isfinite(size):
+            return np.inf
+        return epochs.value_and_gradient() + ridge / 2 * size
+
+    best_rate = min(rate, most)
+    best = value(best_rate)
+    for factor in (4.0, 0.25) if np.isfinite(best) else (0.25,):
+        first = best_rate
+        for _ in range(30):
+            rate = min(best_rate * factor, most)
+            if rate == best_rate:
+                break
+            now = value(rate)
+            if now >= best and np.isfinite(best):
+                break
+            best, best_rate = now, rate
+        if best_rate != first:
+            break
+    w[:] = given
+    # what gains most at first is too long near the optimum
+    return best_rate / 2.0
+
+
+def check_convex(loss):
+    """Refuse losses of labels that were not observed."""
+    if not loss.convex:
+        raise ValueError(
+            "labels that were not observed make loss='log' non-convex, which needs "
+            "solver='lbfgs'"
+        )
+
+
+def start_from(loss, weights):
+    """Start at the given weights, as far as they exist."""
+    kept = slice(None) if loss.support is None else loss.support
+    loss.model.w[kept] = weights[kept]
+
+
+def report_smooth(loop, epochs, primal, alpha):
+    """Report weights and gradient of a smooth objective, with its certificate.
+
+    The dual value is that of the expected mean parameters: |grad P|^2 / (2 alpha) below
+    the objective.
+    """
+    loop.calls = epochs.calls
+    exact = float(np.mean(epochs.loss.exact))
+    dual = -np.inf
+    if exact == 1.0 and alpha > 0.0:
+        residual = epochs.gradient + alpha * epochs.w
+        dual = primal - float(residual @ residual) / (2 * alpha)
+    loop.report(primal, epochs.w, dual, exact)

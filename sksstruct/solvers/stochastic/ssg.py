@@ -1,0 +1,154 @@
+"""Stochastic subgradient method.
+
+For alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, the oracle's answer
+being y:
+
+    w <- (1 - rate_t alpha) w + rate_t n p_i A_i^T (mu_i(y_i) - mu_i(y))
+
+The average is 2/(t (t + 1)) sum_k k w_k (Pillutla et al., 2018, Section 7.2).
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.risk import Risk
+from sksstruct.solvers.stochastic._stochastic import SubgradientKernel
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+
+class SSG(Solver):
+    """Stochastic subgradient method on the structured hinge (Pegasos).
+
+    Visits one example after the other, and makes a step along the subgradient that its
+    loss-augmented labeling gives. The weights shrink lazily: a step costs the non-zero
+    features of its example and nothing else.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of one oracle call per example.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is
+        none, stop when the lowest of ten computations of the objective is less than a
+        tenth of that below the lowest of the ten before.
+    step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
+        Step t has length ``1 / (alpha t)`` [1]_, or
+        ``eta0 / (1 + floor(t / t0))`` [2]_ (Section 7.2).
+    eta0 : float or None, default=None
+        First step length of "constant_then_decay"; ``1 / (alpha n)`` where None, n
+        being the number of examples.
+    t0 : int or None, default=None
+        Steps until the length halves; n where None.
+    averaging : bool, default=True
+        Return the mean of the iterates with weights 1, 2, 3, ...
+    sampling : {"permutation", "uniform"}, default="permutation"
+        All examples in a new random order every pass, or with replacement.
+    check_every : int, default=1
+        Passes between two computations of the objective, of one oracle call per example
+        each.
+
+    Notes
+    -----
+    With steps ``1 / (alpha t)`` the iterate is ``1 / (alpha t)`` times the sum of all
+    subgradients so far. In permutations every example has met the oracle equally often
+    at the end of a pass, so that the iterate then stands for dual variables, the mean
+    of its answers, and has a dual value: the certificate. There is none for the other
+    options.
+
+    References
+    ----------
+    .. [1] S. Shalev-Shwartz, Y. Singer, N. Srebro and A. Cotter, "Pegasos: primal
+       estimated sub-gradient solver for SVM", Mathematical Programming 127, 2011.
+    .. [2] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
+       train structured prediction models", NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(alpha=0.1, solver="ssg", random_state=0).fit(X, y)
+    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+    ['b', 'b']
+    """
+
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "step_size": [StrOptions({"pegasos", "constant_then_decay"})],
+        "eta0": [Interval(Real, 0, None, closed="neither"), None],
+        "t0": [Interval(Integral, 1, None, closed="left"), None],
+        "averaging": ["boolean"],
+        "sampling": [StrOptions({"permutation", "uniform"})],
+        "check_every": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        max_iter=1000,
+        tol=3e-3,
+        *,
+        step_size="pegasos",
+        eta0=None,
+        t0=None,
+        averaging=True,
+        sampling="permutation",
+        check_every=1,
+    ):
+        self.max_iter = max_iter
+        self.tol = tol
+        self.step_size = step_size
+        self.eta0 = eta0
+        self.t0 = t0
+        self.averaging = averaging
+        self.sampling = sampling
+        self.check_every = check_every
+
+    def _rates(self, steps, alpha, n):
+        """Lengths of steps number `steps`, the first being 1."""
+        if self.step_size == "pegasos":
+            return 1.0 / (alpha * steps)
+        eta0 = 1.0 / (alpha * n) if self.eta0 is None else self.eta0
+        t0 = n if self.t0 is None else self.t0
+        # no step goes beyond the origin
+        return np.minimum(eta0 / (1.0 + (steps - 1) // t0), 0.5 / alpha)
+
+    def _solve(self, model, alpha, options):
+        model.start(average=self.averaging)
+        n = model.n_examples
+        rng = check_random_state(options.random_state)
+        risk = Risk(model, options.n_jobs)
+        kernel = SubgradientKernel(model, alpha)
+        loop = Loop(self, alpha, options)
+        has_dual = self.step_size == "pegasos" and self.sampling == "permutation"
+
+        def look():
+            dual = 0.0
+            if has_dual and kernel.steps:
+                iterate = kernel.weights()
+                dual = kernel.loss / kernel.steps
+                dual -= alpha / 2 * float(iterate @ iterate)
+            w = kernel.average() if self.averaging else kernel.weights()
+            loop.calls += n
+            value = risk.decode(w)[0]
+            # w = 0 has the dual value 0; without others it says nothing
+            loop.report(
+                value + alpha / 2 * float(w @ w), w, dual if has_dual else -np.inf
+            )
+
+        def one_pass():
+            if self.sampling == "permutation":
+                order = rng.permutation(n)
+            else:
+                order = rng.randint(n, size=n)
+            steps = kernel.steps + np.arange(1.0, n + 1.0)
+            kernel.visit(order.astype(np.intp), self._rates(steps, alpha, n))
+            loop.calls += n
+            if loop.n_pass % self.check_every == 0:
+                look()
+
+        look()
+        loop.scale = loop.primal
+        return loop.run(one_pass, look)
