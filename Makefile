@@ -85,5 +85,5 @@ $(VENV)/lint: $(VENV)/bin/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist demo doc/_build doc/auto_examples doc/generated *.egg-info
+	rm -rf $(VENV) build dist demo doc/_build doc/auto_examples doc/generated doc/api.rst *.egg-info
 	find sksstruct -name '*.so' -delete -o -name '*.c' -delete -o -name '*.html' -delete

@@ -10,6 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.protocols._weights import Weights
 
 from sksstruct.utils.validation import LabelEncoder, check_labels, check_sequences
 
@@ -65,9 +66,9 @@ def median_seconds(function, repeat):
     return float(np.median(seconds))
 
 
-def sweep_seconds(model, repeat=9):
-    """One bare sweep of all max oracles (potentials and Viterbi) at current weights."""
-    ws = model.workspace()
+def sweep_seconds(model, w, repeat=9):
+    """One bare sweep of all max oracles (potentials and Viterbi) at weights w."""
+    ws = model.workspace(w)
     labels = np.zeros(model.max_size, dtype=np.int32)
     model.sweep(ws, labels)
     return median_seconds(lambda: model.sweep(ws, labels), repeat)
@@ -78,8 +79,8 @@ def pass_against_sweep(X, y, alpha, n_passes=30, random_state=0):
     from sksstruct.solvers import BCFW
 
     model = bind(X, y)
-    model.start()
-    kernel = BCFW(step="fw", sampling="permutation")._kernel(model, alpha)
+    weights = Weights(model.n_weights)
+    kernel = BCFW(step="fw", sampling="permutation")._kernel(model, weights, alpha)
     rng = np.random.RandomState(random_state)
     passes, sweeps = [], []
     for _ in range(n_passes):
@@ -87,5 +88,5 @@ def pass_against_sweep(X, y, alpha, n_passes=30, random_state=0):
         with Clock() as clock:
             kernel.visit_in_order(order)
         passes.append(clock.seconds)
-        sweeps.append(sweep_seconds(model, repeat=1))
+        sweeps.append(sweep_seconds(model, weights.w, repeat=1))
     return float(np.median(passes)), float(np.median(sweeps))

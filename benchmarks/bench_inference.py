@@ -11,7 +11,7 @@ from _common import arguments, table
 from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import LogisticRegression
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._smooth import write_marginals
+from sksstruct.models.chain._means import write_marginals
 
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.inference import (
@@ -107,8 +107,7 @@ def chains(folder):
         tail = aligned_zeros((3 + K) * ld).reshape(-1, ld)
         emission[0, :K] = rng.normal(size=K)
         tail[:, :K] = rng.normal(size=(3 + K, K))
-        model.use_weights(emission, tail)
-        workspace = model.workspace(training=False)
+        workspace = model.workspace_of_rows(emission, tail)
         codes, scores = np.empty(n * T, dtype=np.int32), np.empty(n)
         best = np.empty(5 * n * T, dtype=np.int32)
         best_scores, counts = np.empty((n, 5)), np.empty(n, dtype=np.intp)
@@ -120,7 +119,9 @@ def chains(folder):
             lambda m=model, w=workspace, b=best, s=best_scores, c=counts, n=n: (
                 m.predict_topk(w, 0, n, 5, b, s, c)
             ),
-            lambda m=model, n=n, x=nodes, z=partitions: write_marginals(m, 0, n, x, z),
+            lambda m=model, w=workspace, n=n, x=nodes, z=partitions: write_marginals(
+                m, w, 0, n, x, z
+            ),
         ]
         names = ["Viterbi", "5 best", "sum-product"]
         if shutil.which("cc"):

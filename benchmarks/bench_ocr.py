@@ -20,7 +20,7 @@ large = fetch_ocr_letters("rest", data_home=args.data_home)
 warnings.simplefilter("ignore", ConvergenceWarning)
 rows = []
 for alpha in (1 / 626, 0.01, 0.001):
-    plain = BCFW("permutation", averaging=False, max_iter=50, tol=0.0, gap_every=50)
+    plain = BCFW("permutation", averaging=False, max_iter=50, tol=0.0, check_every=50)
     primal, dual, error, seconds = [], [], [], []
     for seed in range(10):
         with Clock() as clock:
@@ -64,18 +64,18 @@ for name, data, alpha, limit in (
     ("large", large, 0.001, 700),
 ):
     sweep_model = bind(data.X, data.y)
-    sweep_model.start()
+    w = np.zeros(sweep_model.n_weights)
     for seed in range(3):
         model = ChainCRF(alpha, tol=0.01, random_state=seed)
         with Clock() as clock:
             model.fit(data.X, data.y)
         # The weights decide how much work a sweep is: those of the solution.
-        for key, block in sweep_model.blocks(sweep_model.w).items():
+        for key, block in sweep_model.views(w).items():
             block[...] = getattr(
                 model,
                 {"coef": "coef_", "start": "start_", "end": "end_"}.get(key, key + "_"),
             )
-        sweep = sweep_seconds(sweep_model)
+        sweep = sweep_seconds(sweep_model, w)
         history = model.history_
         rows.append(
             [

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, ssvm_path
 from sksstruct.datasets import fetch_ocr_letters
+from sksstruct.estimators._train import prepare
 from sksstruct.estimators.path import GRID
 from sksstruct.feature_extraction import SequenceVectorizer
 
@@ -23,17 +24,14 @@ def guarantee(X, y, path, n=200):
     rng = np.random.RandomState(0)
     alphas = np.sort(10.0 ** rng.uniform(-4, 2, size=n))[::-1]
     tagger = ChainCRF(tol=3e-3, max_iter=2000, warm_start=True, random_state=0)
-    _, problem = ChainCRF()._prepare(X, y)
-    model = problem.model
-    model.start()
+    model = prepare(ChainCRF(), X, y).model
     hinge = np.empty(model.n_examples)
     worst = 0.0
     for alpha in alphas:
         tagger.set_params(alpha=alpha).fit(X, y)
         bound = tagger.objective_ - tagger.dual_gap_
         w = path.weights(alpha)
-        model.set_weights(w)
-        model.hinge(model.workspace(training=False), 0, model.n_examples, hinge)
+        model.hinge(model.workspace(w), 0, model.n_examples, hinge)
         value = alpha / 2 * (w @ w) + model.example_weights @ hinge
         worst = max(worst, value - bound)
     return worst
@@ -94,7 +92,7 @@ def main():
             f"OCR {name}, epsilon {epsilon}",
             [
                 "method",
-                "pieces",
+                "segments",
                 "good down to",
                 "passes",
                 "sweeps",
@@ -122,7 +120,7 @@ def main():
         )
     _common.table(
         "OCR small, exact path",
-        ["kappa", "pieces", "passes", "sweeps", "seconds"],
+        ["kappa", "segments", "passes", "sweeps", "seconds"],
         rows,
     )
 
@@ -132,7 +130,7 @@ def main():
         path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=0.05, alpha_min=1e-3)
         kept = sum(values.nbytes for _, _, values in path._weights) / 1e6
         print(
-            f"\nCoNLL-2000, epsilon 0.05: {len(path)} pieces down to "
+            f"\nCoNLL-2000, epsilon 0.05: {len(path)} segments down to "
             f"{path.lower[-1]:.1e}, {path.oracle_calls[-1] / len(y):.0f} sweeps, "
             f"{path.seconds[-1]:.1f} s, weights {kept:.0f} MB"
         )

@@ -54,7 +54,7 @@ warnings.simplefilter("ignore", ConvergenceWarning)
 FOREVER = 10**9
 
 HINGE = {
-    "BCFW, as published": BCFW(max_iter=FOREVER, tol=0.0, gap_every=5),
+    "BCFW, as published": BCFW(max_iter=FOREVER, tol=0.0, check_every=5),
     "BCFW, auto": resolve_solver("auto", max_iter=FOREVER, tol=0.0),
     "Frank-Wolfe": FrankWolfe(FOREVER, 0.0),
     "SSG, 1 / (alpha t)": SSG(FOREVER, 0.0),

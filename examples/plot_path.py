@@ -22,9 +22,11 @@ X, y = list(data.X_train), list(data.y_train)
 
 # %%
 # One path, down to alpha = 1e-5. Each line is a breakpoint; its weights are good for
-# the alphas of a whole piece.
+# the alphas of a whole segment.
 path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=0.02, verbose=1)
-print(f"{len(path)} pieces, {path.oracle_calls[-1] / len(X):.0f} sweeps over the data")
+print(
+    f"{len(path)} segments, {path.oracle_calls[-1] / len(X):.0f} sweeps over the data"
+)
 
 # %%
 # A tagger with the weights of any alpha. The guarantee can be looked at: its objective

@@ -5,7 +5,7 @@ import os
 import sys
 
 from sksstruct.datasets import dump_uai_solution, load_fg, load_uai, load_wcsp
-from sksstruct.inference.lp import SOLVERS, resolve_map_solver
+from sksstruct.inference.lp import MAP_SOLVERS, resolve_map_solver
 
 
 def _parser():
@@ -16,7 +16,7 @@ def _parser():
         "file", help="FILE.uai, FILE.LG, FILE.wcsp or FILE.fg, or .gz of it"
     )
     best.add_argument("--evidence", help="evidence file; FILE.uai.evid if it is there")
-    best.add_argument("--solver", default="auto", choices=list(SOLVERS))
+    best.add_argument("--solver", default="auto", choices=list(MAP_SOLVERS))
     best.add_argument("--time-limit", type=float, help="seconds")
     best.add_argument("--max-iter", type=int)
     best.add_argument("--tol", type=float, default=1e-6)

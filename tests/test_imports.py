@@ -23,12 +23,20 @@ MAY_IMPORT = {
     "losses": {"losses", "utils"},
     # The abstract bound models are all that a solver knows of models.
     "solvers": {
+        "losses",
         "solvers",
         "models.protocols",
         "projections",
         "utils",
     },
-    "models": {"factor_graphs", "models", "inference", "projections", "utils"},
+    "models": {
+        "factor_graphs",
+        "models",
+        "inference",
+        "losses",
+        "projections",
+        "utils",
+    },
     "inference": {"factor_graphs", "inference", "projections", "utils"},
     "factor_graphs": {"factor_graphs", "utils"},
     "projections": {"projections", "utils"},
@@ -90,7 +98,7 @@ def test_each_package_imports_alone(name):
 def test_compiled_classes_know_their_module():
     """Pickles and skops find extension types by their module."""
     from sksstruct.models.chain._chain import BoundChain, ChainWorkspace
-    from sksstruct.models.protocols._base import BoundModel, Workspace
+    from sksstruct.models.protocols._bound_model import BoundModel, Workspace
     from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
     from sksstruct.solvers.frank_wolfe._sampling import SumTree
 

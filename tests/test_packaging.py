@@ -47,10 +47,12 @@ def test_sdist_contents(built):
 def test_wheel_contents(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = archive.namelist()
-    for name in ("_base.pxd", "_chain.pxd"):
+    for name in ("protocols/_bound_model.pxd", "chain/_chain.pxd"):
         assert f"sksstruct/models/{name}" in names
     assert "sksstruct/utils/_simd.h" in names
-    assert any(name.startswith("sksstruct/solvers/_bcfw.") for name in names)
+    assert any(
+        name.startswith("sksstruct/solvers/frank_wolfe/_bcfw.") for name in names
+    )
     bad = [n for n in names if n.endswith((".c", ".html"))]
     bad += [n for n in names if n.split("/")[0] in ("tests", "doc", "examples")]
     assert not bad

@@ -1,39 +1,66 @@
 """Sequence tagging with a first-order chain."""
 
-import warnings
-from functools import partial
-from numbers import Integral, Real
-
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.estimators._callbacks import PassCallbacks
-from sksstruct.estimators._chain_fit import ChainFit
-from sksstruct.estimators._chain_prediction import ChainPrediction
-from sksstruct.estimators._chain_stream import ChainStream
-from sksstruct.estimators._chain_training import (
-    check_factors,
-    check_training_data,
-    label_costs,
-    without_zeros,
-)
-from sksstruct.estimators._constraints import (
-    check_forbidden,
-    check_permitted,
-    transition_mask,
-)
-from sksstruct.estimators._problem import Problem
-from sksstruct.estimators._report import report_result
+from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._stream import train_on_batch
+from sksstruct.estimators._train import train
+from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
-from sksstruct.solvers import resolve_solver
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain.chain import ChainModel
+from sksstruct.models.chain.constraints import check_forbidden
+from sksstruct.models.chain.fitted import FittedChain, padded_rows
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._layout import padded_length
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_sequence_weight,
+    check_sequences,
+)
+
+# Parameters that say what the model is; the others say how it is trained.
+_OF_THE_MODEL = (
+    "loss",
+    "score_function",
+    "fit_intercept",
+    "boundary",
+    "forbidden_transitions",
+    "all_possible_states",
+    "all_possible_transitions",
+    "class_weight",
+)
 
 
-class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator):
+def _is_probabilistic(estimator):
+    # what was fitted, and not what the parameter says since
+    loss = getattr(estimator, "_loss", estimator.loss)
+    if loss != "log":
+        raise AttributeError(
+            f"probabilities need loss='log', the likelihood, not {loss!r}"
+        )
+    return True
+
+
+@fill_doc(
+    {
+        **TEXTS,
+        "hinge_solvers": listing(SOLVERS.names(*BoundChain.oracles, losses=("hinge",))),
+        "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
+        "nonlinear_solvers": listing(SOLVERS.names("nonlinear")),
+    }
+)
+class ChainCRF(CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -61,12 +88,13 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         by `sksstruct.solvers.ProxLinear`.
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
-        defaults. For the hinge "bcfw", "cutting_plane", "bmrm", "fw", "ssg",
-        "pragam", "casimir", "casimir_constant", or "gdmm" and "soft_bcfw", which are
-        for thousands of labels; "auto" is the configuration of
-        `sksstruct.solvers.BCFW` that reaches a given duality gap soonest. For the
-        other losses "lbfgs", which is "auto", "svrg", "casimir" or
-        "casimir_constant". With `score_function` "prox_linear".
+        defaults. For the hinge
+        %(hinge_solvers)s;
+        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
+        duality gap soonest, and "gdmm" is for thousands of labels. For the other losses
+        %(smooth_solvers)s;
+        "auto" is "lbfgs". With `score_function`
+        %(nonlinear_solvers)s.
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.
@@ -104,8 +132,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         for prediction. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the sequences.
-    verbose : int, default=0
-        Print a line whenever the duality gap is computed.
+    %(verbose)s
 
     Attributes
     ----------
@@ -124,10 +151,7 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         Parameters of `score_function_`. ``coef_`` is the identity then.
     score_function_ : ScoreFunction
         The score function that was fitted, where there is one.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+    %(features_seen)s
     n_iter_ : int
         Passes over the data, or iterations, in all.
     objective_ : float
@@ -139,17 +163,14 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
     dual_loss_ : float
         Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``;
         ``-inf`` where there is no dual.
-    history_ : dict of ndarray
-        Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
-        a row for each computation of the gap, of the last round where labels are
-        completed.
+    %(history_)s
+        Where labels are completed, those of the last round.
     forbidden_transitions_ : list of tuple
         Pairs of labels that must not follow each other.
     topk_exact_ : float
         With an l2-smoothed hinge, share of the sequences whose best labelings were
         enough (see `sksstruct.losses.SmoothedHinge`).
-    solver_ : solver object
-        The solver used.
+    %(solver_)s
     n_seen_ : float
         Number, or total weight, of the sequences trained on.
 
@@ -197,12 +218,9 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
     """
 
     _parameter_constraints = {
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        **TRAINING,
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "score_function": [ScoreFunction, None],
-        "solver": [str, object],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "boundary": ["boolean"],
         "forbidden_transitions": [object],
@@ -210,9 +228,6 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         "all_possible_transitions": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -259,6 +274,14 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         tags.target_tags.required = True
         return tags
 
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        # Arrays travel without the padding that prediction reads: put it back once.
+        if "coef_" in state:
+            n_classes = len(self.coef_)
+            rows = padded_rows(self.coef_, padded_length(n_classes))
+            self.coef_ = rows[:, :n_classes].T
+
     # ---- training ----
 
     @with_callbacks
@@ -279,187 +302,250 @@ class ChainCRF(ChainStream, ChainPrediction, CallbackSupportMixin, BaseEstimator
         self : ChainCRF
             The fitted tagger.
 
+        %(outcome)s
+        """
+        return train(self, X, y, sample_weight, "tagger")
+
+    def _model(self):
+        return ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
+
+    def _finish(self, problem, result):
+        """What only taggers have beside weights and certificate."""
+        self.dual_loss_ = result.dual_loss
+        surrogate = problem.spec.surrogate_
+        if surrogate is not None and surrogate.smoothing == "l2":
+            self.topk_exact_ = result.exact
+        # What partial_fit needs to go on: the attributes are the iterate.
+        self._stream = {"visits": problem.spec.n_sequences_, "alpha": self.alpha}
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Train on a mini-batch of a stream of sequences.
+
+        Every sequence is visited once by the solver's block step on the objective of
+        all sequences seen so far; the dual variables of earlier ones are not changed
+        any more, and are not stored. Where the solver averages, the fitted attributes
+        hold the average of the iterates. May follow `fit`.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list of array-like of shape (n_positions,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels of the stream. Required on the first call.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence.
+
+        Returns
+        -------
+        self : ChainCRF
+            The tagger.
+        """
+        return train_on_batch(self, X, y, classes, sample_weight)
+
+    # ---- prediction ----
+
+    def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
+        """The chain with the fitted weights, bound to sequences to decode."""
+        check_is_fitted(self, "coef_")
+        packed = check_sequences(X, n_features=self.n_features_in_)
+        self._check_feature_names(packed)
+        n_classes = len(self.classes_)
+        if hasattr(self, "score_parameters_"):
+            scores = self.score_function_.value(
+                self.score_parameters_, packed.values, n_classes
+            )
+            packed = PackedSequences(scores, packed.offsets)
+        index = {label: k for k, label in enumerate(self.classes_.tolist())}
+        pairs = check_forbidden(forbidden, index, strict=True)
+        return FittedChain(
+            packed,
+            self.classes_,
+            self.coef_,
+            self.intercept_,
+            self.start_,
+            self.end_,
+            self.transitions_,
+            self.forbidden_transitions_ + pairs,
+            known,
+            excluded,
+            self.n_jobs,
+            dense,
+        )
+
+    def _check_feature_names(self, packed):
+        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
+            if not np.array_equal(packed.feature_names, self.feature_names_in_):
+                raise ValueError("X has other feature names than those seen in fit")
+
+    def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
+        """Best labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known : list of list, default=None
+            A list for each sequence: the label at positions where it is given, None
+            elsewhere; or None for the whole sequence.
+        excluded : list of list, default=None
+            A list for each sequence: a collection of labels that are not allowed, or
+            None, for each position; or None for the whole sequence.
+        forbidden_transitions : list of tuple or "bio", default=None
+            Pairs of labels that must not follow each other, beside those of the
+            parameter of the same name.
+
+        Returns
+        -------
+        y : list of ndarray of shape (n_positions,)
+            Labels.
+
         Raises
         ------
-        ValueError, TypeError
-            If a parameter or the data are not valid; nothing is changed then.
-        KeyboardInterrupt
-            When interrupted, after the attributes were set from the work done so far.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached in `max_iter` passes.
+        ValueError
+            If a constraint names a label not seen in fit, or leaves no labeling.
         """
-        solver, training, attributes = self._train_on(X, y, sample_weight)
-        data, loss, mask = training.data, training.loss, training.mask
-        state = self._warm_state(training, solver)
-        max_iter = getattr(solver, "max_iter", None)
-        callbacks = PassCallbacks(
-            self, None if training.in_rounds else max_iter, attributes, X, y
-        )
-        try:
-            result = training.run(callbacks, state)
-        except BaseException:
-            callbacks.close()
-            raise
-        self._set_feature_names(data.names)
-        for name in ("score_function_", "score_parameters_"):
-            self.__dict__.pop(name, None)
-        for name, value in attributes(result.weights).items():
-            setattr(self, name, value)
-        self._forget_certificate()
-        if loss is not None and loss[0] == "l2":
-            self.topk_exact_ = result.exact
-        self.n_iter_ = result.n_iter
-        self.objective_ = result.objective
-        self.dual_gap_ = result.dual_gap
-        self.dual_loss_ = result.dual_loss
-        self.history_ = result.history
-        self.solver_ = solver
-        # What partial_fit needs to go on: the attributes are the iterate.
-        self._stream = {"visits": len(data.packed), "alpha": self.alpha}
-        if self.warm_start:
-            self._warm = {
-                "classes": data.classes,
-                "state": result.dual_state,
-                "mask": mask,
+        chain = self._fitted(X, known, excluded, forbidden_transitions)
+        return chain.split(self.classes_[chain.decode()[0]])
+
+    def predict_topk(
+        self, X, k, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """The k best labelings of each sequence, and their scores.
+
+        Parameters
+        ----------
+        %(sequences)s
+        k : int
+            Number of labelings.
+        %(constraints)s
+
+        Returns
+        -------
+        y : list of ndarray of shape (n, n_positions)
+            Labelings, the best first, all different. n is k, or less where there are
+            no more.
+        scores : list of ndarray of shape (n,)
+            Their scores.
+        """
+        k = check_k(k)
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        return chain.topk(k)
+
+    @available_if(_is_probabilistic)
+    def predict_proba(
+        self, X, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """Probability of each label at each position; with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known, excluded, forbidden_transitions : optional
+            Constraints; see `predict`. The probabilities are those given them.
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_positions, n_classes)
+            Marginal probabilities, labels in the order of `classes_`.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        return chain.split(chain.marginals())
+
+    @available_if(_is_probabilistic)
+    def predict_marginals(
+        self, X, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """Probabilities as dicts, as in CRFsuite; with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known, excluded, forbidden_transitions : optional
+            Constraints; see `predict`. The probabilities are those given them.
+
+        Returns
+        -------
+        probabilities : list of list of dict
+            For each position the marginal probability of each label.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        names = self.classes_.tolist()
+        rows = chain.marginals().tolist()
+        return chain.split([dict(zip(names, row, strict=True)) for row in rows])
+
+    def decision_function(self, X):
+        """Score of the best labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Scores.
+        """
+        return self._fitted(X).decode()[1]
+
+    def score(self, X, y, sample_weight=None):
+        """Token accuracy: share of the positions labeled correctly.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list of array-like of shape (n_positions,)
+            True labels. Labels never seen in training count as errors.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence's positions.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        chain = self._fitted(X)
+        codes, lengths = chain.decode()[0], chain.packed.lengths
+        flat = check_labels(y, lengths)
+        weight = check_sequence_weight(sample_weight, len(lengths))
+        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
+        if weight is not None:
+            weight = np.repeat(weight, lengths)
+        return float(np.average(codes == y_true, weights=weight))
+
+    @property
+    def transition_features_(self):
+        """dict: weight of each pair of labels (from, to); of those that are stored,
+        where ``transitions_`` is sparse."""
+        check_is_fitted(self, "transitions_")
+        names = self.classes_.tolist()
+        if sparse.issparse(self.transitions_):
+            table = self.transitions_.tocoo()
+            return {
+                (names[i], names[j]): float(value)
+                for i, j, value in zip(table.row, table.col, table.data, strict=True)
             }
-        callbacks.close()
-        report_result(result, "tagger")
-        return self
-
-    def _train_on(self, X, y, sample_weight):
-        """Check everything; the solver, the fit, and what weights mean."""
-        solver, loss = self._check_parameters()
-        data = check_training_data(X, y, sample_weight)
-        classes, n_features = data.classes, data.packed.n_features
-        costs = np.zeros(len(classes))
-        if self.loss != "log":
-            costs = label_costs(self.class_weight, classes, data)
-        forbidden, mask = self._forbidden(data)
-        data = without_zeros(data)
-        score = None
-        if self.score_function is not None:
-            score = clone(self.score_function)
-            if data.known is not None:
-                raise ValueError("score_function needs every label of y to be known")
-        if "factors" in solver.required_oracles:
-            check_factors(solver, data, mask)
-        training = ChainFit(self, data, solver, loss, costs, mask, score)
-
-        constant = {
-            "classes_": classes,
-            "n_features_in_": n_features,
-            "forbidden_transitions_": forbidden,
-            "n_seen_": data.total,
-            "_loss": self.loss,
+        return {
+            (a, b): float(self.transitions_[i, j])
+            for i, a in enumerate(names)
+            for j, b in enumerate(names)
         }
-        return solver, training, partial(training.attributes, constant)
 
-    def _prepare(self, X, y, sample_weight=None):
-        """Check everything; the solver, and the one convex problem for it."""
-        solver, training, attributes = self._train_on(X, y, sample_weight)
-        if self.loss != "hinge" or training.score is not None:
-            raise ValueError("this needs loss='hinge' and scores that are linear")
-        if training.in_rounds:
-            raise ValueError("this needs every label of y to be known")
-        self._set_feature_names(training.data.names)
-        return solver, Problem(training.problem(), attributes)
+    @property
+    def state_features_(self):
+        """dict: weight of each (feature, label) with a weight that is not zero.
 
-    def _forget_certificate(self):
-        """Drop what an earlier fit said of other weights."""
-        for name in (
-            "n_iter_",
-            "objective_",
-            "dual_gap_",
-            "dual_loss_",
-            "history_",
-            "topk_exact_",
-            "_warm",
-        ):
-            self.__dict__.pop(name, None)
-
-    def _forbidden(self, data):
-        """Forbidden transitions as pairs and as scores; observed labels are checked."""
-        index = {label: k for k, label in enumerate(data.classes.tolist())}
-        forbidden = check_forbidden(self.forbidden_transitions, index)
-        mask = transition_mask(forbidden, index, padded_length(len(index)))
-        if mask is not None:
-            known = data.known
-            if known is None:
-                known = np.ones(len(data.labels), dtype=bool)
-            offsets = data.packed.offsets
-            check_permitted(mask, data.labels, known, offsets, data.classes)
-        return forbidden, mask
-
-    def _check_parameters(self):
-        """Solver, and smoothing, strength and k of a smooth loss."""
-        validate_params(self)
-        if not np.isfinite(self.alpha):
-            raise ValueError(f"alpha must be finite, got {self.alpha!r}")
-        loss = None
-        if self.loss == "log":
-            if self.class_weight is not None:
-                raise ValueError(
-                    "class_weight is the cost of an error, which loss='log' does not "
-                    "have; use sample_weight, or a hinge loss"
-                )
-            # The likelihood is smoothed by the entropy, with strength 1.
-            loss = ("entropy", 1.0, 1)
-        elif self.loss != "hinge":
-            chosen = self.loss
-            if isinstance(chosen, str):
-                chosen = SmoothedHinge()
-            chosen.check()
-            loss = (chosen.smoothing, float(chosen.strength), chosen.k)
-        elif not (self.all_possible_states and self.all_possible_transitions):
-            raise ValueError(
-                "all_possible_states=False and all_possible_transitions=False need "
-                "loss='log' or 'smoothed_hinge'"
-            )
-        nonlinear = self.score_function is not None
-        if nonlinear:
-            self.score_function.check()
-            if not (self.all_possible_states and self.all_possible_transitions):
-                raise ValueError(
-                    "score_function needs all possible states and transitions"
-                )
-        solver = resolve_solver(
-            self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            smooth=loss is not None,
-            nonlinear=nonlinear,
-            oracles=("max", "topk", "exp", "projection", "factors"),
-        )
-        solver.check()
-        check_random_state(self.random_state)
-        return solver, loss
-
-    def _warm_state(self, training, solver):
-        """State of the last fit, where asked for and where it fits."""
-        warm = getattr(self, "_warm", None)
-        if not self.warm_start or warm is None or training.in_rounds:
-            return None
-        fits = np.array_equal(warm["classes"], training.data.classes)
-        if fits and training.loss is None and training.mask is not None:
-            # the labelings that have a weight must still be allowed
-            before = 0.0 if warm["mask"] is None else warm["mask"]
-            fits = bool((training.mask >= before).all())
-        if not fits or not solver.accepts(warm["state"], training.problem()):
-            warnings.warn(
-                "warm_start: the last fit was on sequences of other lengths or labels, "
-                "with fewer forbidden transitions, or by another kind of solver, or "
-                f"{type(solver).__name__} cannot go on from an earlier fit; starting "
-                "afresh",
-                UserWarning,
-                stacklevel=4,
-            )
-            return None
-        return warm["state"]
-
-    def _set_feature_names(self, names):
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = names
+        Features go by ``feature_names_in_``, or by ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self, "coef_")
+        if hasattr(self, "score_parameters_"):
+            raise AttributeError("state_features_: the score is no sum over features")
+        features = getattr(self, "feature_names_in_", None)
+        if features is None:
+            features = [f"x{j}" for j in range(self.n_features_in_)]
+        names = self.classes_.tolist()
+        rows, columns = np.nonzero(self.coef_)
+        values = self.coef_[rows, columns]
+        return {
+            (features[j], names[k]): float(value)
+            for k, j, value in zip(rows, columns, values, strict=True)
+        }

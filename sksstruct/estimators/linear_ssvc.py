@@ -1,29 +1,24 @@
 """Linear support vector classification of two classes by the structured solvers."""
 
-from functools import partial
-from numbers import Integral, Real
-
-import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._train import train
+from sksstruct.models.binary.binary import BinaryModel
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._doc import fill_doc, listing
+from sksstruct.utils._param_validation import StrOptions
+
+
+@fill_doc(
+    {
+        **TEXTS,
+        "solvers": listing(SOLVERS.names("max", "projection", losses=("hinge",))),
+    }
 )
-
-from sksstruct.estimators._problem import Problem, input_attributes, run_solver
-from sksstruct.estimators._report import report_result
-from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.solvers import resolve_solver
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
-
-
 class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier for two classes.
 
@@ -37,8 +32,10 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Regularisation, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
     solver : str or solver object, default="auto"
-        Optimiser: "pragam", "bmrm", "bcfw", "ssg", "cutting_plane", "fw", or an object
-        of `sksstruct.solvers`. "auto" is the configuration of
+        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        defaults:
+        %(solvers)s.
+        "auto" is the configuration of
         `sksstruct.solvers.BCFW` that reaches a given gap soonest, or
         `sksstruct.solvers.Pragam` where the intercept is not regularised.
     max_iter : int, default=10000
@@ -57,8 +54,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Threads for sweeps over all samples. Does not change the result.
     random_state : int, RandomState instance or None, default=None
         Order in which samples are visited.
-    verbose : int, default=0
-        Print a line whenever the duality gap is computed.
+    %(verbose)s
 
     Attributes
     ----------
@@ -68,10 +64,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Weights.
     intercept_ : ndarray of shape (1,)
         Bias; 0 without `fit_intercept`.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+    %(features_seen)s
     n_iter_ : int
         Passes.
     objective_ : float
@@ -79,10 +72,8 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     dual_gap_ : float
         The objective is at most this much above the optimum; ``inf`` where that is not
         known.
-    history_ : dict of ndarray
-        Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``.
-    solver_ : solver object
-        The solver used.
+    %(history_)s
+    %(solver_)s
 
     See Also
     --------
@@ -104,16 +95,10 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "solver": [str, object],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **TRAINING,
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -153,12 +138,10 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
         y : array-like of shape (n_samples,)
             Classes, of which there are two.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of the losses.
+        %(loss_weight)s
 
         Returns
         -------
@@ -175,88 +158,21 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If the tolerance was not reached in `max_iter` passes.
         """
-        solver, problem = self._prepare(X, y, sample_weight)
-        result = run_solver(self, solver, problem, X, y)
-        report_result(result, "classifier")
-        return self
+        return train(self, X, y, sample_weight, "classifier")
 
-    def _prepare(self, X, y, sample_weight=None):
-        """Check everything; the solver, and the problem for it."""
-        solver = self._check_parameters()
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            accept_large_sparse=False,
+    def _model(self):
+        return BinaryModel(
+            fit_intercept=self.fit_intercept,
+            penalize_intercept=self.penalize_intercept,
+            class_weight=self.class_weight,
         )
-        check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
-        if len(classes) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}."
-            )
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has 1 class, {classes.tolist()[0]!r}: training needs 2"
-            )
-        weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        total = float(weight.sum())
-        factors = compute_class_weight(
-            self.class_weight, classes=classes, y=y, sample_weight=weight
-        )
-        if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
-            raise ValueError("class_weight must be finite and not negative")
-        if not np.isfinite(total):
-            raise ValueError("sample_weight is too large: its sum overflows")
-        weight = weight * factors[labels] / total
-        keep = weight > 0.0
-        if not keep.any():
-            raise ValueError("class_weight and sample_weight leave no sample")
-        if not keep.all():
-            X, labels, weight = X[keep], labels[keep], weight[keep]
-        if sparse.issparse(X) and not X.has_sorted_indices:
-            X = X.sorted_indices()
-        free = self.fit_intercept and not self.penalize_intercept
-        model = BoundBinary(
-            X, labels, weight, self.fit_intercept and not free, free_bias=free
-        )
-
-        space = model.dual_space() if free else None
-        constant = {**input_attributes(self), "classes_": classes}
-        return solver, Problem(model, partial(_attributes, constant, space))
-
-    def _check_parameters(self):
-        validate_params(self)
-        free = self.fit_intercept and not self.penalize_intercept
-        solver = self.solver
-        if isinstance(solver, str) and solver == "auto" and free:
-            solver = "pragam"
-        try:
-            solver = resolve_solver(
-                solver,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                oracles=("projection",) if free else ("max", "projection"),
-            )
-        except ValueError as error:
-            if free:
-                error.add_note("penalize_intercept=False leaves Pragam only")
-            raise
-        solver.check()
-        check_random_state(self.random_state)
-        return solver
 
     def decision_function(self, X):
         """Scores of the second class.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
 
         Returns
         -------
@@ -272,8 +188,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
 
         Returns
         -------
@@ -288,12 +203,10 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
         y : array-like of shape (n_samples,)
             Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        %(score_weight)s
 
         Returns
         -------
@@ -301,15 +214,3 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Accuracy.
         """
         return super().score(X, y, sample_weight)
-
-
-def _attributes(constant, space, weights):
-    """Fitted attributes for flat weights; a free bias comes from the dual space."""
-    bias = weights[-1:].copy()
-    if space is not None:
-        bias[0] = space.bias(space.slopes(weights))
-    return {
-        **constant,
-        "coef_": weights[None, :-1].copy(),
-        "intercept_": bias,
-    }

@@ -9,11 +9,15 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from sksstruct.estimators._parameters import TEXTS
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import MAPSolver, resolve_map_solver
+from sksstruct.inference.lp import MAP_SOLVERS, MAPSolver, resolve_map_solver
+from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.progress import Status
 
 
+@fill_doc({**TEXTS, "map_solvers": listing(list(MAP_SOLVERS))})
 class LPMAPPredictor(BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
@@ -23,10 +27,11 @@ class LPMAPPredictor(BaseEstimator):
     Parameters
     ----------
     solver : str or MAPSolver, default="auto"
-        "auto" chooses by size and shape and combines; "trws", "mplp" (factors of any
-        size), "gdmm" [1]_ (large domains), "gdmm_binary" (many binary factors), "lp"
-        and "exact" (SciPy's HiGHS), "enumeration", and for comparison "ad3" and
-        "subgradient"; or an object of `sksstruct.inference.lp`.
+        An object of `sksstruct.inference.lp` or the name of one with its defaults:
+        %(map_solvers)s.
+        "auto" chooses by the size and the shape of the graph, and combines. "mplp"
+        takes factors of any size; "gdmm" [1]_ is for large domains, "gdmm_binary" for
+        many binary factors; "lp" and "exact" are SciPy's HiGHS.
     tol : float, default=1e-6
         A labeling is optimal where its score is within `tol` of the upper bound,
         relative to the score or 1; where `solver` is a name.
@@ -165,17 +170,17 @@ class LPMAPPredictor(BaseEstimator):
         self.bounds_ = np.array([r.bound for r in results], dtype=np.float64)
         self.status_ = [r.status for r in results]
         for k, result in enumerate(results):
-            if result.status == "infeasible":
+            if result.status is Status.INFEASIBLE:
                 warnings.warn(
                     f"graph {k}: {result.message}", ConvergenceWarning, stacklevel=3
                 )
-            elif result.status in ("max_iter", "not_found"):
+            elif result.status in (Status.MAX_ITER, Status.NOT_FOUND):
                 gap = result.bound - result.score if result.score > -np.inf else np.inf
                 warnings.warn(
                     f"graph {k}: {result.message} after {result.n_iter} iterations; "
                     f"the gap is {gap:.3g}, the tolerance "
-                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. Increase "
-                    "max_iter or tol, or try another solver.",
+                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. "
+                    f"{result.status.remedy}",
                     ConvergenceWarning,
                     stacklevel=3,
                 )

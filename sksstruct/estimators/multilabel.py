@@ -1,38 +1,31 @@
 """Multilabel classification with scores of pairs of labels."""
 
-import copy
-from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sksstruct.estimators._multilabel import (
-    check_pairs,
-    columns_of,
-    decode,
-    restore,
-    training_problem,
-)
-from sksstruct.estimators._problem import Problem, input_attributes, run_solver
-from sksstruct.estimators._report import report_result
-from sksstruct.estimators.ssvm import positive
-from sksstruct.solvers import resolve_solver
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._train import train
+from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._doc import fill_doc, listing
+from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Labelings of so many labels are enumerated by inference="auto".
 FEW_LABELS = 12
 
 
+@fill_doc(
+    {
+        **TEXTS,
+        "solvers": listing(SOLVERS.names("max", "factors", losses=("hinge",))),
+    }
+)
 class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Multilabel classifier whose labels interact in pairs.
 
@@ -64,8 +57,10 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         settled in prediction. "gdmm": predictions by Algorithm 2 of [2]_. "auto" is
         "exact" for up to twelve labels, else "lp".
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one: "bcfw", "ssg",
-        "gdmm", "soft_bcfw" and others. "auto" is the configuration of
+        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        defaults:
+        %(solvers)s.
+        "auto" is the configuration of
         `sksstruct.solvers.BCFW` that reaches a given duality gap soonest where sets of
         labels are enumerated, else `sksstruct.solvers.GDMM` by block-greedy coordinate
         descent (Algorithm 3 of [1]_).
@@ -81,8 +76,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for any number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the samples.
-    verbose : int, default=0
-        Print a line whenever the duality gap is computed.
+    %(verbose)s
 
     Attributes
     ----------
@@ -96,10 +90,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Pairs of labels that interact.
     interactions_ : ndarray of shape (n_labels, n_labels)
         Score of each pair of labels, symmetric; zero for pairs that do not interact.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+    %(features_seen)s
     n_iter_ : int
         Passes over the data.
     objective_ : float
@@ -107,11 +98,8 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         hinge unless sets of labels were enumerated.
     dual_gap_ : float
         The objective is at most this much above the optimum.
-    history_ : dict of ndarray
-        Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
-        and those of the solver.
-    solver_ : solver object
-        The solver used.
+    %(history_)s
+    %(solver_)s
 
     See Also
     --------
@@ -140,17 +128,11 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        **TRAINING,
         "pairs": [StrOptions({"all", "cooccurring"}), "array-like"],
         "interaction_scaling": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "exact", "lp", "gdmm"})],
-        "solver": [str, object],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -197,80 +179,28 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
             Label indicator: a column for each label, 1 where a sample has it. A 1-D
             array of two values is a single label.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of the losses.
+        %(loss_weight)s
 
         Returns
         -------
         self : MultilabelPairwise
             The fitted classifier.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are not valid; nothing is changed then.
-        KeyboardInterrupt
-            When interrupted, after the attributes were set from the work done so far.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached in `max_iter` passes.
+        %(outcome)s
         """
-        solver, problem = self._prepare(X, y, sample_weight)
-        result = run_solver(self, solver, problem, X, y)
-        report_result(result, "classifier")
-        return self
+        return train(self, X, y, sample_weight, "classifier")
 
-    def _prepare(self, X, y, sample_weight=None):
-        """Check everything; the solver, and the problem for it."""
-        validate_params(self)
-        check_random_state(self.random_state)
-        # what is learned of X goes into a copy: a fit that fails changes nothing
-        seen = copy.copy(self)
-        for name in input_attributes(seen):
-            delattr(seen, name)
-        X, y = validate_data(
-            seen,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            multi_output=True,
+    def _model(self):
+        return MultilabelModel(
+            pairs=self.pairs,
+            interaction_scaling=self.interaction_scaling,
+            fit_intercept=self.fit_intercept,
+            enumerates=self._is_exact,
         )
-        if sparse.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        Y, values = columns_of(y)
-        n_labels = Y.shape[1]
-        pairs = check_pairs(self.pairs, Y)
-        exact = self._is_exact(n_labels)
-        solver = self._solver(exact)
-        weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        total = float(weight.sum())
-        keep = positive(weight, total)
-        weight = weight[keep] / total
-        if len(keep) < len(Y):
-            X, Y = X[keep], Y[keep]
-            if values is not None and len(np.unique(Y)) < 2:
-                raise ValueError(
-                    "y has 1 class where sample_weight is positive: training needs 2"
-                )
-        bound = training_problem(self, solver, X, Y, pairs, weight, exact)
-        constant = {
-            **input_attributes(seen),
-            "classes_": np.arange(n_labels) if values is None else values,
-            "_values": values,
-            "label_pairs_": pairs,
-            "_sparse_output": sparse.issparse(y),
-        }
-        return solver, Problem(bound, partial(self._attributes, constant, bound))
 
     def _is_exact(self, n_labels):
         if self.inference == "auto":
@@ -281,35 +211,6 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"labels; y has {n_labels}"
             )
         return self.inference == "exact"
-
-    def _solver(self, exact):
-        solver = self.solver
-        if isinstance(solver, str) and solver == "auto" and not exact:
-            solver = "gdmm"
-        solver = resolve_solver(
-            solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            oracles=("max", "factors"),
-        )
-        solver.check()
-        return solver
-
-    def _attributes(self, constant, bound, weights):
-        views = bound.views(weights)
-        coef, pairs = views["coef"], constant["label_pairs_"]
-        table = np.zeros((len(coef), len(coef)))
-        if len(pairs):
-            scores = self.interaction_scaling * views["pair_coef"]
-            table[pairs[:, 0], pairs[:, 1]] = scores
-            table[pairs[:, 1], pairs[:, 0]] = scores
-        bias = self.fit_intercept
-        return {
-            **constant,
-            "coef_": np.ascontiguousarray(coef[:, :-1] if bias else coef),
-            "intercept_": coef[:, -1].copy() if bias else np.zeros(len(coef)),
-            "interactions_": table,
-        }
 
     # ---- prediction ----
 
@@ -334,8 +235,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
 
         Returns
         -------
@@ -343,15 +243,16 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Label indicator, of the kind of the training data: sparse, or 1-D.
         """
         labels = self._labels(self._unaries(X))
-        return restore(labels, self._values, self._sparse_output)
+        if self._values is not None:
+            return self._values[labels[:, 0]]
+        return sparse.csr_array(labels) if self._sparse_output else labels
 
     def decision_function(self, X):
         """Score of each label given the other labels that are predicted.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
 
         Returns
         -------
@@ -368,12 +269,10 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+        %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
             Label indicator.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        %(score_weight)s
 
         Returns
         -------

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct.estimators._report import warn_path
+from sksstruct.estimators._train import prepare
 from sksstruct.solvers import BCFW
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
@@ -29,9 +29,9 @@ CONSTRAINTS = {
 class SSVMPath:
     """A piecewise constant regularisation path; what `ssvm_path` returns.
 
-    Piece j holds for ``lower[j] <= alpha <= upper[j]``; the first one, which reaches to
-    infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a
-    piece are zero, only the others are kept.
+    Segment j holds for ``lower[j] <= alpha <= upper[j]``; the first one, which reaches
+    to infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a
+    segment are zero, only the others are kept.
 
     Parameters
     ----------
@@ -46,18 +46,18 @@ class SSVMPath:
 
     Attributes
     ----------
-    alphas : ndarray of shape (n_pieces,)
-        Breakpoints: where the pieces were trained, from the largest.
-    lower, upper : ndarray of shape (n_pieces,)
-        Ends of the pieces.
-    gaps, objectives : ndarray of shape (n_pieces,)
+    alphas : ndarray of shape (n_segments,)
+        Breakpoints: where the segments were trained, from the largest.
+    lower, upper : ndarray of shape (n_segments,)
+        Ends of the segments.
+    gaps, objectives : ndarray of shape (n_segments,)
         Duality gap and objective at the breakpoints; estimates with
         ``method="heuristic"``.
-    n_iter, oracle_calls, seconds : ndarray of shape (n_pieces,)
+    n_iter, oracle_calls, seconds : ndarray of shape (n_segments,)
         What it took since the path began: passes, oracle calls, time.
-    converged : ndarray of shape (n_pieces,), bool
+    converged : ndarray of shape (n_segments,), bool
         Whether the breakpoint's gap was reached. A path ends where it was not, and
-        nothing is guaranteed for its last piece then.
+        nothing is guaranteed for its last segment then.
     interrupted : bool
         Whether the path ends where it does because of an interrupt.
     """
@@ -65,7 +65,7 @@ class SSVMPath:
     def __init__(self, template, attributes, epsilon, method):
         self.epsilon, self.method = epsilon, method
         self._template, self._attributes = template, attributes
-        self._weights, self._pieces = [], []
+        self._weights, self._segments = [], []
         self.interrupted = False
 
     _columns = (
@@ -80,27 +80,27 @@ class SSVMPath:
         ("converged", "converged"),
     )
 
-    def _add(self, piece, keep=True):
-        weights = piece.weights
+    def _add(self, segment, keep=True):
+        weights = segment.weights
         if keep:
             where = np.flatnonzero(weights)
             if 2 * len(where) < len(weights):
                 self._weights.append((len(weights), where, weights[where]))
             else:
                 self._weights.append((len(weights), None, weights))
-        piece.weights = None
-        self._pieces.append(piece)
+        segment.weights = None
+        self._segments.append(segment)
 
     def _close(self):
         """Form the columns."""
         for name, field in self._columns:
-            setattr(self, name, np.array([getattr(p, field) for p in self._pieces]))
+            setattr(self, name, np.array([getattr(p, field) for p in self._segments]))
 
     def __len__(self):
-        return len(self._pieces)
+        return len(self._segments)
 
-    def piece(self, alpha):
-        """Number of the piece that holds at an alpha.
+    def segment(self, alpha):
+        """Number of the segment that holds at an alpha.
 
         Parameters
         ----------
@@ -126,6 +126,29 @@ class SSVMPath:
             )
         return int(below[0])
 
+    def piece(self, alpha):
+        """Former name of `segment`.
+
+        .. deprecated:: 0.1
+            Use `segment`.
+
+        Parameters
+        ----------
+        alpha : float
+            Regularisation, positive.
+
+        Returns
+        -------
+        j : int
+            Number of the segment.
+        """
+        warnings.warn(
+            "SSVMPath: piece is called segment now, and will be removed in 0.3",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.segment(alpha)
+
     def weights(self, alpha):
         """Flat weights at an alpha.
 
@@ -138,9 +161,9 @@ class SSVMPath:
         -------
         weights : ndarray
             Weights; at most `epsilon` above the optimum with ``method="exact"``, where
-            the piece `converged`.
+            the segment `converged`.
         """
-        j = self.piece(alpha)
+        j = self.segment(alpha)
         n, where, values = self._weights[j]
         out = np.zeros(n)
         out[slice(None) if where is None else where] = values
@@ -210,9 +233,9 @@ def ssvm_path(
         losses are at most 1.
     kappa : float, default=None
         Part of `epsilon` that the gap must reach at the breakpoints: small values give
-        long pieces and long training. None: 0.3 with "exact", where the certificate of
-        the Notes makes long pieces worth it ([1]_ takes 0.9), 0.7 with "heuristic", and
-        1 with "grid". Larger values are faster for a small `epsilon`.
+        long segments and long training. None: 0.3 with "exact", where the certificate
+        of the Notes makes long segments worth it ([1]_ takes 0.9), 0.7 with
+        "heuristic", and 1 with "grid". Larger values are faster for a small `epsilon`.
     alpha_min : float, default=1e-5
         Where to stop. The path ends earlier where its weights are good for every
         smaller alpha.
@@ -229,7 +252,7 @@ def ssvm_path(
     Returns
     -------
     path : SSVMPath
-        The pieces, with gaps and costs; estimators and weights at any alpha. After an
+        The segments, with gaps and costs; estimators and weights at any alpha. After an
         interrupt, what was done until then.
 
     Warns
@@ -276,14 +299,14 @@ def ssvm_path(
     check_parameters(parameters)
     out = None
     try:
-        for out, piece in follow(estimator, X, y, parameters, sample_weight, verbose):
-            out._add(piece)
+        for out, segment in follow(estimator, X, y, parameters, sample_weight, verbose):
+            out._add(segment)
     except KeyboardInterrupt:
         if out is None or not len(out):
             raise
         out.interrupted = True
         warnings.warn(
-            f"the path was interrupted after {len(out)} pieces",
+            f"the path was interrupted after {len(out)} segments",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -324,20 +347,22 @@ def check_parameters(parameters):
 
 
 def start(estimator, X, y, sample_weight):
-    """A copy of the estimator that has seen the data, its solver, and the problem."""
-    if not hasattr(estimator, "_prepare"):
+    """A copy of the estimator, and the problem it forms of the data."""
+    if not hasattr(estimator, "_model"):
         raise TypeError(
             "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
             f"{type(estimator).__name__}"
         )
     template = clone(estimator)
-    solver, problem = template._prepare(X, y, sample_weight)
-    if not isinstance(solver, BCFW):
+    problem = prepare(template, X, y, sample_weight)
+    if not isinstance(problem.solver, BCFW):
         raise ValueError(
             "the path needs solver='auto', 'bcfw' or a BCFW object, got "
-            f"{type(solver).__name__}"
+            f"{type(problem.solver).__name__}"
         )
-    return template, solver, problem
+    if "completion" in problem.model.oracles:
+        raise ValueError("the path needs every label of y to be known")
+    return template, problem
 
 
 def _grid(parameters):
@@ -364,14 +389,14 @@ def _grid(parameters):
 
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
-    """The path, before a piece is added to it, and the piece; one after the other."""
-    template, solver, problem = start(estimator, X, y, sample_weight)
+    """The path so far, and its next segment, one after the other."""
+    template, problem = start(estimator, X, y, sample_weight)
     method, kappa = parameters["method"], parameters["kappa"]
     if kappa is None:
         kappa = {"exact": 0.3, "heuristic": 0.7, "grid": 1.0}[method]
     path = Path(
         problem.model,
-        solver,
+        problem.solver,
         epsilon=parameters["epsilon"],
         kappa=kappa,
         max_iter=parameters["max_iter"],
@@ -382,16 +407,30 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
     out = SSVMPath(template, problem.attributes, parameters["epsilon"], method)
     alphas = _grid(parameters)
     if alphas is None:
-        pieces = path.pieces(parameters["alpha_min"])
+        segments = path.segments(parameters["alpha_min"])
     else:
-        pieces = path.grid(alphas)
-    for piece in pieces:
+        segments = path.grid(alphas)
+    for segment in segments:
         if verbose:
             print(
-                f"alpha {piece.alpha:10.4g}  for {piece.lower:10.4g} .. "
-                f"{piece.upper:10.4g}  objective {piece.objective:.6g}  "
-                f"gap {piece.gap:.3g}  passes {piece.n_iter:6d}  "
-                f"oracle calls {piece.oracle_calls:10d}  {piece.seconds:8.2f} s",
+                f"alpha {segment.alpha:10.4g}  for {segment.lower:10.4g} .. "
+                f"{segment.upper:10.4g}  objective {segment.objective:.6g}  "
+                f"gap {segment.gap:.3g}  passes {segment.n_iter:6d}  "
+                f"oracle calls {segment.oracle_calls:10d}  {segment.seconds:8.2f} s",
                 flush=True,
             )
-        yield out, piece
+        yield out, segment
+
+
+def warn_path(path, max_iter, stacklevel=3):
+    """Warn where a breakpoint of a path did not converge."""
+    if not path.converged.all():
+        j = int((~path.converged).argmax())
+        warnings.warn(
+            f"the path did not converge at alpha = {path.alphas[j]:.3g}"
+            f"{'' if path.method == 'grid' else ', where it ends'}: the duality gap is "
+            f"{path.gaps[j]:.3g} after {max_iter} passes, epsilon {path.epsilon:.3g}. "
+            "Increase max_iter, epsilon or alpha_min.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )

@@ -16,23 +16,23 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from sksstruct.estimators._report import warn_path
 from sksstruct.estimators.path import (
     CONSTRAINTS,
     check_parameters,
     follow,
     start,
+    warn_path,
 )
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._param_validation import validate_params
 
 
 def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
-    """Path of one fold, without weights, and the held-out score of each piece."""
+    """Path of one fold, without weights, and the held-out score of each segment."""
     some = None if weight is None else weight[train]
     X_test, y_test = _safe_indexing(X, test), _safe_indexing(y, test)
     out, scores = None, []
-    pieces = follow(
+    segments = follow(
         estimator,
         _safe_indexing(X, train),
         _safe_indexing(y, train),
@@ -40,10 +40,10 @@ def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
         some,
         verbose,
     )
-    for out, piece in pieces:
-        fitted = out._with(piece.weights, piece.alpha)
+    for out, segment in segments:
+        fitted = out._with(segment.weights, segment.alpha)
         scores.append(scorer(fitted, X_test, y_test))
-        out._add(piece, keep=False)
+        out._add(segment, keep=False)
     out._template = out._attributes = None
     out._close()
     return out, np.array(scores)
@@ -82,7 +82,7 @@ def _has(name):
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularisation paths.
 
-    Follows the path of each fold, scores its pieces on what was held out, so that the
+    Follows the path of each fold, scores its segments on what was held out, so that the
     mean score is known for every alpha, and trains with the best one on all data.
 
     Parameters
@@ -117,15 +117,15 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     alpha_ : float
-        The middle, on a scale of logarithms, of the piece whose mean score is highest,
-        the first of several.
+        The middle, on a scale of logarithms, of the segment whose mean score is
+        highest, the first of several.
     best_score_ : float
         Mean score there.
-    edges_ : ndarray of shape (n_pieces + 1,)
-        Ends of the pieces of constant mean score, from inf down.
-    scores_ : ndarray of shape (n_pieces, n_folds)
-        Held-out score of each piece on each fold; above the first breakpoint of a fold
-        that of the weights there, which are smaller multiples of these.
+    edges_ : ndarray of shape (n_segments + 1,)
+        Ends of the segments of constant mean score, from inf down.
+    scores_ : ndarray of shape (n_segments, n_folds)
+        Held-out score of each segment on each fold; above the first breakpoint of a
+        fold that of the weights there, which are smaller multiples of these.
     paths_ : list of SSVMPath
         Path of each fold, without its weights.
     best_estimator_ : estimator
@@ -293,12 +293,15 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         inside = np.sqrt(
             np.maximum(lower, np.minimum(self.alpha_min, upper / 2.0)) * upper
         )
-        # where the weights of the first piece are those that were scored
+        # where the weights of the first segment are those that were scored
         first = min(path.alphas[0] for path in self.paths_)
         inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
         self.scores_ = np.array(
             [
-                [s[path.piece(a)] for path, s in zip(self.paths_, scores, strict=True)]
+                [
+                    s[path.segment(a)]
+                    for path, s in zip(self.paths_, scores, strict=True)
+                ]
                 for a in inside
             ]
         )

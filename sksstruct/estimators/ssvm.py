@@ -1,26 +1,25 @@
 """Structured support vector machine for any model."""
 
-import copy
-import warnings
-from functools import partial
-from numbers import Integral, Real
-
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.estimators._problem import Problem, input_attributes, run_solver
-from sksstruct.estimators._report import report_result
+from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
-from sksstruct.models import StructuredModel, resolve_model
-from sksstruct.models.protocols._topk_hinge import OracleLoss
-from sksstruct.models.structured import as_list
-from sksstruct.solvers import resolve_solver
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.models import MODELS, StructuredModel, resolve_model
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._doc import fill_doc, listing
+from sksstruct.utils._param_validation import StrOptions
 
 
+@fill_doc(
+    {
+        **TEXTS,
+        "models": listing(sorted(MODELS)),
+        "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
+    }
+)
 class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Structured support vector machine.
 
@@ -34,18 +33,21 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     model : str or StructuredModel, default="multiclass"
-        What outputs are and how they are scored: "multiclass", "graph", "matching",
-        "candidates", or an object of `sksstruct.models`, or one of your own that
-        derives from `sksstruct.models.StructuredModel`. It also holds the loss, for
-        instance the cost matrix of `sksstruct.models.MulticlassModel`.
+        What outputs are and how they are scored: an object of `sksstruct.models`, one
+        of your own that derives from `sksstruct.models.StructuredModel`, or the name of
+        a model with its defaults:
+        %(models)s.
+        The model holds the loss, for instance the cost matrix of
+        `sksstruct.models.MulticlassModel`.
     alpha : float, default=1e-3
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C).
     solver : str or solver object, default="auto"
-        Optimiser: "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "casimir" (on the k
-        best outputs, where the model has them), or an object of `sksstruct.solvers`.
-        "auto" is the configuration of `sksstruct.solvers.BCFW`
-        that reaches a given duality gap soonest.
+        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        defaults:
+        %(solvers)s.
+        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
+        duality gap soonest. Casimir needs a model that finds the k best outputs.
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=3e-3
@@ -62,8 +64,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Threads for computing the duality gap. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the examples.
-    verbose : int, default=0
-        Print a line whenever the duality gap is computed.
+    %(verbose)s
 
     Attributes
     ----------
@@ -86,10 +87,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     dual_gap_ : float
         The objective is at most this much above the optimum, if the oracles of the
         model are exact; ``inf`` where that is not known.
-    history_ : dict of ndarray
-        Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``.
-    solver_ : solver object
-        The solver used.
+    %(history_)s
+    %(solver_)s
 
     See Also
     --------
@@ -113,16 +112,10 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
+        **TRAINING,
         "model": [str, StructuredModel],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "solver": [str, object],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -173,117 +166,35 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
-            Inputs, as the model takes them.
+        %(inputs)s
         y : array-like of shape (n_samples,) or list
             Outputs.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Factors of the losses.
+        %(loss_weight)s
 
         Returns
         -------
         self : SSVMClassifier
             The fitted classifier.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are not valid; nothing is changed then.
-        KeyboardInterrupt
-            When interrupted, after the attributes were set from the work done so far.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached in `max_iter` passes.
+        %(outcome)s
         """
-        solver, problem = self._prepare(X, y, sample_weight)
-        state = self._warm_state(solver, problem.model)
-        result = run_solver(self, solver, problem, X, y, state)
-        if self.warm_start:
-            self._warm = result.dual_state
-        else:
-            self.__dict__.pop("_warm", None)
-        report_result(result, "classifier")
-        return self
+        return train(self, X, y, sample_weight, "classifier")
 
-    def _prepare(self, X, y, sample_weight=None):
-        """Check everything; the solver, and the problem for it."""
-        validate_params(self)
+    def _model(self):
         model = resolve_model(self.model)
-        model.check()
-        check_random_state(self.random_state)
-        solver = self._solver(model)
         if self.class_weight is not None and not model.is_flat:
             raise ValueError(
                 f"class_weight is for multiclass models; the loss of {model!r} is its "
                 "own parameter"
             )
-        # what is learned of X goes into a copy: a fit that fails changes nothing
-        seen = copy.copy(self)
-        for name in input_attributes(seen):
-            delattr(seen, name)
-        if model.is_flat:
-            X, y = model._check_training_data(X, y, seen)
-            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-            total = float(weight.sum())
-            weight = weight * model._sample_factors(self.class_weight, y, weight)
-            keep = positive(weight, total)
-            weight = weight[keep] / total
-            if len(keep) < len(y):
-                X, y = X[keep], y[keep]
-        else:
-            X, y = as_list("X", X), as_list("y", y)
-            if len(X) != len(y):
-                raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
-            weight = _check_sample_weight(
-                sample_weight, np.zeros((len(X), 1)), ensure_non_negative=True
-            )
-            keep = positive(weight, float(weight.sum()))
-            weight = weight[keep] / float(weight.sum())
-            X, y = [X[i] for i in keep], [y[i] for i in keep]
-            X, y = model._check_training_data(X, y, seen, weight)
-        if model.bounds() is not None:
-            self._solver(model, bounded=True)
-        bound = model._bind(X, y, weight)
-        if solver.smooths:
-            bound = OracleLoss(bound, solver.k)
-        return solver, Problem(
-            bound, partial(_attributes, input_attributes(seen), model)
-        )
+        return model
 
-    def _solver(self, model, bounded=False):
-        solver = resolve_solver(
-            self.solver,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            oracles=("max", "topk") if model._has_topk else ("max",),
-            bounded=bounded,
-        )
-        if solver.smooths and solver.smoothing != "l2":
-            if not isinstance(self.solver, str):
-                raise ValueError(
-                    f"{type(solver).__name__} needs smoothing='l2': the oracle of "
-                    "these models is the k best"
-                )
-            solver.set_params(smoothing="l2")
-        solver.check()
-        return solver
-
-    def _warm_state(self, solver, model):
-        state = getattr(self, "_warm", None)
-        if not self.warm_start or state is None:
-            return None
-        if not solver.accepts(state, model):
-            warnings.warn(
-                "warm_start: the last fit was on other examples, or by another kind of "
-                f"solver, or {type(solver).__name__} or the model cannot go on from an "
-                "earlier fit; starting afresh",
-                UserWarning,
-                stacklevel=4,
-            )
-            return None
-        return state
+    def _describe(self, spec, weights, views):
+        return {
+            "model_": spec,
+            "weights_": weights.copy(),
+            **spec._attributes(weights, views),
+        }
 
     # ---- prediction ----
 
@@ -296,8 +207,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
-            Inputs.
+        %(inputs)s
 
         Returns
         -------
@@ -312,8 +222,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
-            Inputs.
+        %(inputs)s
 
         Returns
         -------
@@ -331,8 +240,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
-            Inputs.
+        %(inputs)s
         k : int
             Number of outputs.
 
@@ -353,12 +261,10 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
-            Inputs.
+        %(inputs)s
         y : array-like of shape (n_samples,) or list
             Outputs.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+        %(score_weight)s
 
         Returns
         -------
@@ -367,23 +273,3 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         predicted = self.predict(X)
         return self.model_._score(y, predicted, sample_weight)
-
-
-def positive(weight, total):
-    """Examples that count."""
-    if not np.isfinite(total):
-        raise ValueError("sample_weight is too large: its sum overflows")
-    keep = np.flatnonzero(weight > 0.0)
-    if not len(keep):
-        raise ValueError("class_weight and sample_weight leave no sample")
-    return keep
-
-
-def _attributes(constant, model, weights):
-    """Fitted attributes for flat weights."""
-    return {
-        **constant,
-        "model_": model,
-        "weights_": weights.copy(),
-        **model._attributes(weights),
-    }

@@ -1,17 +1,23 @@
 """The smoothed structured hinge loss."""
 
+import warnings
 from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator
 
-from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
 
 
 class SmoothedHinge(BaseEstimator):
     """Structured hinge loss with a smoothed maximum.
 
     The maximum over labelings in ``max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
-    becomes ``max_u <u, values> - strength * omega(u)`` over distributions u on the
+    becomes ``max_u <u, values> - mu * omega(u)`` over distributions u on the
     labelings [1]_.
 
     Parameters
@@ -19,12 +25,17 @@ class SmoothedHinge(BaseEstimator):
     smoothing : {"entropy", "l2"}, default="entropy"
         omega: the negative entropy, by sum-product, or half the squared norm (minus
         1/2), on the `k` best labelings.
-    strength : float, default=0.1
-        How much. The loss is at most ``strength / 2`` above the hinge with l2, and
-        ``strength`` times the logarithm of the number of labelings with entropy.
+    mu : float, default=0.1
+        Strength of the smoothing. The loss is at most ``mu / 2`` above the hinge with
+        l2, and ``mu`` times the logarithm of the number of labelings with entropy.
     k : int, default=10
         Labelings for l2. Where no other would get a weight, as `topk_exact_` of the
         estimator tells, the loss is exactly the smoothed one (Proposition 4).
+    strength : float, default="deprecated"
+        The former name of `mu`.
+
+        .. deprecated:: 0.1
+            Use `mu`, as all solvers call it.
 
     Notes
     -----
@@ -42,22 +53,51 @@ class SmoothedHinge(BaseEstimator):
     >>> from sksstruct import ChainCRF
     >>> from sksstruct.losses import SmoothedHinge
     >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, loss=SmoothedHinge(strength=0.5)).fit(X, y)
+    >>> tagger = ChainCRF(alpha=0.1, loss=SmoothedHinge(mu=0.5)).fit(X, y)
     >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
     ['b', 'b']
     """
 
     _parameter_constraints = {
         "smoothing": [StrOptions({"entropy", "l2"})],
-        "strength": [Interval(Real, 0, None, closed="neither")],
+        "mu": [Interval(Real, 0, None, closed="neither")],
         "k": [Interval(Integral, 1, None, closed="left")],
+        "strength": [
+            Interval(Real, 0, None, closed="neither"),
+            Options(str, {"deprecated"}),
+        ],
     }
 
-    def __init__(self, smoothing="entropy", strength=0.1, k=10):
+    def __init__(self, smoothing="entropy", mu=0.1, k=10, strength="deprecated"):
         self.smoothing = smoothing
-        self.strength = strength
+        self.mu = mu
         self.k = k
+        self.strength = strength
 
     def check(self):
         """Raise an error if a parameter is not valid."""
         validate_params(self)
+
+    def resolve(self):
+        """Check the parameters, and give `mu` the value of its former name.
+
+        Returns
+        -------
+        smoothing : SmoothedHinge
+            A loss with the same meaning and no deprecated parameter.
+
+        Warns
+        -----
+        FutureWarning
+            If `strength` was given.
+        """
+        self.check()
+        mu = self.mu
+        if self.strength != "deprecated":
+            warnings.warn(
+                "SmoothedHinge: strength is called mu now, and will be removed in 0.3",
+                FutureWarning,
+                stacklevel=2,
+            )
+            mu = self.strength
+        return SmoothedHinge(self.smoothing, float(mu), self.k)

@@ -1,6 +1,11 @@
-"""Linear maps between weights and potentials; they know no optimisation."""
+"""Linear maps between weights and potentials; they know no optimisation.
 
-from sksstruct.models._registry import resolve_model
+`MODELS` is the one place that knows their names: `sksstruct.SSVMClassifier`, the
+documentation and the tests read it.
+"""
+
+from sklearn.base import clone
+
 from sksstruct.models.candidates.candidates import CandidatesModel
 from sksstruct.models.chain.score import ELUScore, ScoreFunction
 from sksstruct.models.check import check_model
@@ -11,7 +16,15 @@ from sksstruct.models.multiclass.multiclass import MulticlassModel
 from sksstruct.models.parts.parts import PartsModel
 from sksstruct.models.structured import StructuredModel
 
+MODELS = {
+    "multiclass": MulticlassModel,
+    "graph": GraphModel,
+    "matching": MatchingModel,
+    "candidates": CandidatesModel,
+}
+
 __all__ = [
+    "MODELS",
     "CandidatesModel",
     "ELUScore",
     "GraphModel",
@@ -24,3 +37,35 @@ __all__ = [
     "check_model",
     "resolve_model",
 ]
+
+
+def resolve_model(model):
+    """A new model for a name or an object.
+
+    Parameters
+    ----------
+    model : str or StructuredModel
+        A name, or an object that is copied.
+
+    Returns
+    -------
+    model : StructuredModel
+        A model that has not seen data.
+
+    Raises
+    ------
+    ValueError
+        If there is no model of that name.
+    TypeError
+        If it is neither a name nor a `StructuredModel`.
+    """
+    if isinstance(model, str):
+        if model not in MODELS:
+            raise ValueError(
+                f"unknown model {model!r}; the names are {sorted(MODELS)}, or pass "
+                "an object of sksstruct.models"
+            )
+        return MODELS[model]()
+    if not isinstance(model, StructuredModel):
+        raise TypeError(f"model must be a name or a StructuredModel, got {model!r}")
+    return clone(model)

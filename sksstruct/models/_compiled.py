@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.models.structured import StructuredModel, as_list
+from sksstruct.models.structured import StructuredModel, as_list, as_pairs
 from sksstruct.utils.parallel import run_in_chunks
 
 
@@ -12,21 +12,19 @@ class CompiledModel(StructuredModel):
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
     name)``, which checks an output, and ``_learn(X, y, weight)`` for training data;
     ``_labeling(x, y)``, a checked output as integers, and ``_shown(x, labeling)``, the
-    output that integers stand for; and ``_bound(X, truths, example_weights)``.
+    output that integers stand for; and ``_bound(X, y_true, example_weights)``.
     """
 
     _has_topk = True
 
     def prepare(self, X, Y):
-        self._check_training_data(X, Y, None)
+        X, Y = as_pairs(X, Y)
+        self._learn_from(X, Y, np.ones(len(X)))
 
-    def _check_training_data(self, X, y, estimator, weight=None):
-        X, y = as_list("X", X), as_list("y", y)
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+    def _learn_from(self, X, y, weight):
         self._forget()
         X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
-        y = self._learn(X, y, np.ones(len(X)) if weight is None else weight)
+        y = self._learn(X, y, weight)
         self.n_weights_ = self._bound(X[:1], None, None).n_weights
         return X, y
 
@@ -48,16 +46,15 @@ class CompiledModel(StructuredModel):
     def _check_input(self, X, estimator):
         return [self._input(x, f"X[{i}]") for i, x in enumerate(as_list("X", X))]
 
-    def _bind(self, X, y, example_weights):
-        return self._bound(X, y, example_weights)
+    def _bind(self, examples):
+        return self._bound(*examples)
 
     def _predict(self, X, weights, n_jobs=None):
         model = self._bound(X, None, None)
-        model.read_from(weights)
         outputs, scores = [None] * len(X), np.empty(len(X))
 
         def decode(first, last):
-            workspace = model.workspace(training=False)
+            workspace = model.workspace(weights, training=False)
             for i in range(first, last):
                 labeling, scores[i] = model.labeling(workspace, i)
                 outputs[i] = self._shown(X[i], labeling)
@@ -75,8 +72,9 @@ class CompiledModel(StructuredModel):
 
     def _topk(self, x, weights, k):
         model = self._bound([x], None, None)
-        model.read_from(np.ascontiguousarray(weights, dtype=np.float64))
-        labelings, scores = model.best(model.workspace(training=False), 0, k)
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        workspace = model.workspace(weights, training=False)
+        labelings, scores = model.topk(workspace, 0, k)
         return [self._shown(x, labeling) for labeling in labelings], scores
 
     # ---- one example, as any other model ----
@@ -85,7 +83,8 @@ class CompiledModel(StructuredModel):
         x = self._input(x, "x")
         model = self._bound([x], None, None)
         labeling = self._labeling(x, self._output(x, y, "y"))
-        return model.joint_feature(model.workspace(), 0, labeling)
+        workspace = model.workspace(np.zeros(model.n_weights))
+        return model.joint_feature(workspace, 0, labeling)
 
     def decode(self, x, w):
         w = np.asarray(w, dtype=np.float64)
@@ -94,8 +93,8 @@ class CompiledModel(StructuredModel):
     def loss_augmented_decode(self, x, y, w):
         x = self._input(x, "x")
         model = self._bound([x], [self._output(x, y, "y")], None)
-        model.read_from(np.ascontiguousarray(w, dtype=np.float64))
-        return self._shown(x, model.labeling(model.workspace(), 0)[0])
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        return self._shown(x, model.labeling(model.workspace(w), 0)[0])
 
     def decode_topk(self, x, w, k):
         return self._topk(self._input(x, "x"), np.asarray(w, dtype=np.float64), k)[0]

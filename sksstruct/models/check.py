@@ -190,9 +190,7 @@ def _confine(model, X, y, w):
     """Weights inside the model's bounds."""
     if model.bounds() is None:
         return w
-    checked = model._check_training_data(X, y, model)
-    bound = model._bind(*checked, None)
-    lower, upper = bound.box(None)
+    lower, upper = model._bind(model._read(X, y, None, model)).box()
     return np.clip(w, lower, upper)
 
 

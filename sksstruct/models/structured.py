@@ -4,10 +4,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from sksstruct.utils._param_validation import validate_params
+from sksstruct.models.spec import ModelSpec
+from sksstruct.utils.validation import check_example_weight
 
 
-class StructuredModel(BaseEstimator):
+class StructuredModel(ModelSpec, BaseEstimator):
     """Base class of all models; subclass it to define your own.
 
     Inputs x and outputs y may be any Python objects. The score of y is
@@ -204,14 +205,14 @@ class StructuredModel(BaseEstimator):
         """
         return None
 
-    def _check_training_data(self, X, y, estimator, weight=None):
-        """Check inputs and outputs, and learn from them; both as `_bind` wants them.
+    def _read(self, X, y, sample_weight, seen):
+        X, y = as_pairs(X, y)
+        keep, weight = check_example_weight(sample_weight, len(X))
+        X, y = [X[i] for i in keep], [y[i] for i in keep]
+        return *self._learn_from(X, y, weight), weight
 
-        Weights of the examples are given where none of them is zero.
-        """
-        X, y = as_list("X", X), as_list("y", y)
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+    def _learn_from(self, X, y, weight):
+        """Learn from the data; inputs and outputs as `_bind` takes them."""
         self.prepare(X, y)
         return X, y
 
@@ -219,14 +220,12 @@ class StructuredModel(BaseEstimator):
         """Check inputs for prediction."""
         return as_list("X", X)
 
-    def _bind(self, X, y, example_weights):
-        """The model bound to checked data, as solvers take it."""
+    def _bind(self, examples):
         from sksstruct.models.python._python import BoundPython
 
-        return BoundPython(self, X, y, example_weights)
+        return BoundPython(self, *examples)
 
-    def _attributes(self, weights):
-        """Named attributes of flat weights, for the estimator."""
+    def _attributes(self, weights, views=None):
         return {"coef_": weights.copy()}
 
     def _predict(self, X, weights, n_jobs=None):
@@ -255,10 +254,13 @@ class StructuredModel(BaseEstimator):
         losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
-    def check(self):
-        """Raise an error if a parameter is not valid."""
-        if hasattr(self, "_parameter_constraints"):
-            validate_params(self)
+
+def as_pairs(X, y):
+    """Lists of inputs and outputs, equally many."""
+    X, y = as_list("X", X), as_list("y", y)
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
+    return X, y
 
 
 def as_list(name, values):

@@ -5,25 +5,20 @@ w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap 
 alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
 """
 
-import time
 from numbers import Integral
 
 import numpy as np
 from scipy.optimize import minimize
 
-from sksstruct.models.protocols._base import SmoothLoss
-from sksstruct.solvers.core.base import Solver, starts_from_weights
-from sksstruct.solvers.core.loop import SCALING
-from sksstruct.solvers.core.result import SolverResult, Trace
+from sksstruct.solvers.core.base import SCALING, GradientSolver
+from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
+from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
-
-# Without a certificate: iterations looked back on, and the part of tol that the
-# objective must have fallen by.
-_PERIOD, _FALL = 10, 0.1
+from sksstruct.utils.progress import Status
 
 
-class LBFGS(Solver):
-    """L-BFGS on smooth losses, `scipy.optimize.minimize` over compiled sweeps.
+class LBFGS(GradientSolver):
+    """L-BFGS: the default for losses with a gradient.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss. The expected mean parameters of every example are a point of
@@ -63,10 +58,8 @@ class LBFGS(Solver):
     ['b', 'b']
     """
 
-    required_oracles = ("exp", "topk")
-    losses = ("smooth",)
     _parameter_constraints = {
-        **Solver._parameter_constraints,
+        **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -75,109 +68,110 @@ class LBFGS(Solver):
         self.tol = tol
         self.memory = memory
 
-    def accepts(self, dual_state, model):
-        return starts_from_weights(dual_state, model)
-
     def _solve(self, model, alpha, options):
-        if not isinstance(model, SmoothLoss):
-            raise TypeError(
-                "LBFGS needs a loss with a gradient: loss='log' or 'smoothed_hinge'"
+        loop = LBFGSLoop(self, alpha, options)
+        objective = Objective(self.smooth_loss(model), alpha, options)
+        start = objective.start
+
+        def after_iteration(_):
+            loop.n_iter += 1
+            objective.report(loop)
+            status = loop.end(objective.best_weights)
+            if status is not None:
+                raise _Stop(status)
+
+        try:
+            objective.evaluate(start)
+            objective.report(loop)
+            if loop.converged:
+                raise _Stop(Status.CONVERGED)
+            minimize(
+                objective.evaluate,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                callback=after_iteration,
+                options={
+                    "maxiter": self.max_iter,
+                    "maxfun": 100 * self.max_iter,
+                    "maxcor": self.memory,
+                    "ftol": 0.0,
+                    "gtol": 0.0,
+                },
             )
-        return _Run(self, model, alpha, options).run(options.callback)
+            loop.status = Status.STALLED
+        except _Stop as stop:
+            loop.status = stop.status
+        except KeyboardInterrupt:
+            if objective.best is None:
+                raise
+            loop.status = Status.INTERRUPTED
+        # an interrupt may have come between an evaluation and its report
+        objective.take_best(loop)
+        return loop.result()
 
 
 class _Stop(Exception):
     """Leaves scipy's loop."""
 
+    def __init__(self, status):
+        super().__init__()
+        self.status = status
 
-class _Run:
-    """One call of `LBFGS.solve`."""
 
-    def __init__(self, solver, loss, alpha, options):
-        self.started = time.perf_counter()
-        self.solver = solver
-        self.loss = loss
-        self.model = loss.model
-        self.alpha = alpha
-        self.n_jobs = options.n_jobs
-        self.verbose = options.verbose
-        self.model.start()
-        if options.dual_state is not None:
-            start, kept = options.dual_state["weights"], loss.support
-            if kept is None:
-                kept = slice(None)
-            self.model.w[kept] = start[kept]
-        self.gradient = np.zeros_like(self.model.w)
-        self.best = self.first = None
-        self.best_dual = -np.inf
-        self.calls = 0
-        self.primals = []
-        self.n_iter = 0
-        self.trace = Trace()
+class LBFGSLoop(Loop):
+    """A loop whose passes scipy makes."""
 
-    def run(self, callback):
-        solver, support = self.solver, self.loss.support
-        status = "stalled"
-        x = self.model.w.copy() if support is None else self.model.w[support]
-        try:
-            self.first = self._evaluate(x)
-            if self._report():
-                status = "converged"
-            else:
-                minimize(
-                    self._evaluate,
-                    x,
-                    jac=True,
-                    method="L-BFGS-B",
-                    callback=lambda _: self._after(callback),
-                    options={
-                        "maxiter": solver.max_iter,
-                        "maxfun": 100 * solver.max_iter,
-                        "maxcor": solver.memory,
-                        "ftol": 0.0,
-                        "gtol": 0.0,
-                    },
-                )
-        except _Stop as stop:
-            status = stop.args[0]
-        except KeyboardInterrupt:
-            if self.best is None:
-                raise
-            status = "interrupted"
-        primal = self.best[0]
-        weights = self.weights()
-        return SolverResult(
-            weights=weights,
-            objective=primal,
-            dual_gap=self._gap(),
-            dual_loss=self.best_dual + self.alpha / 2 * (weights @ weights),
-            n_iter=self.n_iter,
-            status=status,
-            history=self.trace.as_dict(),
-            target=solver.tol * abs(primal),
-            dual_state={"weights": weights},
-            exact=float(np.mean(self.best[2])),
+    def has_settled(self):
+        # a gradient of the K best labelings only may never get small
+        return (
+            self.exact < 1.0
+            and len(self.values) > PERIOD
+            and self.values[-1 - PERIOD] - self.primal <= FALL * self.target
         )
 
-    def _gap(self):
-        """Certified distance of the lowest objective to the optimum."""
-        primal, _, exact, _ = self.best
-        if not (self.loss.convex and np.all(exact)):
-            return np.inf
-        return max(primal - self.best_dual, 0.0)
 
-    def _evaluate(self, x):
+class Objective:
+    """P(w) and its gradient for scipy, with the best weights and dual value so far.
+
+    Parameters
+    ----------
+    loss : SmoothLoss
+        The mean loss.
+    alpha : float
+        Regularisation.
+    options : Options
+        Its `n_jobs` and `dual_state` are read.
+
+    Attributes
+    ----------
+    start : ndarray
+        Where to start: weights that exist.
+    best : tuple or None
+        Objective, weights that exist, share of exact losses, and residual of the
+        lowest objective.
+    """
+
+    def __init__(self, loss, alpha, options):
+        self.loss, self.alpha, self.n_jobs = loss, alpha, options.n_jobs
+        self.w = aligned_zeros(loss.model.n_weights)
+        self.gradient = np.zeros_like(self.w)
+        self._kept = slice(None) if loss.support is None else loss.support
+        if options.dual_state is not None:
+            self.w[self._kept] = options.dual_state["weights"][self._kept]
+        self.start = np.array(self.w[self._kept])
+        self.best = self._first = None
+        self.best_dual = -np.inf
+        self.calls = 0
+
+    def evaluate(self, x):
         """Objective and its gradient, of the weights that exist."""
-        if self.first is not None:  # scipy asks again for the start
-            first, self.first = self.first, None
+        if self._first is not None:  # scipy asks again for the start
+            first, self._first = self._first, None
             return first
-        w, support = self.model.w, self.loss.support
-        if support is None:
-            w[:] = x
-        else:
-            w[support] = x
-        loss = self.loss.value_and_gradient(self.gradient, self.n_jobs)
-        gradient = self.gradient if support is None else self.gradient[support]
+        self.w[self._kept] = x
+        loss = self.loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
+        gradient = self.gradient[self._kept]
         with np.errstate(over="ignore", invalid="ignore"):
             gradient = gradient + self.alpha * x
             primal = loss + self.alpha / 2 * (x @ x)
@@ -186,51 +180,30 @@ class _Run:
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
             )
-        self.calls += 1
+        self.calls += self.loss.model.n_examples
         if self.loss.convex:
             self.best_dual = max(self.best_dual, primal - residual)
+        if self.best is None:
+            self._first = primal, gradient
         if self.best is None or primal < self.best[0]:
-            self.best = primal, x.copy(), np.array(self.loss.exact), residual
+            exact = float(np.mean(self.loss.exact))
+            self.best = primal, x.copy(), exact, residual
         return primal, gradient
 
-    def weights(self):
+    def best_weights(self):
         """Flat weights of the lowest objective so far."""
-        if self.loss.support is None:
-            return self.best[1].copy()
-        weights = np.zeros_like(self.model.w)
-        weights[self.loss.support] = self.best[1]
+        weights = np.zeros_like(self.w)
+        weights[self._kept] = self.best[1]
         return weights
 
-    def _report(self):
-        """Add a row to the trace; is the tolerance reached?"""
+    def report(self, loop):
+        """Tell the loop of the lowest objective so far; a row of the trace."""
         primal, _, exact, residual = self.best
-        gap = self._gap()
-        seconds = time.perf_counter() - self.started
-        calls = self.calls * self.model.n_examples
-        self.trace.add(self.n_iter, calls, seconds, primal, self.best_dual, gap)
-        if self.verbose:
-            print(
-                f"iteration {self.n_iter}: objective {primal:.6g}, gap {gap:.3g}, "
-                f"{seconds:.1f} s"
-            )
-        self.primals.append(primal)
-        if min(gap, residual) <= self.solver.tol * abs(primal):
-            return True
-        # A gradient of the K best labelings only may never get small.
-        return (
-            not np.all(exact)
-            and len(self.primals) > _PERIOD
-            and self.primals[-1 - _PERIOD] - primal
-            <= _FALL * self.solver.tol * abs(primal)
-        )
+        loop.calls = self.calls
+        dual = self.best_dual if self.loss.convex else -np.inf
+        loop.report(primal, self.best_weights(), dual, exact, residual=residual)
 
-    def _after(self, callback):
-        self.n_iter += 1
-        done = self._report()
-        stop = callback is not None and callback(self.n_iter, self.weights)
-        if done:
-            raise _Stop("converged")
-        if stop:
-            raise _Stop("callback")
-        if self.n_iter == self.solver.max_iter:
-            raise _Stop("max_iter")
+    def take_best(self, loop):
+        """Let the loop return the lowest objective, reported or not."""
+        loop.primal, _, loop.exact, _ = self.best
+        loop.weights, loop.dual = self.best_weights(), self.best_dual

@@ -13,8 +13,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sksstruct.solvers.core.base import Solver
-from sksstruct.solvers.core.loop import SCALING, Loop
+from sksstruct.solvers.core.base import SCALING, Solver
+from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Dual variables at a bound rest until the next restart where their slope is beyond this
@@ -23,7 +23,7 @@ _MARGIN, _LONGEST = 1.0, 2000
 
 
 class Pragam(Solver):
-    """Primal-adjoint gap minimisation (Pragam), an O(1 / k^2) method.
+    """Primal-adjoint gap minimisation: O(1 / k^2), and free intercepts.
 
     Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
     dual variables move in every iteration, each by two projections onto their set. For
@@ -94,10 +94,9 @@ class Pragam(Solver):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
-        model.start()
         space = model.dual_space()
         loop = Loop(self, alpha, options)
-        run = _Run(self, space, alpha)
+        run = ExcessiveGap(self, space, alpha)
         # all dual variables; those that move in this round, or None for all of them
         x, index, in_round, products = run.x, None, 0, 0
 
@@ -119,7 +118,7 @@ class Pragam(Solver):
             nonlocal run, x, index, in_round, gap_at_start, products
             run.iterate()
             in_round += 1
-            last = loop.n_pass == self.max_iter
+            last = loop.n_iter == self.max_iter
             if not last and in_round % self.check_every:
                 return
             if index is None:
@@ -140,7 +139,7 @@ class Pragam(Solver):
             else:
                 part, index = part
                 x = x.copy()
-                run = _Run(self, part, alpha)
+                run = ExcessiveGap(self, part, alpha)
 
         loop.dual = 0.0  # of the centre, which stands for w = 0
         look()
@@ -149,7 +148,7 @@ class Pragam(Solver):
         return loop.run(one_pass, look)
 
 
-class _Run:
+class ExcessiveGap:
     """State of Algorithm 1; `u` is alpha w of x, and `slopes` those of w."""
 
     def __init__(self, solver, space, alpha):

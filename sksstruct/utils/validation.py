@@ -390,3 +390,45 @@ def check_sequence_weight(sample_weight, n_sequences):
     if not np.isfinite(weight.sum()):
         raise ValueError("sample_weight is too large: its sum is infinite")
     return weight
+
+
+def check_example_weight(sample_weight, n_examples, factors=None):
+    """Examples of positive weight, and their weights, which sum to one.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_examples,) or None
+        Factors of the losses.
+    n_examples : int
+        Number of examples.
+    factors : callable, default=None
+        ``factors(weight)`` returns further factors, which do not count in the sum:
+        those of scikit-learn's ``class_weight``.
+
+    Returns
+    -------
+    keep : ndarray of int
+        Numbers of the examples.
+    weight : ndarray
+        Their weights.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not valid, or none is positive.
+    """
+    weight = _check_sample_weight(
+        sample_weight, np.zeros((n_examples, 1)), ensure_non_negative=True
+    )
+    total = float(weight.sum())
+    if factors is not None:
+        factor = factors(weight)
+        if not (np.isfinite(factor).all() and (factor >= 0.0).all()):
+            raise ValueError("class_weight must be finite and not negative")
+        weight = weight * factor
+    if not np.isfinite(total):
+        raise ValueError("sample_weight is too large: its sum overflows")
+    keep = np.flatnonzero(weight > 0.0)
+    if not len(keep):
+        raise ValueError("class_weight and sample_weight leave no sample")
+    return keep, weight[keep] / total

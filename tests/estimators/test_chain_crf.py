@@ -386,18 +386,18 @@ class TestWarmStart:
 
 class TestInterruptions:
     def test_interrupt_leaves_a_usable_model(self, data, monkeypatch):
-        from sksstruct.solvers import bcfw
+        from sksstruct.solvers.frank_wolfe.bcfw import BCFWState
 
         passes = []
-        one_pass = bcfw._Run.one_pass
+        one_pass = BCFWState.one_pass
 
-        def interrupted(self):
+        def interrupted(self, *arguments):
             if len(passes) == 3:
                 raise KeyboardInterrupt
             passes.append(1)
-            one_pass(self)
+            one_pass(self, *arguments)
 
-        monkeypatch.setattr(bcfw._Run, "one_pass", interrupted)
+        monkeypatch.setattr(BCFWState, "one_pass", interrupted)
         model = ChainCRF(1e-4, tol=0, random_state=0)
         with pytest.raises(KeyboardInterrupt, match="after 3 passes"):
             model.fit(data.X, data.y)
@@ -471,7 +471,7 @@ class TestInterruptions:
         ({"solver": "lbfgs"}, ValueError, "LBFGS needs a gradient"),
         ({"loss": "log", "class_weight": "balanced"}, ValueError, "class_weight"),
         ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
-        ({"loss": SmoothedHinge(strength=0)}, ValueError, "strength"),
+        ({"loss": SmoothedHinge(mu=0)}, ValueError, "mu"),
         ({"all_possible_states": False}, ValueError, "all_possible_states"),
         ({"forbidden_transitions": "iob"}, TypeError, "forbidden_transitions"),
         ({"forbidden_transitions": [(0,)]}, TypeError, "pairs"),
@@ -512,7 +512,7 @@ def test_skops_round_trip(tmp_path, data):
 @pytest.mark.parametrize("averaging", [False, True])
 def test_prediction_reads_coef_in_place(data, averaging):
     """No copy of the weights per call, also after a pickle, and edits take effect."""
-    from sksstruct.estimators._chain_prediction import padded_rows
+    from sksstruct.models.chain.fitted import padded_rows
 
     solver = BCFW(averaging=averaging, tol=0.1)
     model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
@@ -536,7 +536,7 @@ def test_repr_and_html(data):
 def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)
-    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, gap_every=50)
+    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, check_every=50)
     primal = []
     for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
         model = ChainCRF(1 / 626, solver=solver, random_state=seed)

@@ -16,12 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from sksstruct.models.chain._chain import BoundChain
 
 from sksstruct import ChainCRF
-from sksstruct.estimators._chain_training import (
-    bind_loss,
-    check_training_data,
-    existing_weights,
-)
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain.data import TrainingData, existing_weights
 from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, LBFGS
 from sksstruct.utils.estimator_checks import CHECKS
@@ -74,26 +70,26 @@ def objective(chain, w, loss, *, augmented, known=None, allowed=None):
 
 
 def bound(X, y, loss, augmented, known=None, **kwargs):
-    data = check_training_data(X, y, None)
-    if known is not None:
-        data.known = np.concatenate(known)
+    data = TrainingData.read(X, y, None)
     costs = np.full(len(data.classes), float(augmented))
     packed = data.packed if kwargs.pop("dense", True) else data.packed.compact()
     model = BoundChain(packed, len(data.classes), data.labels, None, costs, **kwargs)
-    return bind_loss(model, data, packed, data.known, loss), model, data
+    if known is not None:
+        model.unknown = ~np.concatenate(known)
+    return model.smooth_loss(SmoothedHinge(*loss)), model, data
 
 
 def flat_weights(model, rng):
     """Random weights in the model's layout and in that of the reference."""
-    model.start()
-    blocks = model.blocks(model.w)
+    w = np.zeros(model.n_weights)
+    blocks = model.views(w)
     for block in blocks.values():
         block[...] = rng.normal(size=block.shape)
-    return np.concatenate([np.ravel(block) for block in blocks.values()])
+    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
 
 
 def flat_gradient(model, gradient):
-    return np.concatenate([np.ravel(b) for b in model.blocks(gradient).values()])
+    return np.concatenate([np.ravel(b) for b in model.views(gradient).values()])
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -106,10 +102,10 @@ def test_value_and_gradient(name, form):
         for x in X:
             x[:, 1:] *= np.abs(x[:, 1:]) > 1.2
     smooth, model, _ = bound(X, y, loss, name != "log", dense="csr" not in form)
-    assert model.blocks(np.zeros(model.n_weights))["coef"].shape == (3, 4)
-    w = flat_weights(model, np.random.RandomState(1))
+    assert model.views(np.zeros(model.n_weights))["coef"].shape == (3, 4)
+    given, w = flat_weights(model, np.random.RandomState(1))
     gradient = np.full(model.n_weights, np.nan)
-    value = smooth.value_and_gradient(gradient)
+    value = smooth.value_and_gradient(given, gradient)
     chain = Chain(X, y, 3)
 
     def reference(w):
@@ -129,15 +125,13 @@ def test_topk_says_where_it_is_exact():
     """Exact, by its own word, where the value is that with all labelings."""
     X, y = problem(n=30)
     everything, model, _ = bound(X, y, ("l2", 0.8, 1000), True)
-    w = np.array(flat_weights(model, np.random.RandomState(3)))
-    everything.value_and_gradient(np.empty(model.n_weights))
+    given, w = flat_weights(model, np.random.RandomState(3))
+    everything.value_and_gradient(given, np.empty(model.n_weights))
     chain = Chain(X, y, 3)
     seen = set()
     for k in (1, 2, 4):
-        smooth, other, _ = bound(X, y, ("l2", 0.8, k), True)
-        other.start()
-        other.w[:] = model.w
-        smooth.value_and_gradient(np.empty(model.n_weights))
+        smooth, _, _ = bound(X, y, ("l2", 0.8, k), True)
+        smooth.value_and_gradient(given, np.empty(model.n_weights))
         for i in range(len(X)):
             chain.p = np.eye(len(X))[i]
             full = objective(chain, w, ("l2", 0.8, 10**6), augmented=True)
@@ -156,9 +150,9 @@ def test_likelihood_of_observed_labels():
         row[rng.randint(len(row))] = True
     assert not np.concatenate(known).all()
     smooth, model, _ = bound(X, y, LOSSES["log"], False, known)
-    w = flat_weights(model, np.random.RandomState(1))
+    given, w = flat_weights(model, np.random.RandomState(1))
     gradient = np.empty(model.n_weights)
-    value = smooth.value_and_gradient(gradient)
+    value = smooth.value_and_gradient(given, gradient)
     chain = Chain(X, y, 3)
 
     def reference(w):
@@ -174,11 +168,10 @@ def test_extreme_scores_do_not_lose_digits():
     """Scores of thousands, where exponentials underflow, against enumeration."""
     X, y = problem()
     smooth, model, _ = bound(X, y, LOSSES["log"], False)
-    w = flat_weights(model, np.random.RandomState(1))
+    given, w = flat_weights(model, np.random.RandomState(1))
     for scale in (100.0, 3000.0):
-        model.w[:] = model.w * scale
-        w = w * scale
-        value = smooth.value_and_gradient(np.empty(model.n_weights))
+        given, w = given * scale, w * scale
+        value = smooth.value_and_gradient(given, np.empty(model.n_weights))
         expected = objective(Chain(X, y, 3), w, LOSSES["log"], augmented=False)
         assert value == pytest.approx(expected, rel=1e-12)
 
@@ -366,9 +359,9 @@ class TestSolver:
         search = GridSearchCV(ChainCRF(0.1, loss="log", solver=LBFGS()), grid, cv=2)
         search.fit(X, y)
         search = GridSearchCV(
-            ChainCRF(0.1, loss=SmoothedHinge()), {"loss__strength": [0.1, 1.0]}, cv=2
+            ChainCRF(0.1, loss=SmoothedHinge()), {"loss__mu": [0.1, 1.0]}, cv=2
         ).fit(X, y)
-        assert search.best_params_["loss__strength"] in (0.1, 1.0)
+        assert search.best_params_["loss__mu"] in (0.1, 1.0)
 
     def test_too_large_features(self):
         X, y = problem(n=5)
@@ -410,7 +403,7 @@ class TestObservedWeights:
     def test_optimum_of_the_smaller_model(self):
         X, y = problem(n=4)
         X = [x * (np.abs(x) > 0.8) for x in X]
-        data = check_training_data(X, y, None)
+        data = TrainingData.read(X, y, None)
         _, model, _ = bound(X, y, LOSSES["log"], False)
         support = existing_weights(model, data, False, False)
         flags = np.zeros(model.n_weights)
@@ -564,10 +557,10 @@ class TestUnobserved:
         assert model.fit(X, partial).n_iter_ == 1
 
     def test_rounds_that_do_not_settle_are_told(self, data, monkeypatch):
-        from sksstruct.estimators import _chain_fit
+        from sksstruct.solvers.core import procedures
 
         X, _, partial = data
-        monkeypatch.setattr(_chain_fit, "MAX_ROUNDS", 1)
+        monkeypatch.setattr(procedures, "MAX_ROUNDS", 1)
         X = [x + 3 * np.sin(17 * x) for x in X]
         with pytest.warns(ConvergenceWarning, match="completed by decoding"):
             ChainCRF(0.01, random_state=0).fit(X, partial)

@@ -121,7 +121,7 @@ def test_free_intercept_is_the_best_one(points, weighted):
 def test_what_does_not_fit_is_refused_at_once(points):
     X, y = points
     for solver in ("svrg", "lbfgs", SVRG(), "casimir"):
-        with pytest.raises(ValueError, match="needs the oracle exp or topk; this prob"):
+        with pytest.raises(ValueError, match=r"needs the oracle .*topk; this prob"):
             LinearSSVC(solver=solver).fit(X, y)
     for solver in ("bmrm", SSG(), BMRM()):
         with pytest.raises(ValueError, match="needs the oracle max") as error:

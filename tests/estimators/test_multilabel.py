@@ -16,7 +16,7 @@ from sksstruct.inference.cuts._roof_dual import RoofDual
 
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
-from sksstruct.estimators._multilabel import decode
+from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.solvers import GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator
 

@@ -17,7 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier, SSVMPathCV, ssvm_path
 from sksstruct.datasets import make_chain
+from sksstruct.estimators._train import prepare
 from sksstruct.solvers import BCFW
+from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -77,13 +79,8 @@ SOLVERS = {
 
 def objective(estimator, X, y, weights, alpha):
     """Primal objective at flat weights, by the model."""
-    problem = clone(estimator).set_params(alpha=alpha)._prepare(X, y)[1]
-    model = problem.model
-    model.start()
-    model.set_weights(weights)
-    hinge = np.empty(model.n_examples)
-    model.hinge(model.workspace(training=False), 0, model.n_examples, hinge)
-    return alpha / 2 * weights @ weights + model.example_weights @ hinge
+    model = prepare(clone(estimator).set_params(alpha=alpha), X, y).model
+    return alpha / 2 * weights @ weights + Risk(model).value(weights)
 
 
 def optimum(estimator, X, y, alpha):
@@ -112,7 +109,7 @@ def test_guarantee(task, solver):
     alpha_min = 3e-2 if task in ("parts", "cut") else 1e-3
     path = ssvm_path(estimator, X, y, epsilon=epsilon, alpha_min=alpha_min)
     assert path.converged.all()
-    # the pieces follow each other without a hole
+    # the segments follow each other without a hole
     assert path.upper[0] == np.inf
     np.testing.assert_array_equal(path.upper[1:], path.lower[:-1])
     assert (path.lower < path.upper).all() and path.lower[-1] <= alpha_min
@@ -139,7 +136,7 @@ def test_gaps_are_those_of_the_weights():
 
 
 def test_kappa_and_epsilon():
-    """Smaller kappa makes longer pieces; pieces are O(sqrt(epsilon)) long."""
+    """Smaller kappa makes longer segments; they are O(sqrt(epsilon)) long."""
     estimator, X, y = chain()
 
     def path(epsilon, kappa):
@@ -151,7 +148,7 @@ def test_kappa_and_epsilon():
     assert many < 15 * few  # 100 times as many where it is O(1 / epsilon)
 
 
-def test_first_piece_is_scaled():
+def test_first_segment_is_scaled():
     estimator, X, y = chain()
     path = ssvm_path(estimator, X, y)
     alpha = 7.0 * path.alphas[0]
@@ -257,7 +254,7 @@ def test_errors_and_warnings():
 
 
 def test_an_interrupt_leaves_the_path_so_far(monkeypatch):
-    from sksstruct.solvers import path as module
+    from sksstruct.solvers.frank_wolfe import path as module
 
     estimator, X, y = chain()
     solve, calls = module.Path.solve, []
@@ -269,7 +266,7 @@ def test_an_interrupt_leaves_the_path_so_far(monkeypatch):
         return solve(self, covered)
 
     monkeypatch.setattr(module.Path, "solve", interrupted)
-    with pytest.warns(ConvergenceWarning, match="interrupted after 4 pieces"):
+    with pytest.warns(ConvergenceWarning, match="interrupted after 4 segments"):
         path = ssvm_path(estimator, X, y)
     assert path.interrupted and len(path) == 4
     path.estimator(path.alphas[2]).predict(X)

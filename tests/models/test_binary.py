@@ -18,7 +18,6 @@ def binary(form="dense", free_bias=False, intercept=True, seed=0):
     p /= p.sum()
     given = sparse.csr_array(X) if form == "csr" else X
     model = BoundBinary(given, y, p, intercept and not free_bias, free_bias=free_bias)
-    model.start()
     return model, X, 2 * y - 1, p
 
 
@@ -30,9 +29,7 @@ def chain(seed=0, n_labels=3):
     p = rng.uniform(0.5, 1.5, size=5)
     packed = PackedSequences.from_lengths(X, sizes)
     costs = rng.uniform(0.5, 2.0, size=n_labels)
-    model = BoundChain(packed, n_labels, labels, p / p.sum(), costs)
-    model.start()
-    return model
+    return BoundChain(packed, n_labels, labels, p / p.sum(), costs)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -112,13 +109,19 @@ def test_lazy_scaling_gives_the_same_labelings():
     """Weights s w with the loss, or w with the loss divided by s."""
     model = chain()
     rng = np.random.RandomState(3)
-    w = np.zeros_like(model.w)
+    w = np.zeros(model.n_weights)
     rows = w.reshape(-1, model.ld)[:, : model.n_labels]
     rows[...] = rng.normal(size=rows.shape)
-    plain = Risk(model)
-    value, _ = plain.decode(0.2 * w)
-    labelings = plain.labelings.copy()
-    model.loss_scale = 1 / 0.2
-    scaled, _ = plain.decode(w)
-    np.testing.assert_array_equal(plain.labelings, labelings)
-    assert 0.2 * scaled == pytest.approx(value)
+    found = []
+    for weights, scale in ((0.2 * w, 1.0), (w, 1 / 0.2)):
+        workspace = model.workspace(weights)
+        workspace.loss_scale = scale
+        labelings = np.empty(model.starts[-1], dtype=np.int32)
+        hinge, losses = np.empty(model.n_examples), np.empty(model.n_examples)
+        model.decode_all(workspace, 0, model.n_examples, labelings, hinge, losses)
+        found.append((labelings, hinge / scale))
+        assert Risk(model).value(weights, scale) / scale == pytest.approx(
+            model.example_weights @ hinge / scale
+        )
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1])

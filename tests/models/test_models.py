@@ -8,10 +8,11 @@ from problems import PROBLEMS
 from reference import optimum_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.models.protocols._topk_hinge import OracleLoss
+from sksstruct.models.protocols._topk_hinge import TopKHinge
 from sksstruct.models.python._python import BoundPython
 
 from sksstruct import SSVMClassifier
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models import (
     CandidatesModel,
     GraphModel,
@@ -86,7 +87,7 @@ def test_optimum(name, solver):
     features, losses = all_margins(fitted, X, y)
     bounds = None
     if bounded:
-        bound = fitted._bind(*fitted._check_training_data(X, y, classifier), None)
+        bound = fitted._bind(fitted._read(X, y, None, clone(classifier)))
         bounds = bound.box(None)
     p = np.full(len(features), 1 / len(features))
     best = optimum_of(features, losses, p, ALPHA, bounds)
@@ -112,18 +113,15 @@ def test_smoothed_by_the_k_best(name, k):
     model, X, y, _ = PROBLEMS[name]
     classifier = fit(model, X, y, tol=0.1)
     fitted = classifier.model_
-    bound = fitted._bind(*fitted._check_training_data(X, y, clone(classifier)), None)
-    loss = OracleLoss(bound, k)
-    loss.set_smoothing(0.4)
-    bound.start()
+    bound = fitted._bind(fitted._read(X, y, None, clone(classifier)))
+    loss = TopKHinge(bound, SmoothedHinge("l2", 0.4, k))
     rng = np.random.RandomState(0)
     w = 0.3 * rng.normal(size=bound.n_weights)
     features, losses = all_margins(fitted, X, y)
 
     def at(w):
-        bound.set_weights(w)
         gradient = np.empty_like(w)
-        return loss.value_and_gradient(gradient), gradient
+        return loss.value_and_gradient(w, gradient), gradient
 
     value, gradient = at(w)
     expected = 0.0
@@ -157,10 +155,8 @@ def test_casimir(name):
 class Interpreted:
     """Binds a compiled model as if it were written in Python."""
 
-    def _bind(self, X, y, example_weights):
-        X, y = self.given
-        model = BoundPython(self, X, y, example_weights)
-        return model
+    def _bind(self, examples):
+        return BoundPython(self, *self.given, examples[2])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +166,7 @@ class Interpreted:
     "solver",
     [
         BCFW(step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000),
-        BCFW(sampling="uniform", averaging=False, gap_every=1, tol=0.05),
+        BCFW(sampling="uniform", averaging=False, check_every=1, tol=0.05),
         SSG(2000, 0.02),
     ],
     ids=["away", "fw", "ssg"],

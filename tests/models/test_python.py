@@ -238,7 +238,7 @@ def test_interrupts_keep_the_work():
 
     X, y = rankings()
     CALLS = [-1]
-    for solver in (BCFW(max_iter=2, gap_every=2), BMRM(3), SSG(3)):
+    for solver in (BCFW(max_iter=2, check_every=2), BMRM(3), SSG(3)):
         for k in range(14, 60, 5):
             CALLS[0] = k
             classifier = SSVMClassifier(Interrupted(), solver=solver, random_state=0)

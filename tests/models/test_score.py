@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from sksstruct import ChainCRF
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, ScoreFunction
 from sksstruct.models.chain._scored import ScoredChain
 from sksstruct.solvers import ProxLinear
@@ -20,6 +21,7 @@ def data(seed=0, form=np.asarray):
 
 
 def scored(loss, nonsmooth=False, form=np.asarray, **kwargs):
+    smoothing = SmoothedHinge(*loss)
     packed, labels = data(form=form)
     rng = np.random.RandomState(4)
     p = rng.uniform(size=4)
@@ -27,12 +29,12 @@ def scored(loss, nonsmooth=False, form=np.asarray, **kwargs):
         ELUScore(5),
         packed,
         3,
-        loss,
-        nonsmooth,
+        None if nonsmooth else smoothing,
         labels=labels,
         example_weights=p / p.sum(),
         **kwargs,
     )
+    problem = problem.nonlinear_loss(smoothing)
     w = problem.initial_weights(rng)
     return problem, w + 0.3 * rng.normal(size=w.shape)
 

@@ -15,41 +15,58 @@ from sksstruct.solvers import (
     BCFW,
     BMRM,
     LBFGS,
+    SOLVERS,
     SSG,
-    SVRG,
     Casimir,
-    CuttingPlane,
     FrankWolfe,
     Pragam,
-    resolve_solver,
 )
 
 ALPHAS = (3.0, 1.0, 0.6)
-HINGE = {
-    "auto": resolve_solver("auto", max_iter=20_000, tol=1e-6),
-    "bcfw": BCFW(step="pairwise", max_iter=20_000, tol=1e-5),
-    "fw": FrankWolfe(60_000, 4e-5),
-    "ssg": SSG(90_000, 3e-5, check_every=500),
-    "bmrm": BMRM(5000, 1e-7),
-    "bmrm, line search": BMRM(60_000, 4e-5, inner="line_search"),
-    "cutting_plane": CuttingPlane(500, 1e-7),
-    "pragam": Pragam(20_000, 1e-5),
-    "pragam, printed": Pragam(20_000, 1e-5, restart=False),
-}
-SMOOTHING = {
-    "casimir": Casimir(5000, 3e-5),
-    "casimir, constant": Casimir(9000, 8e-5, schedule="constant"),
-    "casimir, top-K": Casimir(5000, 3e-5, smoothing="l2", k=30),
-}
-SMOOTH = {
-    "lbfgs": LBFGS(5000, 1e-7),
-    "svrg": SVRG(5000, 1e-6),
-    "casimir": Casimir(5000, 1e-6),
-    "casimir, constant": Casimir(5000, 1e-6, schedule="constant"),
-    "casimir, extrapolation": Casimir(5000, 1e-6, start="extrapolation"),
-    "casimir, previous": Casimir(5000, 1e-6, start="previous"),
-    "casimir, accuracy": Casimir(5000, 1e-6, inner="accuracy"),
-}
+
+
+def registered(*oracles, losses, tol=1e-5, slow=(), **variants):
+    """All registered solvers for some oracles, and some with other options.
+
+    `slow` has those that need other limits than most.
+    """
+    limits = {"max_iter": 20_000, "tol": tol}
+    names = SOLVERS.names(*oracles, losses=losses)
+    found = {name: SOLVERS.resolve(name, **limits) for name in names}
+    return {**found, **dict(slow), **variants}
+
+
+HINGE = registered(
+    "max",
+    "projection",
+    losses=("hinge",),
+    slow={
+        "auto": SOLVERS.resolve("auto", max_iter=20_000, tol=1e-6),
+        "bcfw": BCFW(step="pairwise", max_iter=20_000, tol=1e-5),
+        "fw": FrankWolfe(60_000, 4e-5),
+        "ssg": SSG(90_000, 3e-5, check_every=500),
+    },
+    line_search=BMRM(60_000, 4e-5, inner="line_search"),
+    printed=Pragam(20_000, 1e-5, restart=False),
+)
+SMOOTHING = registered(
+    "exp",
+    "topk",
+    losses=("hinge",),
+    slow={
+        "casimir": Casimir(5000, 3e-5),
+        "casimir_constant": Casimir(9000, 8e-5, schedule="constant"),
+    },
+    topk=Casimir(5000, 3e-5, smoothing="l2", k=30),
+)
+SMOOTH = registered(
+    "exp",
+    losses=("smooth",),
+    tol=1e-6,
+    extrapolation=Casimir(5000, 1e-6, start="extrapolation"),
+    previous=Casimir(5000, 1e-6, start="previous"),
+    accuracy=Casimir(5000, 1e-6, inner="accuracy"),
+)
 
 
 @cache
@@ -98,8 +115,8 @@ def test_hinge(task, name, alpha):
 
 LOSSES = {
     "log": "log",
-    "entropy": SmoothedHinge(strength=0.3),
-    "l2": SmoothedHinge("l2", strength=0.5, k=27),
+    "entropy": SmoothedHinge(mu=0.3),
+    "l2": SmoothedHinge("l2", mu=0.5, k=27),
 }
 
 

@@ -10,10 +10,11 @@ from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
 
+from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import BMRM, CuttingPlane, Pragam
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.risk import Risk
-from sksstruct.solvers.pragam import _Run
+from sksstruct.solvers.pragam import ExcessiveGap
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Epochs
 from sksstruct.utils.packed import PackedSequences
@@ -67,9 +68,8 @@ def test_pragam_upper_bound(seed, alpha):
     X *= rng.uniform(0.5, 2.0, size=(n, 1))
     R2 = (X**2).sum(axis=1).max()
     model = BoundBinary(X, y, np.full(n, 1.0 / n), False)
-    model.start()
     space = model.dual_space()
-    run = _Run(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
+    run = ExcessiveGap(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
     for k in range(300):
         gap = space.risk(run.w, run.slopes) + alpha / 2 * run.w @ run.w - run.dual()
         assert -1e-12 <= gap <= 2.0 * R2 / (alpha * (k + 1) * (k + 2))
@@ -79,7 +79,7 @@ def test_pragam_upper_bound(seed, alpha):
         assert smoothed <= run.dual() + 1e-9
         run.iterate()
     # the constant of the data is smaller, and so is the gap
-    sharp = _Run(
+    sharp = ExcessiveGap(
         Pragam(lipschitz=np.linalg.norm(X, 2) ** 2 / alpha, restart=False),
         space,
         alpha,
@@ -96,8 +96,7 @@ def multiclass(seed, n=12, n_classes=3):
     X = np.eye(n_classes)[y] + rng.normal(size=(n, n_classes))
     packed = PackedSequences.from_lengths(X, [1] * n)
     model = BoundChain(packed, n_classes, y, fit_intercept=False, boundary=False)
-    loss = ChainSmoothLoss(model, "l2", 1.0, n_classes).bind(packed)
-    loss.nonsmooth = True
+    loss = ChainSmoothLoss(model, SmoothedHinge("l2", 1.0, n_classes), nonsmooth=True)
     # A^(i) maps w to the scores of all labels relative to the true one
     spectral = [np.linalg.norm(np.kron(np.eye(n_classes), x[None]), 2) ** 2 for x in X]
     return model, loss, X, y, max(spectral)
@@ -138,7 +137,6 @@ def test_casimir_with_regularisation(adaptive, alpha, start):
     """Corollaries 17 and 18."""
     model, loss, _, _, A = multiclass(0)
     best = CuttingPlane(500, 1e-9).solve(model, alpha, random_state=0).objective
-    model.start()
     D, mu = 0.5, 0.1 if adaptive else 0.02
     kappa = best_kappa(alpha, adaptive, A / mu, model.n_examples)
     schedule = Schedule(alpha, adaptive, mu, kappa)
@@ -162,7 +160,6 @@ def test_casimir_without_regularisation(adaptive):
     model, loss, X, y, A = multiclass(1, n=20)
     best, norm = unregularised(X, y, 3)
     assert best > 0.05  # else zero loss would be too easy
-    model.start()
     D, mu = 0.5, 0.2
     kappa = best_kappa(0.0, adaptive, A / mu, model.n_examples)
     schedule = Schedule(0.0, adaptive, mu, kappa)
@@ -184,8 +181,7 @@ def test_sequence_of_extrapolations():
     """Lemma 21, and eq. (27) itself."""
     for ridge, adaptive in product((0.0, 0.3), (False, True)):
         schedule = Schedule(ridge, adaptive, 0.1, 0.7)
-        model, loss, *_ = multiclass(0)
-        model.start()
+        _, loss, *_ = multiclass(0)
         epochs = Epochs(loss, np.random.RandomState(0))
         catalyst = Catalyst(epochs, ridge, schedule, 10.0, 5)
         for k in range(1, 12):

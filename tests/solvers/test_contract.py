@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._smooth import ChainSmoothLoss
 
 from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import make_chain
@@ -357,8 +356,13 @@ def test_what_does_not_fit_is_refused(data, loss, solver, match):
 
 
 def test_missing_oracles_are_named():
-    with pytest.raises(ValueError, match="BMRM needs the oracle max; this problem has"):
-        solvers.resolve_solver("bmrm", max_iter=1, tol=0.1, oracles=("exp",))
+    X, y = np.eye(3), np.array([0, 1, 1])
+    for name, oracle in (("bmrm", "max"), ("svrg", "exp or topk"), ("gdmm", "factors")):
+        classifier = LinearSSVC(solver=name, penalize_intercept=False)
+        with pytest.raises(
+            ValueError, match=f"the oracle {oracle}; this problem has p"
+        ):
+            classifier.fit(X, y)
 
 
 def test_unknown_labels_need_lbfgs(data):
@@ -369,7 +373,12 @@ def test_unknown_labels_need_lbfgs(data):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in solvers.__all__ if n not in ("SolverResult", "resolve_solver")]
+    "name",
+    [
+        name
+        for name in solvers.__all__
+        if name not in ("SOLVERS", "SolverResult", "resolve_solver")
+    ],
 )
 def test_parameters(name):
     """Constructors only assign; bad values are named before any work."""
@@ -420,11 +429,9 @@ def test_memory(large, name):
     weights = 8 * model.n_weights
     tracemalloc.start()
     try:
-        problem = model
-        if "hinge" not in solver.losses or solver.smooths:
-            problem = ChainSmoothLoss(model, "entropy", 0.1).bind(packed)
-            problem.nonsmooth = "hinge" in solver.losses
-        solver.solve(problem, 0.01, random_state=0)
+        if "hinge" not in solver.losses:
+            model.surrogate = SmoothedHinge("entropy", 0.1)
+        solver.solve(model, 0.01, random_state=0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -6,11 +6,13 @@ from reference import Chain
 from scipy import sparse
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
+from sksstruct.models.protocols._weights import LazyWeights, Weights
 from sksstruct.solvers.stochastic._stochastic import (
     SubgradientKernel,
     VarianceReducedKernel,
 )
 
+from sksstruct.losses import SmoothedHinge
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -40,7 +42,7 @@ def problem(form="dense", n_labels=3, boundary=True, intercept=True, seed=0):
 
 def flat(model, w):
     """Flat weights of the model in the order of the reference."""
-    blocks = model.blocks(np.asarray(w))
+    blocks = model.views(np.asarray(w))
     names = ("coef", "intercept", "start", "end", "transitions")
     return np.concatenate([np.asarray(blocks[name]).ravel() for name in names])
 
@@ -64,14 +66,14 @@ def test_subgradient_steps(form, rule):
     """Iterate, average and losses; "halving" puts the sum aside several times."""
     model, _, reference = problem(form)
     alpha, steps = 0.3, 90
-    model.start(average=True)
-    kernel = SubgradientKernel(model, alpha)
+    weights = Weights(model.n_weights, average=True)
+    kernel = SubgradientKernel(model, weights, alpha)
     rng = np.random.RandomState(1)
     order = rng.randint(5, size=steps).astype(np.intp)
     t = np.arange(1.0, steps + 1)
     rates = {"pegasos": 1 / (alpha * t), "halving": 0.5 / alpha + 0 * t}
     rates = rates.get(rule, 0.01 / (1 + t // 5))
-    w = total = 0.0 * flat(model, model.w)
+    w = total = 0.0 * flat(model, weights.w)
     loss = 0.0
     for k, (i, rate) in enumerate(zip(order, rates, strict=True), 1):
         psi, missed = worst(reference, i, w)
@@ -100,11 +102,9 @@ def gradients(loss, model, w, i):
         fit_intercept=model.fit_intercept,
         boundary=model.boundary,
     )
-    part.start()
-    part.w[:] = w
-    smooth = ChainSmoothLoss(part, *loss.parameters).bind(one)
+    smooth = ChainSmoothLoss(part, loss.smoothing)
     gradient = np.zeros_like(w)
-    smooth.value_and_gradient(gradient)
+    smooth.value_and_gradient(w, gradient)
     return gradient
 
 
@@ -122,22 +122,22 @@ class Given(ChainSmoothLoss):
 def test_variance_reduced_steps(form, parameters, anchored, rate, ridge, n_labels):
     flags = {"boundary": n_labels != 2, "intercept": n_labels != 6}
     model, packed, reference = problem(form, n_labels, **flags)
-    loss = Given(model, *parameters).bind(packed)
+    loss = Given(model, SmoothedHinge(*parameters))
     loss.given = packed, np.concatenate(reference.y).astype(np.int32)
-    loss.parameters = parameters
-    model.start()
+    loss.smoothing = SmoothedHinge(*parameters)
+    weights = LazyWeights(model.n_weights)
     rng = np.random.RandomState(2)
-    exists = np.zeros_like(model.w)
+    exists = np.zeros_like(weights.w)
     rows = exists.reshape(-1, model.ld)[:, :n_labels]
     rows[...] = 1.0
     if not model.fit_intercept:
         rows[4] = 0.0
     if not model.boundary:
         rows[5:7] = 0.0
-    model.w[:] = 0.3 * rng.normal(size=len(exists)) * exists
-    loss.keep_edges = True
-    anchor, full = model.w.copy(), np.zeros_like(model.w)
-    loss.value_and_gradient(full)
+    weights.w[:] = 0.3 * rng.normal(size=len(exists)) * exists
+    loss.keep_anchors = True
+    anchor, full = weights.w.copy(), np.zeros_like(weights.w)
+    loss.value_and_gradient(anchor, full)
     linear = 0.1 * rng.normal(size=len(exists)) * exists
     direction = (full if anchored else 0.0) + linear
     order = rng.randint(5, size=30).astype(np.intp)
@@ -148,17 +148,18 @@ def test_variance_reduced_steps(form, parameters, anchored, rate, ridge, n_label
         if anchored:
             step = step - gradients(loss, model, anchor, i)
         w = (1 - rate * ridge) * w - rate * (ratio * step + direction)
-    VarianceReducedKernel(loss).epoch(order, ratios, direction, rate, ridge, anchored)
-    np.testing.assert_allclose(model.w, w, atol=1e-9)
+    kernel = VarianceReducedKernel(loss, weights)
+    kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+    np.testing.assert_allclose(weights.w, w, atol=1e-9)
 
 
 def test_visits_need_an_anchor():
-    model, packed, _ = problem()
-    loss = ChainSmoothLoss(model).bind(packed)
-    model.start()
-    gradient = np.zeros_like(model.w)
-    loss.value_and_gradient(gradient)
-    kernel = VarianceReducedKernel(loss)
+    model, _, _ = problem()
+    loss = ChainSmoothLoss(model, SmoothedHinge())
+    weights = LazyWeights(model.n_weights)
+    gradient = np.zeros_like(weights.w)
+    loss.value_and_gradient(weights.w, gradient)
+    kernel = VarianceReducedKernel(loss, weights)
     order = np.arange(5)
     with pytest.raises(ValueError, match="no anchor"):
         kernel.epoch(order, np.ones(5), gradient, 0.1, 0.1)
@@ -170,16 +171,16 @@ def test_visits_need_an_anchor():
 
 def test_dual_value_of_expected_means():
     """expected_loss - |gradient|^2 / (2 alpha) is below the least hinge objective."""
-    model, packed, reference = problem()
+    model, _, reference = problem()
     best = reference.optimum(0.5)
-    loss = ChainSmoothLoss(model, "entropy", 0.05).bind(packed)
-    model.start()
+    loss = ChainSmoothLoss(model, SmoothedHinge("entropy", 0.05))
+    w = np.zeros(model.n_weights)
     rng = np.random.RandomState(0)
-    gradient = np.zeros_like(model.w)
+    gradient = np.zeros_like(w)
     for scale in (0.0, 0.3, 1.0):
-        rows = model.w.reshape(-1, model.ld)[:, :3]
+        rows = w.reshape(-1, model.ld)[:, :3]
         rows[...] = scale * rng.normal(size=rows.shape)
-        loss.value_and_gradient(gradient)
+        loss.value_and_gradient(w, gradient)
         dual = loss.expected_loss - gradient @ gradient
         assert dual <= best + 1e-9
         assert 0 <= loss.expected_loss <= 1

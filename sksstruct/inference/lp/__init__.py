@@ -1,6 +1,11 @@
-"""MAP of factor graphs through the LP relaxation: solvers with one interface."""
+"""MAP of factor graphs through the LP relaxation: solvers with one interface.
 
-from sksstruct.inference.lp._registry import SOLVERS, resolve_map_solver
+`MAP_SOLVERS` is the one place that knows their names: `sksstruct.LPMAPPredictor`, the
+documentation and the tests read it.
+"""
+
+from functools import partial
+
 from sksstruct.inference.lp.auto import Auto
 from sksstruct.inference.lp.core.result import MAPResult
 from sksstruct.inference.lp.core.solver import MAPSolver
@@ -13,13 +18,27 @@ from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
 
-# As these were called before: `sksstruct.solvers.GDMM` is the one that trains.
-GDMM, BinaryGDMM = MAPGDMM, MAPBinaryGDMM
+MAP_SOLVERS = {
+    "auto": Auto,
+    "trws": TRWS,
+    "gdmm": MAPGDMM,
+    "gdmm_binary": MAPBinaryGDMM,
+    "mplp": MPLP,
+    "ad3": AD3,
+    "subgradient": Subgradient,
+    "lp": HiGHS,
+    "exact": partial(HiGHS, exact=True),
+    "enumeration": Enumeration,
+}
+
+# The names before: `sksstruct.solvers` has a GDMM, which trains, and SOLVERS as well.
+GDMM, BinaryGDMM, SOLVERS = MAPGDMM, MAPBinaryGDMM, MAP_SOLVERS
 
 __all__ = [
     "AD3",
     "GDMM",
     "MAPGDMM",
+    "MAP_SOLVERS",
     "MPLP",
     "SOLVERS",
     "TRWS",
@@ -33,3 +52,30 @@ __all__ = [
     "Subgradient",
     "resolve_map_solver",
 ]
+
+
+def resolve_map_solver(solver, *, max_iter=None, tol=None):
+    """Solver object for a name or an object.
+
+    Parameters
+    ----------
+    solver : str or MAPSolver
+        A name of `MAP_SOLVERS` takes `max_iter` and `tol`; an object brings its own.
+    max_iter : int, default=None
+        Largest number of iterations; None: the solver's default.
+    tol : float, default=None
+        Relative tolerance; None: the solver's default.
+
+    Returns
+    -------
+    solver : MAPSolver
+        The object given, or a new one.
+    """
+    if isinstance(solver, MAPSolver):
+        return solver
+    if not isinstance(solver, str) or solver not in MAP_SOLVERS:
+        raise ValueError(
+            f"solver must be a MAPSolver or one of {list(MAP_SOLVERS)}, got {solver!r}"
+        )
+    given = {"max_iter": max_iter, "tol": tol}
+    return MAP_SOLVERS[solver](**{k: v for k, v in given.items() if v is not None})

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef struct BinaryScratch:

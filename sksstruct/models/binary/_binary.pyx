@@ -11,7 +11,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t, int64_t
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef class BinaryWorkspace(Workspace):
@@ -78,10 +78,30 @@ cdef class BoundBinary(BoundModel):
 
         return BinaryDual(self, self.free_bias)
 
-    def flat_bounds(self, bounds):
+    @property
+    def oracles(self):
+        # a bias without a penalty has no place in w: only the dual knows of it
+        return ("projection",) if self.free_bias else ("max", "projection")
+
+    @property
+    def oracle_note(self):
+        return "penalize_intercept=False leaves Pragam only" if self.free_bias else None
+
+    @property
+    def views_need_data(self):
+        return self.free_bias
+
+    def views(self, w):
+        bias = w[-1:].copy()
+        if self.free_bias:
+            space = self.dual_space()
+            bias[0] = space.bias(space.slopes(w))
+        return {"coef": w[None, :-1], "intercept": bias}
+
+    def flatten_bounds(self, bounds):
         raise ValueError("bounds are not available for a binary model")
 
-    def workspace(self, training=True):
+    def _workspace(self, training):
         return BinaryWorkspace()
 
     # ---- potentials and labelings ----
@@ -89,16 +109,16 @@ cdef class BoundBinary(BoundModel):
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
         cdef Py_ssize_t d = self.n_features, j
-        cdef double total = self._reading[d] if self.fit_intercept else 0.0
+        cdef double total = workspace.w[d] if self.fit_intercept else 0.0
         if self._indices != NULL:
             for j in range(self._indptr[i], self._indptr[i + 1]):
-                total += self._values[j] * self._reading[self._indices[j]]
+                total += self._values[j] * workspace.w[self._indices[j]]
         else:
             for j in range(d):
-                total += self._values[i * d + j] * self._reading[j]
+                total += self._values[i * d + j] * workspace.w[j]
         ws.score = total
         ws.y_true = self._labels[i]
-        ws.loss = self.loss_scale
+        ws.loss = workspace.loss_scale
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -177,14 +197,15 @@ cdef class BoundBinary(BoundModel):
         if self.fit_intercept:
             out[d] += scale
 
-    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
-                          double average) except -1 nogil:
+    cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
-        if scale != 0.0 and ws.d != 0.0:
-            self._add(i, scale * ws.d, self._v)
-            if self._u != NULL:
-                self._add(i, average * scale * ws.d, self._u)
-        ws.d = 0.0
+        if ws.d != 0.0:
+            self._add(i, scale * ws.d, out)
+        return 0
+
+    cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        (<BinaryScratch*> workspace.scratch).d = 0.0
         return 0
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 
-from sksstruct.models.protocols._base import DualSpace
+from sksstruct.models.protocols.dual_space import DualSpace
 from sksstruct.projections import project_box_equality
 
 

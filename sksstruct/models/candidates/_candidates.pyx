@@ -9,8 +9,8 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._base cimport Workspace
-from sksstruct.models.tables._table cimport BoundTable, TableScratch
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 
 cdef class BoundCandidates(BoundTable):
@@ -30,17 +30,19 @@ cdef class BoundCandidates(BoundTable):
         if self._labeled:
             self._overlaps = overlaps
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t c, first = self._blocks[0].offsets[i]
         cdef int32_t label = self._y_true[2 * i + 1]
         for c in range(self._blocks[0].offsets[i + 1] - first):
-            ws.theta[c * self.ld + label] -= self.loss_scale * self._overlaps[first + c]
-        ws.constant += self.loss_scale
+            ws.theta[c * self.ld + label] -= scale * self._overlaps[first + c]
+        ws.constant += scale
         return 0
 
-    def find_topk(self, Py_ssize_t i, table, k):
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         n = self._blocks[0].offsets[i + 1] - self._blocks[0].offsets[i]
-        scores = table[:n * self.ld].reshape(n, self.ld)[:, :self.n_labels].ravel()
+        scores = workspace.theta[:n * self.ld].reshape(n, self.ld)
+        scores = scores[:, :self.n_labels].ravel()
         order = np.argsort(-scores, kind="stable")[:k]
         return np.column_stack(np.divmod(order, self.n_labels))
 

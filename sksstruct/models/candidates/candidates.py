@@ -182,7 +182,7 @@ class CandidatesModel(CompiledModel):
         pairs = np.indices((n, self._n_labels)).reshape(2, -1).T
         return (self._shown(x, pair) for pair in pairs)
 
-    def _attributes(self, weights):
+    def _attributes(self, weights, views=None):
         x = np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
         out = self._views(self._bound([x], None, None), weights)
         return out if self.classes_ is None else {"classes_": self.classes_, **out}

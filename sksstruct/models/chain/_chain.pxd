@@ -1,28 +1,36 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
-from sksstruct.utils._arena cimport Arena
+from sksstruct.models.chain._gram cimport GramMatrices
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
 cdef struct ChainScratch:
-    double* theta       # (max_size, ld) loss-augmented unary scores
-    double* delta       # (max_size, ld) Viterbi's prefix scores
-    double* table       # (n_labels, ld) transitions with the forbidden ones at -inf
-    double* d           # (max_size, ld) change of node means
-    double* d_edge      # (n_labels, ld) change of edge means, summed over places
-    double* row         # (ld,)
-    double* feature     # (n_features,) one feature row, spread out
-    double* spread      # (n_features, ld) F' d, for sequences without Gram matrix
-    int32_t* rows       # changed rows of d
-    int32_t* edges      # entries of d_edge that were written, each once
-    char* marked        # (n_labels, ld) whether an entry is among them
+    # the weights that potentials are formed from
+    const double* emission    # (n_features, ld)
+    const double* tail        # (3 + n_labels, ld) bias, start, end, transitions
+    # potentials
+    double* theta             # (max_size, ld) loss-augmented unary scores
+    double* delta             # (max_size, ld) Viterbi's prefix scores
+    double* table             # (n_labels, ld) transitions with the forbidden ones -inf
+    double constant           # the part of the loss that no labeling changes
+    # a change d of mean parameters
+    double* d                 # (max_size, ld) of node means
+    double* d_edge            # (n_labels, ld) of edge means, summed over places
+    int32_t* rows             # rows of d that changed, once `scanned`
+    int32_t* edges            # entries of d_edge that were written, each once
+    char* marked              # (n_labels, ld) whether an entry is among them
     Py_ssize_t n_rows, n_edges
-    double constant     # the part of the loss that no labeling changes
     bint scanned
+    # for features
+    double* bias              # (ld,)
+    double* spread            # (n_features + 1,) one feature row, spread out
+    double* product           # (n_features, ld) F' d, for sequences without a matrix
 
 
 cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
                           double value) noexcept nogil:
+    """Add to the change of an edge mean, and note that it changed."""
     ws.d_edge[edge] += value
     if not ws.marked[edge]:
         ws.marked[edge] = 1
@@ -32,37 +40,34 @@ cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
 
 cdef class ChainWorkspace(Workspace):
     cdef object _arrays
+    cdef Py_ssize_t _n_features, _n_labels, _ld
     cdef ChainScratch _scratch
 
 
 cdef class BoundChain(BoundModel):
     cdef readonly Py_ssize_t n_labels, n_features, ld
     cdef readonly bint fit_intercept, boundary
-    cdef readonly object mask
-    cdef object _owned, _packed
+    cdef readonly object mask, packed
+    cdef public object numbers, unknown, support   # see the class
+    cdef object _label_costs, _known, _factors
+    cdef object _forbidden_labels
     cdef const int32_t[::1] _labels
     cdef const double[::1] _cost
-    cdef bint _labeled, _sparse, _single, _all_grams
-    cdef const float* _values32
-    cdef const double* _values64
-    cdef const int32_t* _indices
-    cdef const int64_t* _indptr
-    cdef const double* _emission
-    cdef const double* _tail
-    cdef const double* _mask
-    cdef const unsigned char* _barred
-    cdef double** _grams
-    cdef Arena _arena
+    cdef bint _labeled
+    cdef FeatureRows _rows
+    cdef GramMatrices _grams
+    cdef bint _all_grams
+    cdef const double* _mask                  # NULL where all transitions are allowed
+    cdef const unsigned char* _forbidden      # NULL where all labels are
 
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil
-    cdef Py_ssize_t _row(self, Py_ssize_t pos, Py_ssize_t* first,
-                         const int32_t** index) noexcept nogil
-    cdef void _scores(self, Py_ssize_t pos, const double* init,
-                      double* out) noexcept nogil
-    cdef void _scatter(self, Py_ssize_t pos, double scale, const double* change,
-                       double* target) noexcept nogil
-    cdef void _truncate(self, Py_ssize_t row) noexcept nogil
-    cdef void _truncate_changed(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef void _forbid(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil
-    cdef bint _gram_fits(self, Py_ssize_t i) noexcept nogil
-    cdef double _spread_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef double _product_norm(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef void _weigh_by_gram(
+        self, ChainScratch* ws, Py_ssize_t i, const double* gram, const int32_t* y,
+        const int32_t* observed) noexcept nogil
+    cdef double _gram_product(
+        self, ChainScratch* ws, Py_ssize_t size, const int32_t* other,
+        const int32_t* observed) noexcept nogil

@@ -9,7 +9,7 @@ of the table that ends in them.
 
 import numpy as np
 
-from sksstruct.models.protocols._base import DualSpace
+from sksstruct.models.protocols.dual_space import DualSpace
 from sksstruct.projections import project_simplex
 from sksstruct.projections._polytope import n_multipliers, project_all
 
@@ -21,16 +21,11 @@ class ChainDual(DualSpace):
     ----------
     model : BoundChain
         Model with its data.
-    values : ndarray or CSR array of shape (n_positions, n_features)
-        Its features.
-    labels : ndarray of shape (n_positions,)
-        Observed labels.
-    costs : ndarray of shape (n_positions,)
-        Loss of missing the label at each position.
     """
 
-    def __init__(self, model, values, labels, costs):
-        self.model, self.values = model, values
+    def __init__(self, model):
+        self.model, self.values = model, model.packed.values
+        labels, costs = model.labels, model.costs
         self.n_labels = k = model.n_labels
         self.cost = model.n_examples
         starts, sizes = model.starts, model.sizes
@@ -125,9 +120,6 @@ class ChainDual(DualSpace):
     def risk(self, w, slopes):
         model = self.model
         hinge = np.empty(model.n_examples)
-        model.read_from(w)
-        try:
-            model.hinge(model.workspace(training=False), 0, model.n_examples, hinge)
-        finally:
-            model.read_from(model.w)
+        workspace = model.workspace(np.ascontiguousarray(w), training=False)
+        model.hinge(workspace, 0, model.n_examples, hinge)
         return float(model.example_weights @ hinge)

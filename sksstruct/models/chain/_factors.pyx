@@ -196,7 +196,7 @@ cdef class ChainFactors(FactorModel):
         return np.concatenate([np.ascontiguousarray(self._weights).ravel(),
                                self.table.entries()[2]])
 
-    def blocks(self, w):
+    def views(self, w):
         """Named parts of flat weights, in the shapes of the estimator's attributes."""
         n = (self.n_features + 3) * self.ld
         rows = w[:n].reshape(-1, self.ld)[:, :self.n_labels]
@@ -223,7 +223,7 @@ cdef class ChainFactors(FactorModel):
 
     def maxima(self, weights, n_jobs=None):
         n = (self.n_features + 3) * self.ld
-        transitions = self.blocks(weights)["transitions"]
+        transitions = self.views(weights)["transitions"]
         chain = SparseChain(self._packed, weights[:n].reshape(-1, self.ld), transitions)
         labels = np.empty(self.n_variables, dtype=np.int32)
         values = np.empty(self.n_examples)

@@ -13,12 +13,13 @@ from scipy import sparse
 
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._smooth import ChainSmoothLoss
-from sksstruct.models.protocols._base import NonlinearLoss
+from sksstruct.models.protocols.nonlinear_loss import NonlinearLoss
+from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.packed import PackedSequences
 
 
 class ScoredChain(NonlinearLoss):
-    """Mean loss of a chain with a score function.
+    """A chain with a score function bound to packed sequences: "nonlinear".
 
     Parameters
     ----------
@@ -28,36 +29,50 @@ class ScoredChain(NonlinearLoss):
         Features.
     n_labels : int
         Number of labels.
-    loss : tuple
-        Smoothing, strength and number of labelings.
-    nonsmooth : bool
-        Whether the loss is the hinge, which is smoothed in between only.
+    surrogate : SmoothedHinge or None
+        The loss; None: the hinge, which is smoothed in between only.
     **chain : objects
         Further arguments of `BoundChain`.
     """
 
-    def __init__(self, score, packed, n_labels, loss, nonsmooth, **chain):
-        self.score = score
+    oracles = ("nonlinear",)
+    oracle_bounds = oracle_note = None
+    views_need_data = False
+
+    def __init__(self, score, packed, n_labels, surrogate, **chain):
+        self.score, self.surrogate = score, surrogate
         self.values, self.offsets = packed.values, packed.offsets
         self.n_labels, self.n_examples = n_labels, len(packed)
-        self.nonsmooth = nonsmooth
+        self.nonsmooth = surrogate is None
         self._scores = np.zeros((packed.offsets[-1], n_labels))
         positions = PackedSequences(self._scores, packed.offsets)
         self.model = BoundChain(positions, n_labels, fit_intercept=False, **chain)
-        self.smooth = ChainSmoothLoss(self.model, *loss).bind(positions)
-        self.diameter = self.smooth.diameter
         self.example_weights = self.model.example_weights
-        self.model.start()
-        rows = self.model.w.reshape(-1, self.model.ld)
+        # of the chain, whose emission weights stay the identity
+        self._w = aligned_zeros(self.model.n_weights)
+        rows = self._w.reshape(-1, self.model.ld)
         rows[np.arange(n_labels), np.arange(n_labels)] = 1.0
         self._tail = rows[n_labels + 1 :, :n_labels]
-        self._workspace = self.model.workspace()
+        self._workspace = self.model.workspace(self._w)
         # rows of one sequence at a time, which is slow to cut out of CSR
         cuts = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         self._rows = [self.values[a:b] for a, b in cuts]
         if sparse.issparse(self.values) and self.values.shape[1] <= _DENSE:
             self._rows = [rows.toarray() for rows in self._rows]
-        self._gradient = np.zeros_like(self.model.w)
+        self._gradient = np.zeros_like(self._w)
+
+    @property
+    def n_weights(self):
+        """Number of the parameters of the score, and of the other weights."""
+        return len(self.initial_weights(np.random.RandomState(0)))
+
+    def nonlinear_loss(self, smoothing):
+        """The mean loss, as a `NonlinearLoss`; its hinge smoothed where it is one."""
+        self.smooth = ChainSmoothLoss(
+            self.model, smoothing if self.nonsmooth else self.surrogate
+        )
+        self.diameter = self.smooth.diameter
+        return self
 
     def initial_weights(self, random_state):
         d = self.values.shape[1]
@@ -93,11 +108,10 @@ class ScoredChain(NonlinearLoss):
 
     def _loss(self, n_jobs):
         if not self.nonsmooth:
-            return self.smooth.value_and_gradient(self._gradient, n_jobs)
+            return self.smooth.value_and_gradient(self._w, self._gradient, n_jobs)
         hinge = np.empty(self.n_examples)
-        self.model.hinge(
-            self.model.workspace(training=False), 0, self.n_examples, hinge
-        )
+        workspace = self.model.workspace(self._w, training=False)
+        self.model.hinge(workspace, 0, self.n_examples, hinge)
         return float(self.example_weights @ hinge)
 
     def value(self, w, n_jobs=None):
@@ -111,8 +125,8 @@ class ScoredChain(NonlinearLoss):
         parameters, _ = self.split(self.center)
         self.base = self.score.value(parameters, self.values, self.n_labels)
 
-    def set_smoothing(self, strength):
-        self.smooth.set_smoothing(strength)
+    def set_smoothing(self, mu):
+        self.smooth.set_smoothing(mu)
 
     def value_and_gradient(self, w, n_jobs=None):
         parameters, _ = self.split(self.center)
@@ -121,7 +135,7 @@ class ScoredChain(NonlinearLoss):
             parameters, self.values, self.n_labels, change
         )
         self._set_tail(w)
-        value = self.smooth.value_and_gradient(self._gradient, n_jobs)
+        value = self.smooth.value_and_gradient(self._w, self._gradient, n_jobs)
         differences = self.smooth.node_differences[:, : self.n_labels]
         gradient = self.score.vjp(parameters, self.values, self.n_labels, differences)
         rows = self._gradient.reshape(-1, self.model.ld)

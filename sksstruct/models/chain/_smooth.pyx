@@ -1,42 +1,33 @@
-"""Smooth losses of chains: value and gradient over all examples.
+"""Smooth losses of chains: value and gradient over all examples, and of one example.
 
 For weights w and potentials theta_i = A_i w, with the loss L_i added or not,
 
     f_i(w) = h(theta_i) - <theta_i, mu_i(y_i)>,  grad f_i = A_i^T (E mu - mu_i(y_i))
 
-where h is the smoothed maximum over labelings and E mu its gradient (Pillutla et al.,
-2018, Section 2):
+where h is the smoothed maximum over labelings and E mu its gradient (`_means.pyx`). The
+negative log-likelihood of a conditional random field is the loss smoothed by the
+entropy with mu = 1 and L = 0. Where labels were not observed, the likelihood is that of
+those that were, and mu_i(y_i) the mean over the labelings that agree with them.
 
-    entropy   h = m log sum_y exp(score(y) / m),          E mu = marginals
-    l2        h = max_u <u, scores> - m/2 (|u|^2 - 1),    E mu = sum_k u_k mu(y_k)
-
-over the K best labelings y_k, u being the projection of their scores / m onto the
-simplex. The negative log-likelihood of a conditional random field is the loss smoothed
-by the entropy with m = 1 and L = 0. Where labels were not observed, the likelihood is
-that of those that were, and mu_i(y_i) the mean over the labelings that agree with them.
-
-Solvers that visit one example at a time get E mu_i at the weights of the visit, minus
-E mu_i at those of the last sweep (the anchor) or mu_i(y_i). Weights are brought up to
-date row by row when an example reads them, so that a visit costs its own features only.
-
-A sweep writes the difference of node means of every position, examples being shared
-among threads, and then forms the gradient feature by feature, from a transposed copy
-of sparse features. Both parts give the same bits for any number of threads.
+A sweep writes the differences E mu - mu_i(y_i) of the nodes of every position, examples
+being shared among threads, and then forms the gradient feature by feature, from a
+transposed copy of sparse features. Both parts give the same bits for any number of
+threads. Visits of one example bring the rows of weights that it reads up to date, so
+that they cost the example's own features only.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.chains._sumproduct cimport (
-    EdgeTable, SumScratch, exponentiate_table, sum_product_padded,
-)
-from sksstruct.inference.chains._topk cimport TopK
-from sksstruct.models.protocols._base cimport SmoothLoss, Workspace
+from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
 from sksstruct.models.chain._chain cimport BoundChain, ChainScratch, add_edge
-from sksstruct.projections._simplex cimport project_sorted
+from sksstruct.models.chain._means cimport ChainMeans
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
+from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.utils._simd cimport (
     sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64, sks_weigh_add,
 )
@@ -48,6 +39,8 @@ from sksstruct.utils.parallel import run_in_chunks
 cdef double TINY = 1e-13
 # Examples are summed over in so many parts, whatever the number of threads.
 PARTS = 16
+# Rows of the sums of a part: bias, start and end come before the tables.
+cdef Py_ssize_t ENDS = 3
 
 
 cdef class ChainSmoothLoss(SmoothLoss):
@@ -55,169 +48,132 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     Parameters
     ----------
-    model : BoundChain
-        Model with its data; for the likelihood its costs are zero.
-    smoothing : {"entropy", "l2"}
-        Kind of smoothing.
-    strength : float
-        m, positive.
-    k : int
-        Labelings of the l2 smoothing.
-    partial : ndarray of shape (n_positions,), bool, or None
+    chain : BoundChain
+        The chain; for the likelihood its costs are zero.
+    smoothing : SmoothedHinge
+        Kind and strength of the smoothing, and the number of labelings.
+    unknown : ndarray of shape (n_positions,), bool, or None
         Positions whose label was not observed; entropy only.
     numbers : ndarray of shape (n_sequences,), int, or None
         How errors number the sequences.
+    nonsmooth : bool
+        Whether the hinge is what is minimised.
+    support : ndarray of int or None
+        Flat weights that exist.
     """
 
     cdef readonly BoundChain chain
-    cdef readonly object transposed
-    cdef readonly double strength
-    cdef public bint keep_edges          # keep what visits of examples are anchored at
-    cdef object _edge_means, _visit_arrays
-    cdef double* _kept
-    cdef const double* _anchors
-    cdef TopK _decoder
-    cdef SumScratch _visit_sums
-    cdef EdgeTable _visit_table
-    cdef double* _visit_scores
-    cdef int32_t* _visit_labels
-    cdef double* _visit_edges
-    cdef double* _visit_outer
-    cdef const double* _direction
-    cdef double* _last
-    cdef const unsigned char* _allowed
     cdef bint _entropy
     cdef Py_ssize_t _k
-    cdef object _differences, _losses, _expected, _partial, _values, _arrays, _numbers
-    cdef const unsigned char[::1] _unknown
-    cdef const unsigned char[::1] _incomplete
+    cdef object _numbers
+    cdef const unsigned char[::1] _unknown, _incomplete    # positions; sequences
+    cdef bint _partial
+    # features, in the form that the gradient reads
+    cdef object _transposed, _values
+    # of the last sweep
+    cdef object _differences, _losses, _expected, _exponentials, _edge_means
+    cdef double[:, ::1] _difference           # p_i (E mu_i - mu_i(y_i)) of all nodes
+    cdef double* _kept                        # E mu_i of the edges of every example
     cdef EdgeTable _table
+    # of visits
+    cdef ChainMeans _visit_means
+    cdef EdgeTable _visit_table
+    cdef object _visit_memory
+    cdef double* _visit_edges
 
-    def __init__(self, BoundChain model, smoothing="entropy", double strength=1.0,
-                 Py_ssize_t k=1, partial=None, numbers=None):
-        cdef Py_ssize_t cells = model.n_labels * model.ld
+    def __init__(self, BoundChain chain, smoothing, unknown=None, numbers=None,
+                 bint nonsmooth=False, support=None):
+        cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef double[::1] memory = aligned_zeros(3 * cells)
-        self.model = self.chain = model
-        self._entropy = smoothing == "entropy"
-        self.strength, self._k = strength, k
-        offsets = np.asarray(model._starts)
-        n_positions = offsets[model.n_examples]
-        self._partial = None
+        self.model = self.chain = chain
+        self._entropy = smoothing.smoothing == "entropy"
+        self.mu, self._k = smoothing.mu, most_labelings(chain, smoothing.k)
+        self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
+        self._bind_unknown(unknown)
         # omega is at most 1/2 in size, or the entropy of all labelings
         self.diameter = 0.5
         if self._entropy:
             self.diameter = float(
-                model.example_weights @ model.sizes) * np.log(model.n_labels)
-        self.convex = partial is None or not partial.any()
-        if partial is not None and partial.any():
-            self._partial = np.ascontiguousarray(partial, dtype=np.uint8)
-            self._unknown = self._partial
-            self._incomplete = np.maximum.reduceat(
-                self._partial, offsets[:model.n_examples])
-        self._differences = aligned_zeros(n_positions * model.ld).reshape(
-            n_positions, model.ld)
-        cdef double[:, ::1] anchors = self._differences
-        self._anchors = &anchors[0, 0]
-        self._losses = np.empty(model.n_examples)
-        self._expected = np.zeros(model.n_examples)
-        self.exact = np.ones(model.n_examples, dtype=np.uint8)
-        self._arrays = memory
-        self._table.scores = &memory[0]
-        self._table.ahead = &memory[cells]
+                chain.example_weights @ chain.sizes) * np.log(chain.n_labels)
+        n_positions = chain.starts[-1]
+        self._differences = aligned_zeros(n_positions * chain.ld).reshape(
+            n_positions, chain.ld)
+        self._difference = self._differences
+        self._losses = np.empty(chain.n_examples)
+        self._expected = np.zeros(chain.n_examples)
+        self.exact = np.ones(chain.n_examples, dtype=np.uint8)
+        self._exponentials = memory
+        self._table.scores, self._table.ahead = &memory[0], &memory[cells]
         self._table.back = &memory[2 * cells]
+        self._bind_features()
 
-    def bind(self, X):
-        """Transposed copy of the features, in the form the gradient reads."""
-        if X.is_sparse:
-            columns = X.values.tocsc()
+    def _bind_unknown(self, unknown):
+        """Note which positions, and so which sequences, lack their label."""
+        self._partial = unknown is not None and bool(unknown.any())
+        self.convex = not self._partial
+        if self._partial:
+            flags = np.ascontiguousarray(unknown, dtype=np.uint8)
+            self._unknown = flags
+            self._incomplete = np.maximum.reduceat(flags, self.chain.starts[:-1])
+
+    def _bind_features(self):
+        """Transposed copy of sparse features."""
+        values = self.chain.packed.values
+        self._transposed, self._values = None, values
+        if self.chain.packed.is_sparse:
+            columns = values.tocsc()
             columns.sort_indices()
-            self.transposed = (
+            self._transposed = (
                 np.ascontiguousarray(columns.indptr, dtype=np.int64),
                 np.ascontiguousarray(columns.indices, dtype=np.int32),
                 np.ascontiguousarray(columns.data),
             )
-        else:
-            self.transposed = None
-            self._values = X.values
-        return self
 
-    def value_and_gradient(self, gradient, n_jobs=None):
-        """Mean loss at the model's weights; its gradient is written out.
+    @property
+    def node_differences(self):
+        """p_i (E mu_i - mu_i(y_i)) of all positions at the last sweep."""
+        return self._differences
 
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_weights,)
-            Written.
-        n_jobs : int, default=None
-            Threads; the result is the same for any number.
+    # ---- value and gradient ----
 
-        Returns
-        -------
-        loss : float
-            Mean loss.
-        """
-        cdef BoundChain model = self.chain
-        cdef Py_ssize_t ld = model.ld, n = model.n_labels, d = model.n_features
-        cdef double scale = 1.0 / self.strength if self._entropy else 1.0
-        # The table of this sweep, forbidden transitions and the smoothing included.
-        table = np.asarray(self._arrays)[:n * ld].reshape(n, ld)
-        table[...] = model.w.reshape(-1, ld)[d + 3:]
-        if model.mask is not None:
-            table += model.mask[2:]
-        table *= scale
-        if self._entropy:
-            exponentiate_table(n, ld, &self._table)
-        self._keep(self.keep_edges and self.convex)
+    def value_and_gradient(self, w, gradient, n_jobs=None):
+        cdef BoundChain chain = self.chain
+        cdef Py_ssize_t ld = chain.ld
+        self._load_table(w)
+        self._keep_edges(self.keep_anchors and self.convex)
         # of each part: bias, start, end, transitions as they are, and without factor
-        sums = aligned_zeros(PARTS * (3 + 2 * n) * ld).reshape(PARTS, -1)
-        bounds = [model.n_examples * p // PARTS for p in range(PARTS + 1)]
+        sums = aligned_zeros(PARTS * (ENDS + 2 * chain.n_labels) * ld)
+        sums = sums.reshape(PARTS, -1)
+        bounds = [chain.n_examples * p // PARTS for p in range(PARTS + 1)]
 
         def run(first, last):
-            workspace = model.workspace(training=False)
-            scratch = aligned_zeros((3 * model.max_size + 3) * ld + model.max_size
-                                    + 2 * (self._k + 1) + n * ld)
-            labels = np.empty((self._k + 1) * model.max_size, dtype=np.int32)
+            workspace = chain.workspace(w, training=False)
+            means = ChainMeans(chain, self._k)
             for p in range(first, last):
-                self._sweep(workspace, bounds[p], bounds[p + 1], scratch,
-                            labels, sums[p])
+                self._sweep(workspace, means, bounds[p], bounds[p + 1], sums[p])
 
         run_in_chunks(run, PARTS, n_jobs)
-        total = sums[0]
-        for p in range(1, PARTS):
-            total += sums[p]
-        total = total.reshape(-1, ld)
         rows = gradient.reshape(-1, ld)
-        if not model.fit_intercept:
-            total[0] = 0.0
-        if not model.boundary:
-            total[1:3] = 0.0
-        rows[d:] = total[:3 + n]
-        if self._entropy and self._kept == NULL:
-            ahead = np.asarray(self._arrays).reshape(3, n, ld)[1, :, :n]
-            rows[d + 3:, :n] += total[3 + n:, :n] * ahead
-        if self.transposed is not None:
-            run_in_chunks(lambda a, b: self._gather(a, b, rows), d, n_jobs)
-        elif self._values.dtype == np.float64:
-            np.matmul(self._values.T, self._differences, out=rows[:d])
-        else:
-            rows[:d] = 0.0
-            for first in range(0, len(self._values), 4096):
-                part = slice(first, first + 4096)
-                rows[:d] += self._values[part].T.astype(float) @ self._differences[part]
-        finite = np.isfinite(self._losses)
-        if not finite.all():
-            number = np.flatnonzero(~finite)[0]
-            if self._numbers is not None:
-                number = self._numbers[number]
-            raise ValueError(
-                f"the loss of y[{number}] is not finite: no labeling agrees with its "
-                "known labels and forbidden_transitions, or its scores are too large "
-                "for floating-point arithmetic")
-        self.expected_loss = float(model.example_weights @ self._expected)
-        return float(model.example_weights @ self._losses)
+        self._write_tail(sums, rows)
+        self._write_emission(rows, n_jobs)
+        self._check_finite()
+        self.expected_loss = float(chain.example_weights @ self._expected)
+        return float(chain.example_weights @ self._losses)
 
-    def _keep(self, bint keep):
+    def _load_table(self, w):
+        """The table of this sweep, forbidden transitions and the smoothing included."""
+        cdef BoundChain chain = self.chain
+        cdef Py_ssize_t ld = chain.ld, n = chain.n_labels
+        table = np.asarray(self._exponentials)[:n * ld].reshape(n, ld)
+        table[...] = w.reshape(-1, ld)[chain.n_features + ENDS:]
+        if chain.mask is not None:
+            table += chain.mask[2:]
+        table *= 1.0 / self.mu if self._entropy else 1.0
+        if self._entropy:
+            exponentiate_table(n, ld, &self._table)
+
+    def _keep_edges(self, bint keep):
         """Make room for the edge means of every example, or give it back."""
         cdef double[::1] view
         if not keep:
@@ -228,23 +184,158 @@ cdef class ChainSmoothLoss(SmoothLoss):
             view = self._edge_means
             self._kept = &view[0]
 
+    def _sweep(self, Workspace workspace, ChainMeans means, Py_ssize_t first,
+               Py_ssize_t last, double[::1] sums):
+        """Losses and node differences of examples first <= i < last; adds to sums."""
+        cdef Py_ssize_t i
+        cdef double[::1] losses = self._losses, expected = self._expected
+        cdef unsigned char[::1] exact = self.exact
+        with nogil:
+            for i in range(first, last):
+                self._sweep_example(workspace, means, i, &sums[0], &losses[i],
+                                    &expected[i], &exact[i])
+
+    cdef int _sweep_example(
+            self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
+            double* loss, double* expected, unsigned char* exact) except -1 nogil:
+        """Loss, expected loss and differences of one example.
+
+        The means of its edges go to `sums`, and to what is kept of it.
+        """
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
+        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i], t
+        cdef const int32_t* y = &self.chain._labels[start]
+        cdef double* node = &self._difference[start, 0]
+        cdef double* edges = sums + ENDS * ld
+        cdef double* own = self._kept + i * cells if self._kept else NULL
+        cdef double weight = self.chain._example_weights[i], value, true_value = 0.0
+        cdef bint incomplete = self._partial and self._incomplete[i]
+        self.chain.potentials(workspace, i)
+        if not incomplete:
+            self.chain.evaluate(workspace, i, y, &true_value)
+        if own:
+            memset(own, 0, cells * sizeof(double))
+        if self._entropy:
+            value = self._entropy_means(ws, means, i, node, own, edges)
+            if incomplete:
+                true_value = self._observed_means(ws, means, i, node, edges)
+        else:
+            value = means.by_topk(
+                ws, i, self._table.scores, self.mu, 1.0 if own else weight, node,
+                own if own else edges, exact)
+        if own:
+            # an example's own sums are added to those of all
+            sks_add_table(cells, weight, own, edges)
+        loss[0] = value - true_value
+        if not incomplete:
+            expected[0] = 0.0
+            for t in range(size):
+                expected[0] += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
+                node[t * ld + y[t]] -= 1.0
+            for t in range(size - 1):
+                edges[y[t] * ld + y[t + 1]] -= weight
+        for t in range(size * ld):
+            node[t] *= weight
+        for t in range(size):
+            sks_axpy(ld, 1.0, node + t * ld, sums)
+        sks_axpy(ld, 1.0, node, sums + ld)
+        sks_axpy(ld, 1.0, node + (size - 1) * ld, sums + 2 * ld)
+        return 0
+
+    cdef double _entropy_means(
+            self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
+            double* own, double* edges) except? -1 nogil:
+        """Smoothed maximum and means of the loaded potentials, which are scaled.
+
+        Edge means go to `own`, or weighted to `edges` and the table that comes after.
+        """
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld, t
+        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef double scale = 1.0 / self.mu, value
+        for t in range(size * self.chain.ld):
+            ws.theta[t] *= scale
+        if own:
+            memset(means.outer, 0, cells * sizeof(double))
+            means.by_entropy(size, ws.theta, &self._table, 1.0, node, means.outer, own,
+                             &value)
+            sks_weigh_add(cells, means.outer, self._table.ahead, own)
+        else:
+            means.by_entropy(size, ws.theta, &self._table,
+                             self.chain._example_weights[i], node, edges + cells,
+                             edges, &value)
+        return value * self.mu + ws.constant
+
+    cdef double _observed_means(
+            self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
+            double* edges) except? -1 nogil:
+        """The maximum over the labelings that agree with the observed labels.
+
+        Its means are subtracted from those in `node` and `edges`.
+        """
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t, label
+        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
+        cdef const int32_t* y = &self.chain._labels[start]
+        cdef double value
+        for t in range(size):
+            if self._unknown[start + t]:
+                continue
+            for label in range(self.chain.n_labels):
+                if label != y[t]:
+                    ws.theta[t * ld + label] = -INFINITY
+        means.by_entropy(size, ws.theta, &self._table, -self.chain._example_weights[i],
+                         means.other, edges + cells, edges, &value)
+        for t in range(size):
+            sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
+        return value * self.mu + ws.constant
+
+    def _write_tail(self, sums, rows):
+        """Gradient of bias, start, end and transitions from the sums of all parts."""
+        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels
+        total = sums[0]
+        for p in range(1, PARTS):
+            total += sums[p]
+        total = total.reshape(-1, ld)
+        if not self.chain.fit_intercept:
+            total[0] = 0.0
+        if not self.chain.boundary:
+            total[1:ENDS] = 0.0
+        tail = rows[self.chain.n_features:]
+        tail[...] = total[:ENDS + n]
+        if self._entropy and self._kept == NULL:
+            ahead = np.asarray(self._exponentials).reshape(3, n, ld)[1, :, :n]
+            tail[ENDS:, :n] += total[ENDS + n:, :n] * ahead
+
+    def _write_emission(self, rows, n_jobs):
+        """Gradient of the emission weights, F' times the node differences."""
+        cdef Py_ssize_t d = self.chain.n_features
+        if self._transposed is not None:
+            run_in_chunks(lambda a, b: self._gather(a, b, rows), d, n_jobs)
+        elif self._values.dtype == np.float64:
+            np.matmul(self._values.T, self._differences, out=rows[:d])
+        else:
+            # in parts, as a copy of all features in double precision may be large
+            rows[:d] = 0.0
+            for first in range(0, len(self._values), 4096):
+                part = slice(first, first + 4096)
+                rows[:d] += self._values[part].T.astype(float) @ self._differences[part]
+
     def _gather(self, Py_ssize_t first, Py_ssize_t last, double[:, ::1] rows):
         """Gradient of the emission weights of features first <= j < last."""
-        cdef const long long[::1] indptr = self.transposed[0]
-        cdef const int32_t[::1] indices = self.transposed[1]
+        cdef const int64_t[::1] indptr = self._transposed[0]
+        cdef const int32_t[::1] indices = self._transposed[1]
         cdef const float[::1] single
         cdef const double[::1] values
-        cdef const double[:, ::1] differences = self._differences
         cdef Py_ssize_t j, begin, count, ld = self.chain.ld
-        cdef bint is_single = self.transposed[2].dtype == np.float32
+        cdef bint is_single = self._transposed[2].dtype == np.float32
         cdef double[::1] zeros = aligned_zeros(ld)
         if not len(indices):
             np.asarray(rows)[first:last] = 0.0
             return
         if is_single:
-            single = self.transposed[2]
+            single = self._transposed[2]
         else:
-            values = self.transposed[2]
+            values = self._transposed[2]
         with nogil:
             for j in range(first, last):
                 begin = indptr[j]
@@ -253,321 +344,140 @@ cdef class ChainSmoothLoss(SmoothLoss):
                     memset(&rows[j, 0], 0, ld * sizeof(double))
                 elif is_single:
                     sks_scores_f32(count, &indices[begin], &single[begin],
-                                   &differences[0, 0], ld, &zeros[0], &rows[j, 0])
+                                   &self._difference[0, 0], ld, &zeros[0], &rows[j, 0])
                 else:
                     sks_scores_f64(count, &indices[begin], &values[begin],
-                                   &differences[0, 0], ld, &zeros[0], &rows[j, 0])
+                                   &self._difference[0, 0], ld, &zeros[0], &rows[j, 0])
 
-    def _sweep(self, Workspace workspace, Py_ssize_t first, Py_ssize_t last,
-               double[::1] scratch, int32_t[::1] labels, double[::1] sums):
-        """Losses and node differences of examples first <= i < last; adds to sums."""
-        cdef BoundChain model = self.chain
-        cdef Py_ssize_t ld = model.ld, n = model.n_labels, i, t, size, start
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef double[:, ::1] differences = self._differences
-        cdef double[::1] losses = self._losses
-        cdef double[::1] expected = self._expected
-        cdef unsigned char[::1] exact = self.exact
-        cdef SumScratch sum_ws
-        cdef TopK decoder = TopK()
-        cdef double* node
-        cdef double* other = &scratch[0]
-        cdef double* own_outer
-        cdef double* edges = &sums[3 * ld]
-        cdef double* outer = edges + n * ld
-        cdef double* own
-        cdef double y_true, value, weight, scale = 1.0 / self.strength
-        cdef bint incomplete
-        cdef const int32_t* y
-        sum_ws.u = other + model.max_size * ld
-        sum_ws.alpha = sum_ws.u + model.max_size * ld
-        sum_ws.rows = sum_ws.alpha + model.max_size * ld
-        sum_ws.scales = sum_ws.rows + 3 * ld
-        cdef double* scores = sum_ws.scales + model.max_size
-        own_outer = scores + 2 * (self._k + 1)
-        with nogil:
-            for i in range(first, last):
-                size, start = model._sizes[i], model._starts[i]
-                weight = model._example_weights[i]
-                node = &differences[start, 0]
-                # an example's own sums are added to those of all
-                own = self._kept + i * n * ld if self._kept else NULL
-                y = &model._labels[start]
-                incomplete = (self._partial is not None) and self._incomplete[i]
-                model.potentials(workspace, i)
-                if not incomplete:
-                    model.evaluate(workspace, i, y, &y_true)
-                if self._entropy:
-                    for t in range(size * ld):
-                        ws.theta[t] *= scale
-                    if own:
-                        memset(own, 0, n * ld * sizeof(double))
-                        memset(own_outer, 0, n * ld * sizeof(double))
-                        sum_product_padded(
-                            size, n, ld, ws.theta, &self._table, 0, &sum_ws, node, 1.0,
-                            own_outer, 0, own, 0, &value)
-                        sks_weigh_add(n * ld, own_outer, self._table.ahead, own)
-                    else:
-                        sum_product_padded(
-                            size, n, ld, ws.theta, &self._table, 0, &sum_ws, node,
-                            weight, outer, 0, edges, 0, &value)
-                    value = value * self.strength + ws.constant
-                    if incomplete:
-                        for t in range(size):
-                            if not self._unknown[start + t]:
-                                self._force(ws.theta + t * ld, y[t])
-                        sum_product_padded(
-                            size, n, ld, ws.theta, &self._table, 0, &sum_ws, other,
-                            -weight, outer, 0, edges, 0, &y_true)
-                        y_true = y_true * self.strength + ws.constant
-                        for t in range(size):
-                            sks_axpy(ld, -1.0, other + t * ld, node + t * ld)
-                else:
-                    if own:
-                        memset(own, 0, n * ld * sizeof(double))
-                    value = self._project(
-                        model, ws, decoder, i, self._table.scores, node, scores,
-                        &labels[0], 1.0 if own else weight, own if own else edges,
-                        &exact[i])
-                if own:
-                    sks_add_table(n * ld, weight, own, edges)
-                if not incomplete:
-                    expected[i] = 0.0
-                    for t in range(size):
-                        expected[i] += model._cost[start + t] * (
-                            1.0 - node[t * ld + y[t]])
-                losses[i] = value - y_true
-                if not incomplete:
-                    for t in range(size):
-                        node[t * ld + y[t]] -= 1.0
-                    for t in range(size - 1):
-                        edges[y[t] * ld + y[t + 1]] -= weight
-                for t in range(size * ld):
-                    node[t] *= weight
-                for t in range(size):
-                    sks_axpy(ld, 1.0, node + t * ld, &sums[0])
-                sks_axpy(ld, 1.0, node, &sums[ld])
-                sks_axpy(ld, 1.0, node + (size - 1) * ld, &sums[2 * ld])
-
-    cdef void _force(self, double* row, Py_ssize_t label) noexcept nogil:
-        cdef Py_ssize_t a
-        for a in range(self.chain.n_labels):
-            if a != label:
-                row[a] = -INFINITY
-
-    cdef double _project(
-            self, BoundChain model, ChainScratch* ws, TopK decoder, Py_ssize_t i,
-            const double* table, double* node, double* scores, int32_t* labels,
-            double weight,
-            double* edges, unsigned char* exact) except? -1 nogil:
-        """The l2-smoothed maximum over the best labelings, and its means."""
-        cdef Py_ssize_t size = model._sizes[i], ld = model.ld, n, p, t
-        cdef double* u = scores + self._k + 1
-        cdef double value = 0.0, norm = 0.0, sum_of_gaps = 0.0
-        cdef const int32_t* y
-        # One more than are used says whether those beyond would get a weight (Prop. 4).
-        n = decoder.decode(size, model.n_labels, ld, ws.theta, ws.delta,
-                           table, 0, self._k + 1, scores, labels)
-        exact[0] = 1
-        if n > self._k:
-            n = self._k
-            for p in range(n):
-                sum_of_gaps += scores[p] - scores[n]
-            exact[0] = self.strength <= sum_of_gaps
-        project_sorted(n, scores, 1.0 / self.strength, u)
-        memset(node, 0, size * ld * sizeof(double))
-        for p in range(n):
-            if u[p] == 0.0:
-                continue
-            value += u[p] * (scores[p] - scores[0])
-            norm += u[p] * u[p]
-            y = labels + p * size
-            for t in range(size):
-                node[t * ld + y[t]] += u[p]
-            for t in range(size - 1):
-                edges[y[t] * ld + y[t + 1]] += weight * u[p]
-        return scores[0] + value + 0.5 * self.strength * (1.0 - norm) + ws.constant
+    def _check_finite(self):
+        finite = np.isfinite(self._losses)
+        if finite.all():
+            return
+        number = np.flatnonzero(~finite)[0]
+        if self._numbers is not None:
+            number = self._numbers[number]
+        raise ValueError(
+            f"the loss of y[{number}] is not finite: no labeling agrees with its "
+            "known labels and forbidden_transitions, or its scores are too large "
+            "for floating-point arithmetic")
 
     # ---- visits of single examples ----
 
-    def set_smoothing(self, double strength):
-        if not strength > 0.0:
-            raise ValueError(f"the smoothing must be positive, got {strength}")
-        self.strength = strength
-
-    def start_visits(self, direction, bint anchored):
-        cdef BoundChain model = self.chain
-        cdef Py_ssize_t ld = model.ld, n = model.n_labels, cells = n * ld
-        cdef Py_ssize_t rows = model.n_features + 3 + n
-        cdef double[::1] memory = aligned_zeros(
-            5 * cells + (2 * model.max_size + 3) * ld + model.max_size
-            + 2 * (self._k + 1))
-        cdef double[::1] last = np.zeros(rows)
-        cdef const double[::1] along = direction
-        cdef const unsigned char[::1] allowed
-        cdef int32_t[::1] labels = np.empty((self._k + 1) * model.max_size,
-                                            dtype=np.int32)
-        if along.shape[0] != model.n_weights:
-            raise ValueError(f"expected {model.n_weights} weights")
+    def start_visits(self, bint anchored):
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
+        cdef double[::1] memory = aligned_zeros(4 * cells)
         if anchored and self._kept == NULL:
-            raise ValueError("there is no anchor: keep_edges was not set in the sweep")
-        self._visit_arrays = [memory, last, direction, labels]
+            raise ValueError(
+                "there is no anchor: keep_anchors was not set in the sweep")
+        self._visit_means = ChainMeans(self.chain, self._k)
+        self._visit_memory = memory
         self._visit_table.scores = &memory[0]
         self._visit_table.ahead = &memory[cells]
         self._visit_table.back = &memory[2 * cells]
-        self._visit_outer = &memory[3 * cells]
-        self._visit_edges = &memory[4 * cells]
-        self._visit_sums.u = self._visit_edges + cells
-        self._visit_sums.alpha = self._visit_sums.u + model.max_size * ld
-        self._visit_sums.rows = self._visit_sums.alpha + model.max_size * ld
-        self._visit_sums.scales = self._visit_sums.rows + 3 * ld
-        self._visit_scores = self._visit_sums.scales + model.max_size
-        self._visit_labels = &labels[0]
-        self._direction, self._last = &along[0], &last[0]
-        self._decoder = TopK()
-        self._allowed = NULL
-        if self.support is not None:
-            flags = np.zeros(model.n_weights, dtype=np.uint8)
-            flags[self.support] = 1
-            allowed = flags
-            self._allowed = &allowed[0]
-            self._visit_arrays.append(flags)
+        self._visit_edges = &memory[3 * cells]
 
-    @property
-    def node_differences(self):
-        """p_i (E mu_i - mu_i(y_i)) of all positions at the last sweep."""
-        return self._differences
-
-    def example_difference(self, Workspace workspace, Py_ssize_t i):
-        """E mu_i - mu_i(y_i) at the model's weights.
-
-        Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
-        start, end and transitions are those of the gradient.
-        """
-        cdef BoundChain model = self.chain
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = model.ld, size = model._sizes[i], d = model.n_features, p
-        cdef double[:, ::1] nodes = np.empty((size, ld))
-        cdef double[:, ::1] rows = np.zeros((d + 3 + model.n_labels, ld))
-        if self._decoder is None:
-            self.start_visits(np.zeros(model.n_weights), False)
-        self.mean_change(workspace, i, 1.0, False)
-        memcpy(&nodes[0, 0], ws.d, size * ld * sizeof(double))
-        for p in range(ws.n_edges):
-            (&rows[d + 3, 0])[ws.edges[p]] = ws.d_edge[ws.edges[p]]
-        model.apply_change(workspace, i, 0.0, 0.0)
-        rows.base[d] = nodes.base.sum(axis=0)
-        rows.base[d + 1] = nodes.base[0]
-        rows.base[d + 2] = nodes.base[size - 1]
-        return nodes.base, rows.base
-
-    def finish_visits(self, double total):
-        cdef Py_ssize_t j
-        for j in range(self.chain.n_features + 3 + self.chain.n_labels):
-            self._catch_row(j, total)
-
-    cdef void _catch_row(self, Py_ssize_t j, double total) noexcept nogil:
-        cdef Py_ssize_t ld = self.chain.ld, k
-        cdef double* row = self.chain._v + j * ld
-        cdef double behind = total - self._last[j]
-        if behind != 0.0:
-            sks_axpy(ld, behind, self._direction + j * ld, row)
-            self._last[j] = total
-        if self._allowed:
-            # A change goes to all weights of a row; those that do not exist are put
-            # back to zero before the row is read.
-            for k in range(ld):
-                row[k] *= self._allowed[j * ld + k]
-
-    cdef int catch_up(self, Py_ssize_t i, double total) except -1 nogil:
-        cdef Py_ssize_t d = self.chain.n_features, j, p
-        if self.chain._sparse:
-            for p in range(self.chain._indptr[self.chain._starts[i]],
-                           self.chain._indptr[self.chain._starts[i + 1]]):
-                self._catch_row(self.chain._indices[p], total)
+    cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
+        cdef Py_ssize_t d = self.chain.n_features, j, t, entry, count, begin
+        cdef const int32_t* index
+        if self.chain._rows.sparse:
+            for t in range(self.chain._starts[i], self.chain._starts[i + 1]):
+                count = self.chain._rows.row(t, &begin, &index)
+                for entry in range(count):
+                    weights.catch_up(index[entry])
         else:
             for j in range(d):
-                self._catch_row(j, total)
-        for j in range(d, d + 3 + self.chain.n_labels):
-            self._catch_row(j, total)
+                weights.catch_up(j)
+        for j in range(d, d + ENDS + self.chain.n_labels):
+            weights.catch_up(j)
         return 0
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels, cells = n * ld
-        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i], t, p
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
+        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
-        cdef double* table = <double*> self._visit_table.scores
         cdef double* edges = self._visit_edges
-        cdef const double* anchor = self._anchors + start * ld
-        cdef double factor = scale / self.strength if self._entropy else scale
-        cdef double value
-        cdef unsigned char exact
-        # The potentials are those of v with the loss divided by scale: times scale they
-        # are those of the weights.
-        self.chain.loss_scale = 1.0 / scale
-        self.chain.potentials(workspace, i)
-        self.chain.loss_scale = 1.0
-        for t in range(size * ld):
-            ws.theta[t] *= factor
-        memset(table, 0, cells * sizeof(double))
-        sks_add_table(cells, factor, self.chain._tail + 3 * ld, table)
-        if self.chain._mask != NULL:
-            sks_add_table(cells, 1.0, self.chain._mask + 2 * ld, table)
-        memset(edges, 0, cells * sizeof(double))
-        if self._entropy:
-            exponentiate_table(n, ld, &self._visit_table)
-            memset(self._visit_outer, 0, cells * sizeof(double))
-            sum_product_padded(
-                size, n, ld, ws.theta, &self._visit_table, 0, &self._visit_sums,
-                ws.d, 1.0, self._visit_outer, 0, edges, 0, &value)
-            sks_weigh_add(cells, self._visit_outer, self._visit_table.ahead, edges)
-        else:
-            self._project(self.chain, ws, self._decoder, i, table, ws.d,
-                          self._visit_scores, self._visit_labels, 1.0, edges, &exact)
+        self._visit_means_at(workspace, i, scale)
         for t in range(size):
             ws.d[t * ld + y[t]] -= 1.0
         if anchored:
             # the anchor is p_i (E mu_i - mu_i(y_i)), its edges are E mu_i
-            sks_add_table(size * ld, -1.0 / self.chain._example_weights[i], anchor,
-                          ws.d)
+            sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
+                          &self._difference[start, 0], ws.d)
             sks_add_table(cells, -1.0, self._kept + i * cells, edges)
         else:
             for t in range(size - 1):
                 edges[y[t] * ld + y[t + 1]] -= 1.0
-        for t in range(n):
-            for p in range(t * ld, t * ld + n):
-                if edges[p] > TINY or edges[p] < -TINY:
-                    add_edge(ws, p, edges[p])
+        self._note_edges(ws)
         ws.scanned = False
         return 0
 
+    cdef int _visit_means_at(self, Workspace workspace, Py_ssize_t i,
+                             double scale) except -1 nogil:
+        """E mu_i at scale times the weights read: nodes to d, edges to the visit's."""
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
+        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef double* table = <double*> self._visit_table.scores
+        cdef double* edges = self._visit_edges
+        cdef double factor = scale / self.mu if self._entropy else scale, value
+        cdef unsigned char exact
+        # The potentials are those of v with the loss divided by scale: times scale they
+        # are those of the weights.
+        workspace.loss_scale = 1.0 / scale
+        self.chain.potentials(workspace, i)
+        workspace.loss_scale = 1.0
+        for t in range(size * ld):
+            ws.theta[t] *= factor
+        memset(table, 0, cells * sizeof(double))
+        sks_add_table(cells, factor, ws.tail + ENDS * ld, table)
+        if self.chain._mask != NULL:
+            sks_add_table(cells, 1.0, self.chain._mask + 2 * ld, table)
+        memset(edges, 0, cells * sizeof(double))
+        if not self._entropy:
+            self._visit_means.by_topk(ws, i, table, self.mu, 1.0, ws.d, edges, &exact)
+            return 0
+        exponentiate_table(self.chain.n_labels, ld, &self._visit_table)
+        memset(self._visit_means.outer, 0, cells * sizeof(double))
+        self._visit_means.by_entropy(size, ws.theta, &self._visit_table, 1.0, ws.d, self._visit_means.outer,
+                         edges, &value)
+        sks_weigh_add(cells, self._visit_means.outer, self._visit_table.ahead, edges)
+        return 0
 
-def write_marginals(BoundChain model, Py_ssize_t start, Py_ssize_t stop,
-                    double[:, ::1] nodes, double[::1] log_partition):
-    """Node marginals of sequences start <= i < stop at the weights read from.
+    cdef void _note_edges(self, ChainScratch* ws) noexcept nogil:
+        """Add the edges of a visit to the change in the workspace."""
+        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels, label, cell
+        for label in range(n):
+            for cell in range(label * ld, label * ld + n):
+                if self._visit_edges[cell] > TINY or self._visit_edges[cell] < -TINY:
+                    add_edge(ws, cell, self._visit_edges[cell])
 
-    nodes (n_positions, ld) is flat; log_partition is -inf where all is forbidden.
-    """
-    cdef Py_ssize_t ld = model.ld, n = model.n_labels, i
-    cdef Workspace workspace = model.workspace(training=False)
-    cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-    cdef double[::1] scratch = aligned_zeros(
-        2 * n * ld + (2 * model.max_size + 3) * ld + model.max_size)
-    cdef EdgeTable table
-    cdef SumScratch sum_ws
-    table.scores = model._transitions(ws)
-    table.ahead = &scratch[0]
-    table.back = table.ahead + n * ld
-    sum_ws.u = table.back + n * ld
-    sum_ws.alpha = sum_ws.u + model.max_size * ld
-    sum_ws.rows = sum_ws.alpha + model.max_size * ld
-    sum_ws.scales = sum_ws.rows + 3 * ld
-    with nogil:
-        exponentiate_table(n, ld, &table)
-        for i in range(start, stop):
-            model.potentials(workspace, i)
-            sum_product_padded(
-                model._sizes[i], n, ld, ws.theta, &table, 0, &sum_ws,
-                &nodes[model._starts[i], 0], 1.0, NULL, 0, NULL, 0, &log_partition[i])
+    def example_difference(self, Workspace workspace, Py_ssize_t i):
+        """E mu_i - mu_i(y_i) at the weights that the workspace reads.
+
+        Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
+        start, end and transitions are those of the gradient.
+        """
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], k
+        cdef Py_ssize_t d = self.chain.n_features
+        cdef double[:, ::1] nodes = np.empty((size, ld))
+        cdef double[:, ::1] rows = np.zeros((d + ENDS + self.chain.n_labels, ld))
+        if self._visit_means is None:
+            self.start_visits(False)
+        self.mean_change(workspace, i, 1.0, False)
+        memcpy(&nodes[0, 0], ws.d, size * ld * sizeof(double))
+        for k in range(ws.n_edges):
+            (&rows[d + ENDS, 0])[ws.edges[k]] = ws.d_edge[ws.edges[k]]
+        self.chain.clear(workspace, i)
+        rows.base[d] = nodes.base.sum(axis=0)
+        rows.base[d + 1] = nodes.base[0]
+        rows.base[d + 2] = nodes.base[size - 1]
+        return nodes.base, rows.base
+
+
+def most_labelings(BoundChain chain, k):
+    """k, or the number of labelings of the longest sequence where that is less."""
+    # the exponent is cut where the number is beyond any k
+    return min(k, chain.n_labels ** min(int(chain.max_size), 64))

@@ -18,8 +18,8 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.protocols._base cimport Workspace
-from sksstruct.models.tables._table cimport BoundTable, TableScratch
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference import MinCut, bmmf, max_product_topk
@@ -154,12 +154,13 @@ cdef class BoundGraph(BoundTable):
 
     # ---- the model ----
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t v, first = self._starts[i]
         cdef double cost
         # every label gains the cost but the observed one
         for v in range(self._sizes[i]):
-            cost = self.loss_scale * self._cost[first + v]
+            cost = scale * self._cost[first + v]
             ws.theta[v * self.ld + self._y_true[first + v]] -= cost
             ws.constant += cost
         return 0
@@ -258,8 +259,8 @@ cdef class BoundGraph(BoundTable):
                     best = value
                     y[v] = <int32_t> a
 
-    def find_topk(self, Py_ssize_t i, table, k):
-        unary, edges, tables = self.potentials_of(i, table)
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        unary, edges, tables = self.potentials_of(i, workspace.theta)
         if self.forest:
             return max_product_topk(list(unary), edges, tables, k)[0]
         solver = MinCut(edges, len(unary))
@@ -270,9 +271,9 @@ cdef class BoundGraph(BoundTable):
 
         return bmmf(max_marginals, np.array(unary), k)[0]
 
-    def find(self, Py_ssize_t i, table):
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Minimum cut; the flow of the last visit is where it starts from."""
-        unary, edges, tables = self.potentials_of(i, table)
+        unary, edges, tables = self.potentials_of(i, workspace.theta)
         if self._cuts[i] is None:
             self._cuts[i] = MinCut(edges, len(unary))
         return self._cuts[i].solve(unary, tables)[0]

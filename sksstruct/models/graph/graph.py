@@ -248,7 +248,7 @@ class GraphModel(CompiledModel):
             forest=self.inference_ == "tree",
             fit_intercept=self.fit_intercept,
         )
-        model.required_bounds = self.bounds()
+        model.oracle_bounds = self.bounds()
         return model
 
     # ---- as any other model ----
@@ -268,7 +268,7 @@ class GraphModel(CompiledModel):
         codes = itertools.product(range(len(self.classes_)), repeat=n)
         return (self.classes_[list(code)] for code in codes)
 
-    def _attributes(self, weights):
+    def _attributes(self, weights, views=None):
         nodes = (np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp))
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
         model = self._bound([(*nodes, rows)], None, None)

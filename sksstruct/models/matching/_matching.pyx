@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.tables._table cimport BoundTable, TableScratch
+from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, matching_max_marginals
 
@@ -44,11 +44,12 @@ cdef class BoundMatching(BoundTable):
     def views(self, w):
         return {"coef": self.block(w, 0)[0][:, 0]}
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t p, first = self._blocks[0].offsets[i]
         for p in range(self._blocks[0].offsets[i + 1] - first):
-            ws.theta[p] += self.loss_scale * self._costs[first + p]
-        ws.constant += self.loss_scale * self._constants[i]
+            ws.theta[p] += scale * self._costs[first + p]
+        ws.constant += scale * self._constants[i]
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
@@ -71,9 +72,9 @@ cdef class BoundMatching(BoundTable):
                 count += 1
         return count
 
-    def find_topk(self, Py_ssize_t i, table, k):
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         n, m = self._shapes[i, 0], self._shapes[i, 1]
-        scores = np.array(table[:n * m]).reshape(n, m)
+        scores = np.array(workspace.theta[:n * m]).reshape(n, m)
         if self.complete:
             return bmmf(matching_max_marginals, scores, k)[0]
 
@@ -84,10 +85,10 @@ cdef class BoundMatching(BoundTable):
         labelings = bmmf(max_marginals, np.hstack([scores, np.zeros((n, 1))]), k)[0]
         return np.where(labelings == m, -1, labelings)
 
-    def find(self, Py_ssize_t i, table):
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
         n, m = self._shapes[i, 0], self._shapes[i, 1]
         labels = np.full(n, -1, dtype=np.int32)
-        scores = table[:n * m].reshape(n, m)
+        scores = workspace.theta[:n * m].reshape(n, m)
         # pairs that are not worth it count as none
         worth = scores if self.complete else np.maximum(scores, 0.0)
         rows, columns = linear_sum_assignment(worth, maximize=True)

@@ -162,7 +162,7 @@ class MatchingModel(CompiledModel):
             if len(set(taken)) == len(taken):
                 yield np.array(columns, dtype=np.intp)
 
-    def _attributes(self, weights):
+    def _attributes(self, weights, views=None):
         x = np.zeros((1, 1, self.n_features_))
         return self._views(self._bound([x], None, None), weights)
 

@@ -13,8 +13,10 @@ from scipy import sparse
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.models.protocols._base cimport Workspace
-from sksstruct.models.tables._table cimport Block, BoundTable, TableScratch
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.tables._table cimport (
+    Block, BoundTable, FeatureRow, TableScratch, TableWorkspace, feature_row,
+)
 from sksstruct.utils._simd cimport sks_axpy, sks_prefetch, sks_scatter_f64
 
 
@@ -64,28 +66,24 @@ cdef class BoundMulticlass(BoundTable):
                    costs=costs)
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
-        cdef Block* block = self._blocks
-        cdef Py_ssize_t first, n
+        cdef FeatureRow features
         if not soon:
             return
-        if block.indices != NULL:
-            first = block.indptr[i]
-            n = block.indptr[i + 1] - first
-            sks_prefetch(block.indices + first, 4 * n)
-        else:
-            n = block.n_features
-            first = n * i
-        sks_prefetch(block.values + first, 8 * n)
+        features = feature_row(self._blocks, i)
+        if features.index != NULL:
+            sks_prefetch(features.index, 4 * features.count)
+        sks_prefetch(features.values, 8 * features.count)
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t k
         if self._uniform:
             for k in range(self.n_classes):
-                ws.theta[k] += self.loss_scale
-            ws.theta[self._y_true[i]] -= self.loss_scale
+                ws.theta[k] += scale
+            ws.theta[self._y_true[i]] -= scale
             return 0
         for k in range(self.n_classes):
-            ws.theta[k] += self.loss_scale * self._costs[self._y_true[i], k]
+            ws.theta[k] += scale * self._costs[self._y_true[i], k]
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -99,8 +97,8 @@ cdef class BoundMulticlass(BoundTable):
         value[0] = ws.theta[best]
         return 0
 
-    def find_topk(self, i, table, k):
-        order = np.argsort(-table[:self.n_classes], kind="stable")[:k]
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        order = np.argsort(-workspace.theta[:self.n_classes], kind="stable")[:k]
         return order[:, None]
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
@@ -143,28 +141,20 @@ cdef class BoundMulticlass(BoundTable):
         value[0] = total * self._norms[i]
         return 0
 
-    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
-                          double average) except -1 nogil:
+    cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Block* block = self._blocks
-        cdef Py_ssize_t first = i * block.n_features, n = block.n_features, target
-        cdef const int32_t* index = NULL
-        cdef double* weights
-        cdef double factor
-        if block.indices != NULL:
-            first = block.indptr[i]
-            n = block.indptr[i + 1] - first
-            index = block.indices + first
-        for target in range(2 if scale != 0.0 else 0):
-            weights = self._u if target else self._v
-            if weights == NULL:
-                continue
-            factor = average * scale if target else scale
-            sks_scatter_f64(n, index, block.values + first, factor, ws.d, block.ld,
-                            weights)
-            if block.has_bias:
-                sks_axpy(block.ld, factor, ws.d, weights + block.n_features * block.ld)
-        memset(ws.d, 0, block.ld * sizeof(double))
+        cdef FeatureRow features = feature_row(block, i)
+        sks_scatter_f64(features.count, features.index, features.values, scale, ws.d,
+                        block.ld, out)
+        if block.has_bias:
+            sks_axpy(block.ld, scale, ws.d, out + block.n_features * block.ld)
+        return 0
+
+    cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        memset(ws.d, 0, self._blocks[0].ld * sizeof(double))
         return 0
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
@@ -178,5 +168,5 @@ cdef class BoundMulticlass(BoundTable):
                 - (labelings[k] == y_true) + 1.0)
         return 0
 
-    def flat_bounds(self, bounds):
+    def flatten_bounds(self, bounds):
         raise ValueError("bounds are not available for a multiclass model")

@@ -1,5 +1,7 @@
 """Multiclass classification as a structured model."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -9,6 +11,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
+from sksstruct.utils.validation import check_example_weight
 
 
 class MulticlassModel(StructuredModel):
@@ -56,9 +59,9 @@ class MulticlassModel(StructuredModel):
         self.costs = costs
         self.fit_intercept = fit_intercept
 
-    def _check_training_data(self, X, y, estimator, weight=None):
+    def _read(self, X, y, sample_weight, seen):
         X, y = validate_data(
-            estimator,
+            seen,
             X,
             y,
             accept_sparse="csr",
@@ -66,7 +69,16 @@ class MulticlassModel(StructuredModel):
             order="C",
             accept_large_sparse=False,
         )
-        return X, self._learn(X.shape[1], y)
+        labels = self._learn(X.shape[1], y)
+        # scikit-learn's class_weight is a parameter of the estimator
+        keep, weight = check_example_weight(
+            sample_weight,
+            len(labels),
+            partial(self._sample_factors, getattr(seen, "class_weight", None), labels),
+        )
+        if len(keep) < len(labels):
+            X, labels = X[keep], labels[keep]
+        return X, labels, weight
 
     def prepare(self, X, Y):
         X, Y = check_X_y(X, Y, dtype=np.float64)
@@ -99,27 +111,25 @@ class MulticlassModel(StructuredModel):
 
     def _sample_factors(self, class_weight, labels, sample_weight):
         """Factor of each sample for scikit-learn's ``class_weight``."""
-        factors = compute_class_weight(
+        return compute_class_weight(
             class_weight,
             classes=self.classes_,
             y=self.classes_[labels],
             sample_weight=sample_weight,
-        )
-        if not (np.isfinite(factors).all() and (factors >= 0.0).all()):
-            raise ValueError("class_weight must be finite and not negative")
-        return factors[labels]
+        )[labels]
 
     def _check_input(self, X, estimator):
         return validate_data(
             estimator, X, accept_sparse="csr", dtype=np.float64, reset=False
         )
 
-    def _bind(self, X, y, example_weights):
+    def _bind(self, examples):
+        X, labels, weight = examples
         if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         return BoundMulticlass.bind(
-            X, len(self.classes_), y, example_weights, self.costs_, self.fit_intercept
+            X, len(self.classes_), labels, weight, self.costs_, self.fit_intercept
         )
 
     def _blocks(self, weights):
@@ -130,7 +140,7 @@ class MulticlassModel(StructuredModel):
             return rows[:-1].T, rows[-1]
         return rows.T, np.zeros(len(self.classes_))
 
-    def _attributes(self, weights):
+    def _attributes(self, weights, views=None):
         coef, intercept = self._blocks(weights)
         return {
             "classes_": self.classes_,

@@ -79,14 +79,17 @@ cdef class MultilabelFactors(BinaryFactorModel):
         """Named views of flat weights."""
         return self._relaxed.views(w)
 
+    def graph(self):
+        """The same as variables of two labels and pairs of them."""
+        return MultilabelGraph(self)
+
     def maxima(self, weights, n_jobs=None):
         """Mean over the examples of the relaxed max_y L_i(y) + <w, phi(y) - phi(y_i)>.
         """
         model = self._relaxed
-        model.read_from(weights)
         values = np.empty(self.n_examples)
         run_in_chunks(
-            lambda a, b: model.hinge(model.workspace(), a, b, values),
+            lambda a, b: model.hinge(model.workspace(weights), a, b, values),
             self.n_examples, n_jobs)
         return float(self.example_weights @ values)
 

@@ -20,7 +20,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from sksstruct.inference.cuts._roof_dual cimport RoofDual
-from sksstruct.models.protocols._base cimport Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 
@@ -39,7 +39,9 @@ cdef class BoundMultilabel(BoundTable):
 
     cdef readonly Py_ssize_t n_labels, n_pairs, n_words
     cdef readonly object pairs
+    cdef readonly double scaling
     cdef readonly bint exact
+    cdef object _features, _factors
     cdef const int32_t[:, ::1] _pairs
     cdef Py_ssize_t _pair_start
 
@@ -52,6 +54,14 @@ cdef class BoundMultilabel(BoundTable):
         self.n_words = 0 if exact else (self.n_pairs + 31) // 32
         self._pair_start = self._blocks[0].ld
         self._structure += [self.pairs, exact]
+
+    oracles = ("max", "factors")
+    # pairs of labels have no place of their own without the data
+    views_need_data = True
+
+    @property
+    def preferred_solver(self):
+        return None if self.exact else "gdmm"
 
     @classmethod
     def bind(cls, X, n_labels, pairs, Y, example_weights, *, scaling, exact,
@@ -94,10 +104,32 @@ cdef class BoundMultilabel(BoundTable):
             y_true = np.zeros((n, n_labels + words), dtype=np.int32)
             y_true[:, :n_labels] = 2 * np.asarray(Y)
             y_true = y_true.ravel()
-        return cls(blocks, np.full(n, n_labels + words), y_true, example_weights,
-                   2 * (n_labels + len(pairs)), pairs=pairs, exact=exact)
+        cdef BoundMultilabel model = cls(
+            blocks, np.full(n, n_labels + words), y_true, example_weights,
+            2 * (n_labels + len(pairs)), pairs=pairs, exact=exact)
+        model._features, model.scaling = X, scaling
+        return model
 
-    def workspace(self, training=True):
+    def factors(self):
+        """Labels and pairs as factors, which are trained on the relaxation."""
+        from sksstruct.models.multilabel._factors import MultilabelFactors
+
+        if self._factors is not None:
+            return self._factors
+        # as they were given, and a column of ones
+        X = 2.0 * self._features
+        Y = np.asarray(self._y_true).reshape(self.n_examples, -1)
+        Y = Y[:, :self.n_labels] // 2
+        relaxed = self
+        if self.exact:
+            relaxed = BoundMultilabel.bind(
+                X, self.n_labels, self.pairs, Y, self.example_weights,
+                scaling=self.scaling, exact=False, fit_intercept=False)
+        self._factors = MultilabelFactors(
+            X, Y, self.pairs, self.example_weights, self.scaling, relaxed)
+        return self._factors
+
+    def _workspace(self, training):
         return MultilabelWorkspace(self, training)
 
     def views(self, w):
@@ -105,14 +137,15 @@ cdef class BoundMultilabel(BoundTable):
         pairs = self.block(w, 1)[0][0, :self.n_pairs] if self.n_pairs else np.empty(0)
         return {"coef": coef, "pair_coef": pairs}
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t j, first = self._starts[i]
         for j in range(self.n_labels):
             if self._y_true[first + j]:
-                ws.theta[j] -= 0.5 * self.loss_scale
-                ws.constant += self.loss_scale
+                ws.theta[j] -= 0.5 * scale
+                ws.constant += scale
             else:
-                ws.theta[j] += 0.5 * self.loss_scale
+                ws.theta[j] += 0.5 * scale
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:

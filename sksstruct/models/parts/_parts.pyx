@@ -16,7 +16,7 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.tables._table cimport BoundTable, TableScratch
+from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
 
@@ -106,11 +106,12 @@ cdef class BoundParts(BoundTable):
         row = (row * row + column * column) / (self._units[i] * self._units[i])
         return (row if row < 1.0 else 1.0) / self.n_parts
 
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         cdef Py_ssize_t x, p
         for x in range(self._shapes[i, 0] * self._shapes[i, 1]):
             for p in range(self.n_parts):
-                ws.theta[x * self.ld + p] += self.loss_scale * self._miss(i, p, x)
+                ws.theta[x * self.ld + p] += scale * self._miss(i, p, x)
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
@@ -134,23 +135,23 @@ cdef class BoundParts(BoundTable):
                 + column + width - 1)
         return self.n_parts + self._edges.shape[0]
 
-    def _problem(self, Py_ssize_t i, table):
+    def _problem(self, TableWorkspace workspace, Py_ssize_t i):
         """Scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
-        unary = table[:height * width * self.ld].reshape(height, width, self.ld)
+        unary = workspace.theta[:height * width * self.ld].reshape(height, width, self.ld)
         unary = np.ascontiguousarray(unary[:, :, :self.n_parts].transpose(2, 0, 1))
-        linear, quadratic = self.springs(self._held)
+        linear, quadratic = self.springs(workspace._held)
         springs = (self.edges, self.offsets, quadratic / self.scales ** 2,
                    linear / self.scales)
         return unary, springs
 
-    def find(self, Py_ssize_t i, table):
-        unary, springs = self._problem(i, table)
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
+        unary, springs = self._problem(workspace, i)
         rows, columns = parts_max_product(unary, *springs).labeling.T
         return (rows * unary.shape[2] + columns).astype(np.int32)
 
-    def find_topk(self, Py_ssize_t i, table, k):
-        unary, springs = self._problem(i, table)
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        unary, springs = self._problem(workspace, i)
 
         def max_marginals(scores):
             scores = scores.reshape(unary.shape)

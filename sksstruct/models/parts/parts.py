@@ -177,7 +177,7 @@ class PartsModel(CompiledModel):
             scales=self.scales_,
             units=units,
         )
-        model.required_bounds = self.bounds()
+        model.oracle_bounds = self.bounds()
         return model
 
     # ---- as any other model ----
@@ -193,6 +193,6 @@ class PartsModel(CompiledModel):
         for labeling in itertools.product(places, repeat=self.n_parts_):
             yield self._shown(x, np.array(labeling))
 
-    def _attributes(self, weights):
+    def _attributes(self, weights, views=None):
         model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)
         return self._views(model, weights)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 from sksstruct.models.tables._box import fill_bounds
 
@@ -45,10 +45,16 @@ def fingerprint(y):
 
 
 cdef class PythonWorkspace(Workspace):
+    cdef object array         # the weights that scores are of, not to be written
     cdef list change          # of (number, coefficient)
     cdef object g             # A_i^T d
     cdef object where         # its entries that may not be zero; None for all
     cdef bint formed
+
+    def read(self, w):
+        Workspace.read(self, w)
+        self.array = w.view()
+        self.array.flags.writeable = False
 
 
 cdef class BoundPython(BoundModel):
@@ -68,7 +74,7 @@ cdef class BoundPython(BoundModel):
     cdef list outputs, losses, numbers
     cdef dict _kept
     cdef Py_ssize_t _bytes
-    cdef object _read, _token
+    cdef object _token
 
     def __init__(self, spec, X, Y, example_weights):
         self.spec, self.X, self.Y = spec, X, Y
@@ -83,7 +89,7 @@ cdef class BoundPython(BoundModel):
         self._kept, self._bytes = {}, 0
         first = self.features(0, 0)
         self.n_weights = first[2]
-        self.required_bounds = spec.bounds()
+        self.oracle_bounds = spec.bounds()
         self._token = uuid4().hex
 
     @property
@@ -91,20 +97,22 @@ cdef class BoundPython(BoundModel):
         # numbers of outputs mean nothing to another problem
         return self._token
 
-    def flat_bounds(self, bounds):
+    @property
+    def oracles(self):
+        return ("max", "topk") if self.spec._has_topk else ("max",)
+
+    def views(self, w):
+        return {"coef": w}
+
+    def flatten_bounds(self, bounds):
         if not isinstance(bounds, dict):
             raise ValueError(
                 f"bounds must be a dict of pairs (lower, upper), got {bounds!r}")
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
-        fill_bounds(*({"coef": array} for array in flat), bounds)
+        fill_bounds(*(self.views(array) for array in flat), bounds)
         return flat
 
-    def read_from(self, w):
-        view = w.view()
-        view.flags.writeable = False
-        self._read = view
-
-    def workspace(self, training=True):
+    def _workspace(self, training):
         cdef PythonWorkspace ws = PythonWorkspace()
         ws.change, ws.formed = [], False
         ws.g = np.zeros(self.n_weights) if training else None
@@ -172,15 +180,15 @@ cdef class BoundPython(BoundModel):
             self.numbers[i][key] = number
         return number
 
-    def value(self, i, number):
+    def value(self, PythonWorkspace ws, i, number):
         """Loss and score of an output at the weights."""
         where, values, _ = self.features(i, number)
-        w = self._read if where is None else self._read[where]
-        return self.loss_scale * self.losses[i][number] + float(values @ w)
+        w = ws.array if where is None else ws.array[where]
+        return ws.loss_scale * self.losses[i][number] + float(values @ w)
 
-    def find(self, i):
+    def find(self, PythonWorkspace ws, i):
         """Number of the best output, the loss included."""
-        w, scale = self._read, self.loss_scale
+        w, scale = ws.array, ws.loss_scale
         if scale == 0.0:
             return self.number(i, self.spec.decode(self.X[i], w))
         if scale != 1.0:
@@ -189,17 +197,17 @@ cdef class BoundPython(BoundModel):
         return self.number(
             i, self.spec.loss_augmented_decode(self.X[i], self.Y[i], w))
 
-    def best(self, workspace, i, k):
-        """The k best outputs, the loss included."""
-        scale = self.loss_scale
-        w = self._read if scale == 1.0 else self._read / scale
+    def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
+        ws = <PythonWorkspace> workspace
+        scale = ws.loss_scale
+        w = ws.array if scale == 1.0 else ws.array / scale
         found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], w, k)
         numbers = [self.number(i, y) for y in found]
         if not 0 < len(set(numbers)) == len(numbers) <= k:
             raise ValueError(
                 f"loss_augmented_topk gives {len(numbers)} outputs of example {i}, "
                 f"{len(set(numbers))} of them different; {k} were asked for")
-        values = np.array([self.value(i, number) for number in numbers])
+        values = np.array([self.value(ws, i, number) for number in numbers])
         return np.array(numbers, dtype=np.int32)[:, None], values
 
     # ---- the interface of solvers ----
@@ -210,8 +218,8 @@ cdef class BoundPython(BoundModel):
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         with gil:
-            y[0] = self.find(i)
-            value[0] = self.value(i, y[0])
+            y[0] = self.find(workspace, i)
+            value[0] = self.value(workspace, i, y[0])
         return 0
 
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
@@ -226,7 +234,7 @@ cdef class BoundPython(BoundModel):
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         with gil:
-            value[0] = self.value(i, y[0])
+            value[0] = self.value(workspace, i, y[0])
         return 0
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
@@ -236,7 +244,7 @@ cdef class BoundPython(BoundModel):
         with gil:
             value[0] = 0.0
             for p in range(n):
-                value[0] += values[p] * self.value(i, keys[p])
+                value[0] += values[p] * self.value(workspace, i, keys[p])
         return 0
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
@@ -283,22 +291,9 @@ cdef class BoundPython(BoundModel):
         g = ws.g if ws.where is None else ws.g[ws.where]
         return float(g @ g)
 
-    def change_weights(self, PythonWorkspace ws, scale, average):
-        """Add the change that was formed to the weights, and clear it."""
-        cdef Py_ssize_t n = self.n_weights
-        where = slice(None) if ws.where is None else ws.where
-        if scale != 0.0:
-            # through the pointers: the change may be meant for another vector
-            change = scale * ws.g[where]
-            v = np.asarray(<double[:n]> self._v)
-            v[where] += change
-            if self._u != NULL:
-                u = np.asarray(<double[:n]> self._u)
-                u[where] += average * change
-            if self._lower != NULL:
-                self.w[where] = np.clip(
-                    v[where], self.lower[where], self.upper[where])
-        ws.g[where] = 0.0
+    def clear_formed(self, PythonWorkspace ws):
+        """Forget the change that was formed."""
+        ws.g[slice(None) if ws.where is None else ws.where] = 0.0
         ws.formed = False
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
@@ -308,12 +303,22 @@ cdef class BoundPython(BoundModel):
             value[0] = self.norm(workspace)
         return 0
 
-    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
-                          double average) except -1 nogil:
+    cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
+        cdef Py_ssize_t n = self.n_weights
         with gil:
-            if not (<PythonWorkspace> workspace).formed:
-                self.form(workspace, i)
-            self.change_weights(workspace, scale, average)
+            ws = <PythonWorkspace> workspace
+            if not ws.formed:
+                self.form(ws, i)
+            where = slice(None) if ws.where is None else ws.where
+            np.asarray(<double[:n]> out)[where] += scale * ws.g[where]
+        return 0
+
+    cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        with gil:
+            (<PythonWorkspace> workspace).change.clear()
+            if (<PythonWorkspace> workspace).formed:
+                self.clear_formed(workspace)
         return 0
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
@@ -330,7 +335,7 @@ cdef class BoundPython(BoundModel):
             product = float(values @ (ws.g if where is None else ws.g[where]))
             base = product if base is None else base
             out.append(product - base)
-        self.change_weights(ws, 0.0, 0.0)
+        self.clear_formed(ws)
         return out[1:]
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,

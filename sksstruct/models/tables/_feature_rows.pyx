@@ -6,15 +6,18 @@ a part of them, runs over whole vectors.
 
 import numpy as np
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.utils._simd cimport (
     sks_dense_axpy_f32, sks_dense_axpy_f64, sks_dense_dot_f32, sks_dense_dot_f64,
-    sks_scores_f32, sks_scores_f64,
-    sks_scores_part_f32, sks_scores_part_f64,
+    sks_prefetch, sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
+    sks_scores_part_f32, sks_scores_part_f64, sks_spread_dot_f32, sks_spread_dot_f64,
+    sks_spread_f32, sks_spread_f64,
 )
 
 
+@cython.final
 cdef class FeatureRows:
     """Features of packed sequences; keeps the arrays alive.
 
@@ -72,6 +75,55 @@ cdef class FeatureRows:
             sks_scores_f32(n, index, self.values32 + first, weights, ld, init, out)
         else:
             sks_scores_f64(n, index, self.values64 + first, weights, ld, init, out)
+
+    cdef void scatter(self, Py_ssize_t pos, double scale, const double* change,
+                      Py_ssize_t ld, double* weights) noexcept nogil:
+        """weights += scale times the outer product of the row and a change of scores"""
+        cdef Py_ssize_t first
+        cdef const int32_t* index
+        cdef Py_ssize_t n = self.row(pos, &first, &index)
+        if self.single:
+            sks_scatter_f32(n, index, self.values32 + first, scale, change, ld, weights)
+        else:
+            sks_scatter_f64(n, index, self.values64 + first, scale, change, ld, weights)
+
+    cdef Py_ssize_t spread(self, Py_ssize_t pos, double* out) noexcept nogil:
+        """Write the row into a dense vector of zeros; returns its number of entries."""
+        cdef Py_ssize_t first
+        cdef const int32_t* index
+        cdef Py_ssize_t n = self.row(pos, &first, &index)
+        if self.single:
+            sks_spread_f32(n, index, self.values32 + first, out)
+        else:
+            sks_spread_f64(n, index, self.values64 + first, out)
+        return n
+
+    cdef double spread_dot(self, Py_ssize_t pos,
+                           const double* spread) noexcept nogil:
+        """Inner product of the row and a dense vector."""
+        cdef Py_ssize_t first
+        cdef const int32_t* index
+        cdef Py_ssize_t n = self.row(pos, &first, &index)
+        if self.single:
+            return sks_spread_dot_f32(n, index, self.values32 + first, spread)
+        return sks_spread_dot_f64(n, index, self.values64 + first, spread)
+
+    cdef Py_ssize_t entries(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        """Number of stored entries of the rows first <= pos < last."""
+        if self.sparse:
+            return self.indptr[last] - self.indptr[first]
+        return (last - first) * self.n_features
+
+    cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        """Ask for the memory of the rows first <= pos < last."""
+        cdef Py_ssize_t n = self.entries(first, last)
+        first = self.indptr[first] if self.sparse else first * self.n_features
+        if self.single:
+            sks_prefetch(self.values32 + first, 4 * n)
+        else:
+            sks_prefetch(self.values64 + first, 8 * n)
+        if self.sparse:
+            sks_prefetch(self.indices + first, 4 * n)
 
     cdef void scores_of_part(self, Py_ssize_t pos, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,

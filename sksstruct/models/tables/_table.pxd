@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef struct Block:
@@ -11,6 +11,26 @@ cdef struct Block:
     const int32_t* indices               # NULL for dense rows
     const int64_t* indptr
     const Py_ssize_t* offsets            # rows of example i: offsets[i]:offsets[i + 1]
+
+
+cdef struct FeatureRow:
+    # One row of features: index is NULL where it is dense.
+    Py_ssize_t count
+    const int32_t* index
+    const double* values
+
+
+cdef inline FeatureRow feature_row(Block* block, Py_ssize_t row) noexcept nogil:
+    """A row of the features of a block."""
+    cdef FeatureRow out
+    cdef Py_ssize_t first = row * block.n_features
+    out.count, out.index = block.n_features, NULL
+    if block.indices != NULL:
+        first = block.indptr[row]
+        out.count = block.indptr[row + 1] - first
+        out.index = block.indices + first
+    out.values = block.values + first
+    return out
 
 
 cdef struct TableScratch:
@@ -24,9 +44,9 @@ cdef struct TableScratch:
     int32_t* rows
     char* row_marked
     Py_ssize_t n_rows
-    bint formed
+    bint formed         # whether g stands for d, which is zero then
     double* products    # table of inner products with one labeling
-    double* beliefs     # room for messages
+    double* beliefs     # memory for messages
     int32_t* keys
 
 
@@ -50,7 +70,8 @@ cdef class BoundTable(BoundModel):
     cdef Py_ssize_t table_start(self, Py_ssize_t b, Py_ssize_t i) noexcept nogil
     cdef void fill(self, Py_ssize_t i, const double* weights,
                    double* table) noexcept nogil
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* weights) noexcept nogil
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
@@ -60,4 +81,6 @@ cdef class BoundTable(BoundModel):
     cdef void add_key(self, TableScratch* ws, int32_t key, double change) noexcept nogil
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
     cdef int form(self, TableScratch* ws, Py_ssize_t i) except -1 nogil
-    cdef void clear(self, TableScratch* ws) noexcept nogil
+    cdef void form_row(self, TableScratch* ws, Py_ssize_t i,
+                       Py_ssize_t key) noexcept nogil
+    cdef void clear_formed(self, TableScratch* ws) noexcept nogil

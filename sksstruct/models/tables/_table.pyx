@@ -28,7 +28,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from sksstruct.models.protocols._base cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.utils._simd cimport (
     sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
 )
@@ -84,7 +85,7 @@ cdef class BoundTable(BoundModel):
         (n_rows, n_features), float64, and where the rows of each example begin.
     sizes : ndarray of shape (n_examples,)
         Length of the labelings.
-    truths : ndarray of shape (sum of sizes,), int32, or None
+    y_true : ndarray of shape (sum of sizes,), int32, or None
         Observed labelings; None for prediction.
     example_weights : ndarray of shape (n_examples,) or None
         The p_i.
@@ -96,63 +97,19 @@ cdef class BoundTable(BoundModel):
         Weights beyond those of the blocks, each a row of its own.
     """
 
+    oracles = ("max", "topk")
+
     def __cinit__(self, blocks, sizes, y_true, example_weights, Py_ssize_t max_keys,
                   Py_ssize_t other_keys=0, Py_ssize_t other_weights=0, **_):
-        cdef const double[::1] values
-        cdef const int32_t[::1] indices
-        cdef const int64_t[::1] indptr
-        cdef const Py_ssize_t[::1] starts
-        cdef Block* block
-        cdef Py_ssize_t b
         n = len(sizes)
         if example_weights is None:
             example_weights = np.full(n, 1.0 / max(n, 1))
         self.set_sizes(sizes, example_weights)
-        self.n_blocks = len(blocks)
-        self._blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
+        self._blocks = <Block*> calloc(len(blocks), sizeof(Block))
         if self._blocks == NULL:
             raise MemoryError()
         self._owned = []
-        self.n_weights = self.n_rows = 0
-        tables = np.zeros(n, dtype=np.intp)
-        widest = 1
-        row_starts, row_lengths = [], []
-        for b, (rows, offsets, n_columns, has_bias) in enumerate(blocks):
-            block = &self._blocks[b]
-            block.n_features, block.n_columns = rows.shape[1], n_columns
-            block.ld, block.has_bias = block_ld(n_columns), has_bias
-            block.first_weight, block.first_row = self.n_weights, self.n_rows
-            if sparse.issparse(rows):
-                data = rows.data
-                index = np.ascontiguousarray(rows.indices, dtype=np.int32)
-                pointer = np.ascontiguousarray(rows.indptr, dtype=np.int64)
-                if not len(data):
-                    data, index = np.zeros(1), np.zeros(1, dtype=np.int32)
-                indices, indptr = index, pointer
-                block.indices, block.indptr = &indices[0], &indptr[0]
-                self._owned += [index, pointer]
-            else:
-                data = rows.reshape(-1) if rows.size else np.zeros(1)
-            values = data
-            block.values = &values[0]
-            offsets = np.ascontiguousarray(offsets, dtype=np.intp)
-            starts = offsets
-            block.offsets = &starts[0]
-            self._owned += [data, offsets]
-            n_rows = block.n_features + has_bias
-            self.n_rows += n_rows
-            # every block on a cache line of its own
-            self.n_weights += -(-n_rows * block.ld // 8) * 8
-            tables += np.diff(offsets) * block.ld
-            widest = max(widest, block.ld)
-            row_starts.append(block.first_weight + block.ld * np.arange(n_rows))
-            row_lengths.append(np.full(n_rows, block.ld))
-        row_starts.append(self.n_weights + np.arange(other_weights))
-        row_lengths.append(np.ones(other_weights))
-        self._row_start = np.concatenate(row_starts).astype(np.intp)
-        self._row_length = np.concatenate(row_lengths).astype(np.intp)
-        self.n_weights += other_weights
-        self.n_rows += other_weights
+        tables = self._bind_blocks(blocks, other_weights)
         self.table_size = max(int(tables.max(initial=1)), 1)
         self.belief_size = 1
         self.max_keys = max(max_keys, 1)
@@ -162,10 +119,6 @@ cdef class BoundTable(BoundModel):
                 f"tables of {self.key_space} scores are more than 32-bit indices can "
                 "tell apart")
         self.visit_work = max(tables.mean(), 1.0) if n else 1.0
-        zeros = aligned_zeros(widest)
-        values = zeros
-        self._zeros = &values[0]
-        self._owned.append(zeros)
         # What labelings mean; subclasses add to it.
         self._structure = [
             part for _, offsets, n_columns, _ in blocks
@@ -176,6 +129,65 @@ cdef class BoundTable(BoundModel):
     def __dealloc__(self):
         free(self._blocks)
 
+    def _bind_blocks(self, blocks, Py_ssize_t other_weights):
+        """Lay out the weights; sizes of the tables of all examples."""
+        cdef Block* block
+        cdef const double[::1] zeros
+        self.n_blocks = len(blocks)
+        self.n_weights = self.n_rows = 0
+        tables = np.zeros(self.n_examples, dtype=np.intp)
+        widest, starts, lengths = 1, [], []
+        for b, (rows, offsets, n_columns, has_bias) in enumerate(blocks):
+            block = &self._blocks[<Py_ssize_t> b]
+            block.n_features, block.n_columns = rows.shape[1], n_columns
+            block.ld, block.has_bias = block_ld(n_columns), has_bias
+            block.first_weight, block.first_row = self.n_weights, self.n_rows
+            self._bind_features(<Py_ssize_t> b, rows, offsets)
+            n_rows = block.n_features + has_bias
+            self.n_rows += n_rows
+            # every block on a cache line of its own
+            self.n_weights += -(-n_rows * block.ld // 8) * 8
+            tables += np.diff(offsets) * block.ld
+            widest = max(widest, block.ld)
+            starts.append(block.first_weight + block.ld * np.arange(n_rows))
+            lengths.append(np.full(n_rows, block.ld))
+        starts.append(self.n_weights + np.arange(other_weights))
+        lengths.append(np.ones(other_weights))
+        self._row_start = np.concatenate(starts).astype(np.intp)
+        self._row_length = np.concatenate(lengths).astype(np.intp)
+        self.n_weights += other_weights
+        self.n_rows += other_weights
+        zeros = aligned_zeros(widest)
+        self._zeros = &zeros[0]
+        self._owned.append(zeros)
+        return tables
+
+    def _bind_features(self, Py_ssize_t b, rows, offsets):
+        """Let a block point at its rows of features, and keep them alive."""
+        cdef Block* block = &self._blocks[b]
+        cdef const double[::1] values
+        cdef const int32_t[::1] indices
+        cdef const int64_t[::1] indptr
+        cdef const Py_ssize_t[::1] starts
+        # a spare entry, so that there is an address even without any feature
+        if sparse.issparse(rows):
+            data = rows.data
+            index = np.ascontiguousarray(rows.indices, dtype=np.int32)
+            pointer = np.ascontiguousarray(rows.indptr, dtype=np.int64)
+            if not len(data):
+                data, index = np.zeros(1), np.zeros(1, dtype=np.int32)
+            indices, indptr = index, pointer
+            block.indices, block.indptr = &indices[0], &indptr[0]
+            self._owned += [index, pointer]
+        else:
+            data = rows.reshape(-1) if rows.size else np.zeros(1)
+        values = data
+        block.values = &values[0]
+        offsets = np.ascontiguousarray(offsets, dtype=np.intp)
+        starts = offsets
+        block.offsets = &starts[0]
+        self._owned += [data, offsets]
+
     @property
     def signature(self):
         digest = sha256()
@@ -185,7 +197,7 @@ cdef class BoundTable(BoundModel):
             digest.update(array.tobytes())
         return (*BoundModel.signature.__get__(self), digest.digest())
 
-    def workspace(self, training=True):
+    def _workspace(self, training):
         return TableWorkspace(self, training)
 
     def block(self, w, Py_ssize_t b):
@@ -197,11 +209,10 @@ cdef class BoundTable(BoundModel):
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
     def views(self, w):
-        """Named views of flat weights, in the shapes of the estimator's attributes."""
         coef, intercept = self.block(w, 0)
         return {"coef": coef.T, "intercept": intercept}
 
-    def flat_bounds(self, bounds):
+    def flatten_bounds(self, bounds):
         # the padding stays zero
         flat = [np.zeros(self.n_weights) for _ in range(2)]
         views = [self.views(array) for array in flat]
@@ -231,25 +242,24 @@ cdef class BoundTable(BoundModel):
             self.add_labeling(workspace, i, &y[0], 1.0)
             self.form(ws, i)
             memcpy(&out[0], ws.g, self.n_weights * sizeof(double))
-            self.clear(ws)
+            self.clear_formed(ws)
         return np.asarray(out)
 
-    def find(self, i, table):
-        """Best labeling at a table of scores, for oracles that are not compiled."""
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
+        """Best labeling at the loaded potentials, for oracles that are not compiled."""
         raise NotImplementedError
 
-    def find_topk(self, i, table, k):
-        """The k best labelings at a table of scores, in rows."""
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        """The k best labelings at the loaded potentials, in rows."""
         raise NotImplementedError
 
-    def best(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+    def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
         cdef int32_t[:, ::1] rows
         cdef double[::1] values
         cdef Py_ssize_t j
         with nogil:
             self.potentials(workspace, i)
-        rows = np.ascontiguousarray(
-            self.find_topk(i, workspace.theta, k), dtype=np.int32)
+        rows = np.ascontiguousarray(self.find_topk(workspace, i, k), dtype=np.int32)
         values = np.empty(len(rows))
         for j in range(rows.shape[0]):
             self.evaluate(workspace, i, &rows[j, 0], &values[j])
@@ -259,44 +269,39 @@ cdef class BoundTable(BoundModel):
 
     # Where the table of block b begins in that of the example.
     cdef Py_ssize_t table_start(self, Py_ssize_t b, Py_ssize_t i) noexcept nogil:
-        cdef Py_ssize_t c, start = 0
-        for c in range(b):
-            start += self._blocks[c].ld * (
-                self._blocks[c].offsets[i + 1] - self._blocks[c].offsets[i])
+        cdef Py_ssize_t k, start = 0
+        for k in range(b):
+            start += self._blocks[k].ld * (
+                self._blocks[k].offsets[i + 1] - self._blocks[k].offsets[i])
         return start
 
     # table = A_i weights
     cdef void fill(self, Py_ssize_t i, const double* weights,
                    double* table) noexcept nogil:
-        cdef Py_ssize_t b, r, n, first
-        cdef const double* w
+        cdef Py_ssize_t b, row
+        cdef const double* coef
         cdef const double* bias
-        cdef const int32_t* index
         cdef Block* block
+        cdef FeatureRow features
         for b in range(self.n_blocks):
             block = &self._blocks[b]
-            w = weights + block.first_weight
+            coef = weights + block.first_weight
             bias = self._zeros
             if block.has_bias:
-                bias = w + block.n_features * block.ld
-            n = block.n_features
-            for r in range(block.offsets[i], block.offsets[i + 1]):
-                index = NULL
-                first = r * n
-                if block.indices != NULL:
-                    first = block.indptr[r]
-                    n = block.indptr[r + 1] - first
-                    index = block.indices + first
+                bias = coef + block.n_features * block.ld
+            for row in range(block.offsets[i], block.offsets[i + 1]):
+                features = feature_row(block, row)
                 if block.ld == 1:
                     table[0] = bias[0] + sks_spread_dot_f64(
-                        n, index, block.values + first, w)
+                        features.count, features.index, features.values, coef)
                 else:
-                    sks_scores_f64(n, index, block.values + first, w, block.ld, bias,
-                                   table)
+                    sks_scores_f64(features.count, features.index, features.values,
+                                   coef, block.ld, bias, table)
                 table += block.ld
 
-    # Add loss_scale times the loss to the table and the constant.
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
+    # Add `scale` times the loss to the table and the constant.
+    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
+                      double scale) except -1 nogil:
         raise NotImplementedError
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
@@ -310,17 +315,17 @@ cdef class BoundTable(BoundModel):
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        self.fill(i, self._reading, ws.theta)
+        self.fill(i, workspace.w, ws.theta)
         ws.constant = 0.0
         if self._labeled:
-            return self.add_loss(ws, i)
+            return self.add_loss(ws, i, workspace.loss_scale)
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         cdef const int32_t[::1] labels
         with gil:
-            labels = self.find(i, (<TableWorkspace> workspace).theta)
+            labels = self.find(workspace, i)
             if labels.shape[0] != self._sizes[i]:
                 raise ValueError(
                     f"expected {self._sizes[i]} labels, got {labels.shape[0]}")
@@ -333,32 +338,33 @@ cdef class BoundTable(BoundModel):
             memcpy(y, &self._y_true[self._starts[i]], self._sizes[i] * sizeof(int32_t))
         return 0
 
+    # Sum of the scores of keys: entries of a table, or beyond it, at some weights.
     cdef double total(self, Py_ssize_t i, Py_ssize_t n, const int32_t* keys,
                       const double* table, const double* weights) noexcept nogil:
-        cdef Py_ssize_t p, end = self.table_start(self.n_blocks, i)
+        cdef Py_ssize_t k, end = self.table_start(self.n_blocks, i)
         cdef double value = 0.0
-        for p in range(n):
-            value += (table[keys[p]] if keys[p] < end
-                      else self.other_score(i, keys[p] - end, weights))
+        for k in range(n):
+            value += (table[keys[k]] if keys[k] < end
+                      else self.other_score(i, keys[k] - end, weights))
         return value
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t n = self.indicator(i, y, ws.keys)
-        value[0] = ws.constant + self.total(i, n, ws.keys, ws.theta, self._reading)
+        value[0] = ws.constant + self.total(i, n, ws.keys, ws.theta, workspace.w)
         return 0
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t p, end = self.table_start(self.n_blocks, i)
+        cdef Py_ssize_t k, end = self.table_start(self.n_blocks, i)
         value[0] = ws.constant
-        for p in range(n):
-            value[0] += values[p] * (
-                ws.theta[keys[p]] if keys[p] < end
-                else self.other_score(i, keys[p] - end, self._reading))
+        for k in range(n):
+            value[0] += values[k] * (
+                ws.theta[keys[k]] if keys[k] < end
+                else self.other_score(i, keys[k] - end, workspace.w))
         return 0
 
     # ---- changes of mean parameters ----
@@ -374,21 +380,22 @@ cdef class BoundTable(BoundModel):
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t n = self.indicator(i, y, ws.keys), p
-        for p in range(n):
-            self.add_key(ws, ws.keys[p], coef)
+        cdef Py_ssize_t n = self.indicator(i, y, ws.keys), k
+        for k in range(n):
+            self.add_key(ws, ws.keys[k], coef)
         return 0
 
     cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t p
-        for p in range(n):
-            self.add_key(ws, keys[p], coef * values[p])
+        cdef Py_ssize_t k
+        for k in range(n):
+            self.add_key(ws, keys[k], coef * values[k])
         return self.evaluate_mean(workspace, i, n, keys, values, value)
 
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil:
+        """Note that a row of g is no longer zero."""
         if not ws.row_marked[row]:
             ws.row_marked[row] = 1
             ws.rows[ws.n_rows] = <int32_t> row
@@ -396,119 +403,122 @@ cdef class BoundTable(BoundModel):
 
     # g = A_i^T d, d = 0
     cdef int form(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
-        cdef Py_ssize_t p, q, b, r, start, end, n, first
-        cdef Py_ssize_t last = self.table_start(self.n_blocks, i)
+        cdef Py_ssize_t k, key, end = self.table_start(self.n_blocks, i)
         cdef double change
-        cdef double* row
-        cdef double* weights
-        cdef const int32_t* index
-        cdef Block* block
         ws.formed = True
-        for p in range(ws.n_touched):
-            ws.marked[ws.touched[p]] = 0
-            change = ws.d[ws.touched[p]]
-            if ws.touched[p] >= last:
-                ws.d[ws.touched[p]] = 0.0
-                if change > TINY or change < -TINY:
-                    self.add_other(ws, i, ws.touched[p] - last, change)
-                continue
+        for k in range(ws.n_touched):
+            key = ws.touched[k]
+            ws.marked[key] = 0
+            change = ws.d[key]
             if not (change > TINY or change < -TINY):
-                ws.d[ws.touched[p]] = 0.0
-                continue
-            b = start = 0
-            while True:
-                block = &self._blocks[b]
-                end = start + block.ld * (block.offsets[i + 1] - block.offsets[i])
-                if ws.touched[p] < end:
-                    break
-                start, b = end, b + 1
-            # all of its row at once; the row's other keys are found to be zero
-            r = (ws.touched[p] - start) // block.ld
-            row = ws.d + start + r * block.ld
-            r += block.offsets[i]
-            index = NULL
-            n = block.n_features
-            first = r * n
-            if block.indices != NULL:
-                first = block.indptr[r]
-                n = block.indptr[r + 1] - first
-                index = block.indices + first
-            weights = ws.g + block.first_weight
-            if block.ld == 1:
-                for q in range(n):
-                    weights[index[q] if index else q] += (
-                        change * block.values[first + q])
+                ws.d[key] = 0.0
+            elif key >= end:
+                ws.d[key] = 0.0
+                self.add_other(ws, i, key - end, change)
             else:
-                sks_scatter_f64(n, index, block.values + first, 1.0, row, block.ld,
-                                weights)
-            if index != NULL:
-                for q in range(n):
-                    self.touch_row(ws, block.first_row + index[q])
-            elif n and not ws.row_marked[block.first_row]:
-                for q in range(n):
-                    self.touch_row(ws, block.first_row + q)
-            if block.has_bias:
-                self.touch_row(ws, block.first_row + block.n_features)
-                weights += block.n_features * block.ld
-                for q in range(block.ld):
-                    weights[q] += row[q]
-            memset(row, 0, block.ld * sizeof(double))
+                # all of its row at once; the row's other keys are found to be zero
+                self.form_row(ws, i, key)
         ws.n_touched = 0
         return 0
 
-    cdef void clear(self, TableScratch* ws) noexcept nogil:
-        cdef Py_ssize_t p, first, n
-        for p in range(ws.n_rows):
-            first = self._row_start[ws.rows[p]]
-            n = self._row_length[ws.rows[p]]
-            memset(ws.g + first, 0, n * sizeof(double))
-            ws.row_marked[ws.rows[p]] = 0
+    cdef void form_row(self, TableScratch* ws, Py_ssize_t i,
+                       Py_ssize_t key) noexcept nogil:
+        """Add the row of the table that a key is in to g; it becomes zero."""
+        cdef Py_ssize_t b = 0, start = 0, end, row, k
+        cdef Block* block
+        cdef FeatureRow features
+        cdef double* change
+        cdef double* weights
+        # the block whose table the key is in
+        while True:
+            block = &self._blocks[b]
+            end = start + block.ld * (block.offsets[i + 1] - block.offsets[i])
+            if key < end:
+                break
+            start, b = end, b + 1
+        row = (key - start) // block.ld
+        change = ws.d + start + row * block.ld
+        features = feature_row(block, row + block.offsets[i])
+        weights = ws.g + block.first_weight
+        if block.ld == 1:
+            for k in range(features.count):
+                weights[features.index[k] if features.index else k] += (
+                    change[0] * features.values[k])
+        else:
+            sks_scatter_f64(features.count, features.index, features.values, 1.0,
+                            change, block.ld, weights)
+        if features.index != NULL:
+            for k in range(features.count):
+                self.touch_row(ws, block.first_row + features.index[k])
+        elif features.count and not ws.row_marked[block.first_row]:
+            # dense rows touch all rows of the block, or have done so before
+            for k in range(features.count):
+                self.touch_row(ws, block.first_row + k)
+        if block.has_bias:
+            self.touch_row(ws, block.first_row + block.n_features)
+            weights += block.n_features * block.ld
+            for k in range(block.ld):
+                weights[k] += change[k]
+        memset(change, 0, block.ld * sizeof(double))
+
+    cdef void clear_formed(self, TableScratch* ws) noexcept nogil:
+        """g = 0"""
+        cdef Py_ssize_t k, row
+        for k in range(ws.n_rows):
+            row = ws.rows[k]
+            memset(ws.g + self._row_start[row], 0,
+                   self._row_length[row] * sizeof(double))
+            ws.row_marked[row] = 0
         ws.n_rows = 0
         ws.formed = False
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t p, q, first, n
+        cdef Py_ssize_t k, entry, first, count
         cdef double total = 0.0
         if not ws.formed:
             self.form(ws, i)
-        for p in range(ws.n_rows):
-            first = self._row_start[ws.rows[p]]
-            n = self._row_length[ws.rows[p]]
-            for q in range(first, first + n):
-                total += ws.g[q] * ws.g[q]
+        for k in range(ws.n_rows):
+            first = self._row_start[ws.rows[k]]
+            count = self._row_length[ws.rows[k]]
+            for entry in range(first, first + count):
+                total += ws.g[entry] * ws.g[entry]
         value[0] = total
         return 0
 
-    cdef int apply_change(self, Workspace workspace, Py_ssize_t i, double scale,
-                          double average) except -1 nogil:
+    cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t p, q, first, n
-        cdef double x
-        if scale == 0.0 and not ws.formed:
-            for p in range(ws.n_touched):
-                ws.d[ws.touched[p]] = 0.0
-                ws.marked[ws.touched[p]] = 0
-            ws.n_touched = 0
-        elif not ws.formed:
+        cdef Py_ssize_t k, entry, first, count
+        if not ws.formed:
             self.form(ws, i)
-        if scale != 0.0:
-            for p in range(ws.n_rows):
-                first = self._row_start[ws.rows[p]]
-                n = self._row_length[ws.rows[p]]
-                for q in range(first, first + n):
-                    self._v[q] += scale * ws.g[q]
-                if self._u != NULL:
-                    for q in range(first, first + n):
-                        self._u[q] += average * scale * ws.g[q]
-                if self._lower != NULL:
-                    for q in range(first, first + n):
-                        x = self._v[q]
-                        x = self._lower[q] if x < self._lower[q] else x
-                        self._w[q] = self._upper[q] if x > self._upper[q] else x
-        self.clear(ws)
+        for k in range(ws.n_rows):
+            first = self._row_start[ws.rows[k]]
+            count = self._row_length[ws.rows[k]]
+            for entry in range(first, first + count):
+                out[entry] += scale * ws.g[entry]
         return 0
+
+    cdef int truncate(self, Workspace workspace, Py_ssize_t i,
+                      Weights weights) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t k
+        for k in range(ws.n_rows):
+            weights.truncate(self._row_start[ws.rows[k]], self._row_length[ws.rows[k]])
+        return 0
+
+    cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t k
+        for k in range(ws.n_touched):
+            ws.d[ws.touched[k]] = 0.0
+            ws.marked[ws.touched[k]] = 0
+        ws.n_touched = 0
+        self.clear_formed(ws)
+        return 0
+
+    # ---- inner products of labelings ----
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         return 1
@@ -518,17 +528,17 @@ cdef class BoundTable(BoundModel):
                       double* out) except -1 nogil:
         # one product with A_i^T (mu(y) - mu(y_i)) in the place of weights
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef const int32_t* y_true = &self._y_true[self._starts[i]]
-        cdef Py_ssize_t k, m
+        cdef const int32_t* observed = &self._y_true[self._starts[i]]
+        cdef Py_ssize_t k, count
         cdef double base
         self.add_labeling(workspace, i, y, 1.0)
-        self.add_labeling(workspace, i, y_true, -1.0)
+        self.add_labeling(workspace, i, observed, -1.0)
         self.form(ws, i)
         self.fill(i, ws.g, ws.products)
-        m = self.indicator(i, y_true, ws.keys)
-        base = self.total(i, m, ws.keys, ws.products, ws.g)
+        count = self.indicator(i, observed, ws.keys)
+        base = self.total(i, count, ws.keys, ws.products, ws.g)
         for k in range(n):
-            m = self.indicator(i, labelings + k * self._sizes[i], ws.keys)
-            out[k] = self.total(i, m, ws.keys, ws.products, ws.g) - base
-        self.clear(ws)
+            count = self.indicator(i, labelings + k * self._sizes[i], ws.keys)
+            out[k] = self.total(i, count, ws.keys, ws.products, ws.g) - base
+        self.clear_formed(ws)
         return 0

@@ -12,9 +12,10 @@ from numbers import Integral
 import numpy as np
 
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
-from sksstruct.solvers.core.base import Solver
-from sksstruct.solvers.core.loop import SCALING, Loop
+from sksstruct.solvers.core.base import SCALING, Solver
+from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
+from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Passes in which the lower bound may fail to rise.
@@ -22,7 +23,7 @@ _IDLE = 10
 
 
 class BMRM(Solver):
-    """Bundle method: planes below the whole risk, one more after each pass.
+    """Bundle method on the whole risk: for few weights and any number of examples.
 
     With R the mean loss, every pass adds the plane <a_t, w> + b_t that touches R at the
     iterate, and the next iterate minimises [1]_
@@ -80,7 +81,6 @@ class BMRM(Solver):
         self.drop_after = drop_after
 
     def _solve(self, model, alpha, options):
-        model.start()
         return self._minimise(Risk(model, options.n_jobs), alpha, options)
 
     def _minimise(self, risk, alpha, options):
@@ -90,7 +90,7 @@ class BMRM(Solver):
         else:
             bundle = Segment(alpha, risk.nonnegative)
         loop = Loop(self, alpha, options)
-        w = np.zeros(risk.n_weights)
+        w = aligned_zeros(risk.n_weights)
         gradient = offset = None
 
         def look():

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
@@ -25,7 +26,7 @@ _IDLE = 10
 
 
 class CuttingPlane(Solver):
-    """The n-slack cutting-plane method: labelings to obey for each example.
+    """The n-slack cutting-plane method: fewest oracle calls for a small gap.
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these almost
@@ -75,11 +76,12 @@ class CuttingPlane(Solver):
         return fits(dual_state, model, False)
 
     def _solve(self, model, alpha, options):
-        model.start()
+        weights = Weights(model.n_weights)
         rng = check_random_state(options.random_state)
         risk = Risk(model, options.n_jobs)
         kernel = BCFWKernel(
             model,
+            weights,
             alpha,
             step="pairwise",
             cache=True,
@@ -92,18 +94,18 @@ class CuttingPlane(Solver):
         n = model.n_examples
         loop = Loop(self, alpha, options)
         if options.dual_state is not None:
-            loop.scale = risk.decode(model.w)[0]
+            loop.scale = risk.decode(weights.w)[0]
             loop.calls += n
             kernel.restore(options.dual_state)
 
         def look():
-            w = model.w
+            w = weights.w
             loop.calls += n
             value = risk.decode(w)[0]
             loop.report(
                 value + alpha / 2 * float(w @ w),
                 w,
-                dual_value(model, alpha, kernel.loss, w, w),
+                dual_value(weights, alpha, kernel.loss),
             )
 
         idle = 0

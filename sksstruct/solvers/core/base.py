@@ -1,4 +1,4 @@
-"""What every solver is: parameters, the oracles it needs, and one call."""
+"""What every solver is: parameters, the oracles it asks for, and one call."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -6,7 +6,13 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from sksstruct.losses import SmoothedHinge
 from sksstruct.utils._param_validation import Interval, validate_params
+
+SCALING = (
+    "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
+    "the features, for instance to unit variance."
+)
 
 
 @dataclass
@@ -23,30 +29,80 @@ class Options:
 class Solver(BaseEstimator):
     """Base of all solvers: subclasses implement ``_solve(model, alpha, options)``.
 
+    A solver asks a bound model for oracles, by their methods; which ones it asks for
+    is stated here, and `check_model` compares it with what the model offers.
+
     Class attributes
     ----------------
-    needs : tuple of str
-        Oracles of which one is needed: "max", "exp", "topk", "projection" or "factors".
+    required_oracles : tuple of str
+        Oracles of which one is asked for: "max", "topk", "exp", "projection",
+        "factors" or "nonlinear".
     losses : tuple of str
-        Kinds of losses: "hinge", "smooth" (with a gradient).
+        What is minimised: "hinge", or "smooth", losses with a gradient.
+    bounded : bool
+        Whether weights can be confined to a box.
     """
 
     required_oracles = ("max",)
     losses = ("hinge",)
+    bounded = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
-    # Whether the hinge is minimised through a smooth loss bound by the estimator.
-    smooths = False
-    # Whether the score is a nonlinear function of the weights.
-    nonlinear = False
-    # Whether weights can be confined to a box.
-    bounded = False
 
     def check(self):
         """Raise an error if a parameter, or a combination, is not valid."""
         validate_params(self)
+
+    def asks_for(self, model):
+        """Oracles of which this solver asks the given model for one."""
+        return self.required_oracles
+
+    def check_model(self, model):
+        """Raise an error if a model does not offer what the solver asks for.
+
+        Parameters
+        ----------
+        model : BoundModel or other bound model
+            Model with its data.
+
+        Raises
+        ------
+        ValueError
+            If an oracle is missing, weights have to be confined to a box and the
+            solver cannot, or the loss is not one that it minimises.
+        """
+        name, asked, offered = (
+            type(self).__name__,
+            self.asks_for(model),
+            model.oracles,
+        )
+        if not set(asked) & set(offered):
+            error = ValueError(_missing(name, asked, offered))
+            if model.oracle_note is not None:
+                error.add_note(model.oracle_note)
+            raise error
+        if model.oracle_bounds is not None and not self.bounded:
+            raise ValueError(
+                f"{name} cannot confine weights to a box, as the oracles of this model "
+                "need; use BCFW, or solver='auto'"
+            )
+        smooth = model.surrogate is not None
+        if smooth and "smooth" not in self.losses:
+            raise ValueError(
+                f"{name} minimises the structured hinge, loss='hinge', through its "
+                f"{' or '.join(asked)} oracle; a loss with a gradient needs "
+                "solver='lbfgs', 'svrg' or 'casimir'"
+            )
+        if not smooth and "hinge" not in self.losses:
+            raise ValueError(
+                f"{name} needs a gradient, which loss='hinge' does not have; use "
+                "loss='log' or 'smoothed_hinge', or another solver"
+            )
+
+    def adapt(self, model):
+        """Take a model's oracles into account, before any parameter is set by hand."""
 
     def accepts(self, dual_state, model):
         """Tell whether `solve` can start from the state of an earlier result.
@@ -55,7 +111,7 @@ class Solver(BaseEstimator):
         ----------
         dual_state : dict
             Of a `SolverResult`.
-        model : BoundModel or SmoothLoss
+        model : BoundModel
             Model with its data.
 
         Returns
@@ -80,9 +136,8 @@ class Solver(BaseEstimator):
 
         Parameters
         ----------
-        model : BoundModel or SmoothLoss
-            Model with its data, and its loss where that has a gradient; its weights
-            are overwritten.
+        model : BoundModel
+            Model with its data; its `surrogate` says which loss is minimised.
         alpha : float
             Regularisation.
         random_state : int, RandomState instance or None, default=None
@@ -103,6 +158,7 @@ class Solver(BaseEstimator):
             Weights, certificate and trace.
         """
         self.check()
+        self.check_model(model)
         options = Options(random_state, n_jobs, verbose, callback, dual_state)
         return self._solve(model, alpha, options)
 
@@ -110,8 +166,56 @@ class Solver(BaseEstimator):
         raise NotImplementedError
 
 
-def starts_from_weights(dual_state, loss):
-    """Whether a state holds weights of the model of a smooth loss."""
-    return (
-        "weights" in dual_state and len(dual_state["weights"]) == loss.model.n_weights
+def _missing(name, asked, offered):
+    """What a solver asks for and a model does not offer, as a sentence."""
+    if "nonlinear" in asked:
+        return f"{name} is for nonlinear scores: it needs a score function"
+    if "nonlinear" in offered:
+        return (
+            f"{name} needs scores that are linear in the weights; a score function "
+            "needs solver='prox_linear'"
+        )
+    text = (
+        f"{name} needs the oracle {' or '.join(asked)}; this problem has "
+        f"{', '.join(offered)}"
     )
+    if asked == ("exp",) and "topk" in offered:
+        text += ": it needs smoothing='l2'"
+    return text
+
+
+class GradientSolver(Solver):
+    """Base of the solvers that follow gradients of a `SmoothLoss`.
+
+    Those that minimise the hinge through a smoothing of it have the parameters
+    `smoothing`, "entropy" or "l2", and `k`.
+    """
+
+    required_oracles = ("exp", "topk")
+    losses = ("smooth",)
+
+    def smoothing_of(self, model):
+        """The loss that is followed, and whether it stands for the hinge."""
+        if model.surrogate is not None or "hinge" not in self.losses:
+            return model.surrogate, False
+        return SmoothedHinge(self.smoothing, 1.0, self.k), True
+
+    def smooth_loss(self, model):
+        """The loss that is followed, as a `SmoothLoss`."""
+        smoothing, nonsmooth = self.smoothing_of(model)
+        return model.smooth_loss(smoothing, nonsmooth=nonsmooth)
+
+    def asks_for(self, model):
+        smoothing = self.smoothing_of(model)[0]
+        if smoothing is None:
+            return self.required_oracles
+        return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
+
+    def adapt(self, model):
+        # by the k best labelings where there is no sum-product
+        if "hinge" in self.losses and "exp" not in model.oracles:
+            self.set_params(smoothing="l2")
+
+    def accepts(self, dual_state, model):
+        weights = dual_state.get("weights")
+        return weights is not None and len(weights) == model.n_weights

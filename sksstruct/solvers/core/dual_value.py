@@ -3,30 +3,32 @@
 import numpy as np
 
 
-def dual_value(model, alpha, loss, v, w):
+def dual_value(weights, alpha, loss, v=None, w=None):
     """Dual objective, Osokin et al. (2016), eq. (3), or (53) where there are bounds.
 
     Parameters
     ----------
-    model : BoundModel
-        The model, whose bounds are read.
+    weights : Weights
+        Its box is read.
     alpha : float
         Regularisation.
     loss : float
         Linear term.
-    v, w : ndarray
-        The weights that the dual variables stand for, and their truncation.
+    v, w : ndarray, default=None
+        The weights that the dual variables stand for, and their truncation; those of
+        `weights` where they are not given.
 
     Returns
     -------
     value : float
         Dual objective.
     """
+    v, w = (weights.v, weights.w) if v is None else (v, w)
     value = loss - 0.5 * alpha * float(w @ w)
-    if model.lower is not None:
+    if weights.lower is not None:
         for bound, excess in (
-            (model.upper, np.maximum(v - model.upper, 0.0)),
-            (model.lower, -np.maximum(model.lower - v, 0.0)),
+            (weights.upper, np.maximum(v - weights.upper, 0.0)),
+            (weights.lower, -np.maximum(weights.lower - v, 0.0)),
         ):
             active = excess != 0.0
             value -= alpha * float(excess[active] @ bound[active])

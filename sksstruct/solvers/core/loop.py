@@ -1,19 +1,16 @@
-"""What the passes of every solver have in common: clock, trace, stopping rule."""
-
-import time
+"""What passes of every solver have in common: certificate, stopping rule, result."""
 
 import numpy as np
 
-from sksstruct.solvers.core.result import SolverResult, Trace
+from sksstruct.solvers.core.base import SCALING
+from sksstruct.solvers.core.result import SolverResult
+from sksstruct.utils.progress import Progress, Status
 
 # Without a certificate: reports that are compared with as many before, and the part of
 # tol that the objective must have fallen by.
-_PERIOD, _FALL = 10, 0.1
-SCALING = (
-    "The features, or 1 / alpha, are too large for floating-point arithmetic: scale "
-    "the features, for instance to unit variance."
-)
+PERIOD, FALL = 10, 0.1
 
+COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
 INEXACT = (
     "no objective is below a dual value, unless an oracle does not find the maximum. "
@@ -29,8 +26,8 @@ def check_order(primal, dual, scale):
         )
 
 
-class Loop:
-    """Passes of one run, with the lowest objective and the highest dual value so far.
+class Loop(Progress):
+    """Passes of one run, with a certificate of the weights that it would return.
 
     Parameters
     ----------
@@ -43,27 +40,33 @@ class Loop:
     scale : float or None
         What `tol` is relative to; None for the objective reached.
     extra : tuple of str, default=()
-        More columns of the trace.
+        More columns of the trace; ``elements`` holds integers.
+    keep_best : bool, default=True
+        Whether the weights of the lowest objective are returned, certified by the
+        highest dual value, or those of the last report.
     """
 
-    def __init__(self, solver, alpha, options, scale=None, extra=()):
-        self.started = time.perf_counter()
-        self.solver = solver
-        self.alpha = alpha
-        self.verbose = options.verbose
-        self.callback = options.callback
-        self.scale = scale
-        self.trace = Trace(extra)
+    def __init__(self, solver, alpha, options, scale=None, extra=(), *, keep_best=True):
+        super().__init__(
+            type(solver).__name__,
+            (*COLUMNS, *extra),
+            ("pass", "oracle_calls", "elements"),
+            options.verbose,
+        )
+        self.solver, self.alpha, self.scale = solver, alpha, scale
+        self.callback, self.keep_best = options.callback, keep_best
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
+        self.dual_loss = None
         self.exact = 1.0
+        # what bounds the distance to a stationary point, where there is no dual
+        self.residual = np.inf
         self.calls = 0
-        self.n_pass = 0
         self.values = []
-        self.reported = 0
+        self.reported = None
 
     @property
     def gap(self):
-        """Certified distance of the lowest objective to the optimum."""
+        """Certified distance of the objective to the optimum."""
         if self.dual == -np.inf or self.exact < 1.0:
             return np.inf
         # Rounding may put the dual a hair above the primal at the optimum.
@@ -75,90 +78,172 @@ class Loop:
         scale = abs(self.primal) if self.scale is None else self.scale
         return self.solver.tol * scale
 
-    def report(self, primal, weights, dual=-np.inf, exact=1.0, extra=()):
-        """Take note of weights (copied) and of a dual value; a row of the trace."""
+    def report(
+        self,
+        primal,
+        weights,
+        dual=-np.inf,
+        exact=1.0,
+        extra=(),
+        *,
+        residual=np.inf,
+        dual_loss=None,
+    ):
+        """Take note of weights (copied) and of a dual value; a row of the trace.
+
+        Parameters
+        ----------
+        primal : float
+            Objective at the weights.
+        weights : ndarray
+            Flat weights.
+        dual : float, default=-inf
+            A lower bound of the optimum.
+        exact : float, default=1.0
+            Share of the examples whose loss is exact.
+        extra : tuple, default=()
+            Entries of the further columns.
+        residual : float, default=inf
+            What is small at a stationary point, in units of the objective.
+        dual_loss : float, default=None
+            Linear term of the dual; None: what the dual and the weights imply.
+        """
         if not np.isfinite(primal):
             raise ValueError(
                 f"training broke down: the objective is {primal:.3g}. {SCALING}"
             )
-        self.dual = max(self.dual, dual)
-        check_order(primal, self.dual, 1.0 if self.scale is None else self.scale)
-        if primal < self.primal:
+        self.dual = max(self.dual, dual) if self.keep_best else dual
+        if exact == 1.0:  # else the objective is a lower estimate
+            check_order(primal, self.dual, 1.0 if self.scale is None else self.scale)
+        if primal < self.primal or not self.keep_best:
             self.primal, self.weights = float(primal), np.array(weights)
-            self.exact = exact
+            self.exact, self.residual = exact, residual
+            self.dual_loss = dual_loss
         self.values.append(float(primal))
-        self.reported = self.n_pass
-        seconds = time.perf_counter() - self.started
-        self.trace.add(
-            self.n_pass, self.calls, seconds, self.primal, self.dual, self.gap, *extra
-        )
-        if self.verbose:
-            print(
-                f"pass {self.n_pass:5d}  oracle calls {self.calls:10d}  "
-                f"{seconds:8.2f} s  primal {self.primal:.6g}  dual {self.dual:.6g}  "
-                f"gap {self.gap:.3g} (target {self.target:.3g})",
-                flush=True,
+        self.reported = self.n_iter
+        self.record(
+            (
+                self.n_iter,
+                self.calls,
+                self.seconds(),
+                self.primal,
+                self.dual,
+                self.gap,
+                *extra,
             )
+        )
 
     @property
     def converged(self):
         """Whether the gap is small enough, or the objective no longer falls."""
-        if self.gap <= self.target:
+        if min(self.gap, self.residual) <= self.target:
             return True
-        # Of what was reported, and not of the best: an iterate that comes down from
-        # above where it began is under way.
-        return (
-            self.gap == np.inf
-            and len(self.values) > 2 * _PERIOD
-            and self.primal < self.values[0]
-            and min(self.values[-2 * _PERIOD : -_PERIOD]) - min(self.values[-_PERIOD:])
-            <= _FALL * self.target
-        )
+        return self.gap == np.inf and self.has_settled()
 
-    def run(self, one_pass, look=None, dual_state=None):
-        """Call ``one_pass()`` until it is enough, or it returns True: no progress.
+    def has_settled(self):
+        """Whether an objective without a certificate no longer falls.
 
-        It may return a status instead, which says why there is none.
-
-        `report` must have been called before, once. ``look()`` is called in the end
-        where the last passes were not reported. ``dual_state()`` forms what a run can
-        start from again; the weights where it is None.
+        Of what was reported, and not of the best: an iterate that comes down from
+        above where it began is under way.
         """
-        status = "max_iter"
+        if len(self.values) <= 2 * PERIOD or not self.primal < self.values[0]:
+            return False
+        before = min(self.values[-2 * PERIOD : -PERIOD])
+        return before - min(self.values[-PERIOD:]) <= FALL * self.target
+
+    def end(self, weights, stalled=None):
+        """Tell the callback of a pass; why the run ends after it, or None.
+
+        Parameters
+        ----------
+        weights : callable
+            Forms the weights that would be returned now.
+        stalled : bool or Status, default=None
+            Whether the pass made no progress, or what it says of that.
+        """
+        stop = self.callback is not None and self.callback(self.n_iter, weights)
+        if self.converged:
+            return Status.CONVERGED
+        if stop:
+            return Status.CALLBACK
+        if stalled:
+            return Status(stalled) if isinstance(stalled, str) else Status.STALLED
+        if self.n_iter >= self.solver.max_iter:
+            return Status.MAX_ITER
+        return None
+
+    def run(self, one_pass, look=None, dual_state=None, weights=None):
+        """Call ``one_pass()`` until it is enough, or it makes no more progress.
+
+        Parameters
+        ----------
+        one_pass : callable
+            One pass; returns a true value or a `Status` where there is no progress.
+        look : callable, default=None
+            Reports what the last passes did, where they did not report themselves.
+        dual_state : callable, default=None
+            Forms what a run can start from again; the weights where it is None.
+        weights : callable, default=None
+            Forms the weights that would be returned now; None: those reported.
+
+        Returns
+        -------
+        result : SolverResult
+            Weights, certificate and trace.
+        """
+        if weights is None:
+            weights = self._reported_weights
         try:
-            while True:
-                if self.converged:
-                    status = "converged"
-                    break
-                if self.n_pass == self.solver.max_iter:
-                    break
-                self.n_pass += 1
-                stalled = one_pass()
-                if self.callback is not None and self.callback(
-                    self.n_pass, lambda: self.weights.copy()
-                ):
-                    status = "callback"
-                    break
-                if stalled and not self.converged:
-                    status = stalled if isinstance(stalled, str) else "stalled"
-                    break
+            if self.reported is not None and self.converged:
+                self.status = Status.CONVERGED
+            while self.status is None:
+                self.status = self.end(weights, self._pass(one_pass))
         except KeyboardInterrupt:
-            status = "interrupted"
+            self.status = Status.INTERRUPTED
+        self.finish(look, weights)
+        return self.result(dual_state)
+
+    def _pass(self, one_pass):
+        """One pass, which does not count where it is interrupted."""
+        self.n_iter += 1
         try:
-            if look is not None and self.reported < self.n_pass:
+            return one_pass()
+        except KeyboardInterrupt:
+            self.n_iter -= 1
+            # what it did until then is not in the last report
+            self.reported = None
+            raise
+
+    def finish(self, look, weights):
+        """Report what was not reported yet; an interrupt of that is noted."""
+        try:
+            if look is not None and self.reported != self.n_iter:
                 look()
+                if self.status is Status.MAX_ITER and self.converged:
+                    self.status = Status.CONVERGED
         except KeyboardInterrupt:
-            status = "interrupted"
-        weights = self.weights
+            self.status = Status.INTERRUPTED
+        if self.weights is None:
+            # interrupted before anything was known of them
+            self.weights = weights()
+
+    def result(self, dual_state=None):
+        """The result of the run that ended."""
+        weights, dual_loss = self.weights, self.dual_loss
+        if dual_loss is None:
+            dual_loss = self.dual + self.alpha / 2 * float(weights @ weights)
         return SolverResult(
             weights=weights,
             objective=self.primal,
             dual_gap=self.gap,
-            dual_loss=self.dual + self.alpha / 2 * float(weights @ weights),
-            n_iter=self.n_pass,
-            status=status,
+            dual_loss=dual_loss,
+            n_iter=self.n_iter,
+            status=self.status,
             history=self.trace.as_dict(),
             target=self.target,
             dual_state={"weights": weights} if dual_state is None else dual_state(),
             exact=self.exact,
         )
+
+    def _reported_weights(self):
+        return self.weights.copy()

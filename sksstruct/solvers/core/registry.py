@@ -1,138 +1,113 @@
-"""Solvers by name, and whether a problem has the oracles they need."""
+"""Solvers by name, and which one is chosen where none is named."""
 
-from functools import partial
-
-from sksstruct.solvers.bundle.bmrm import BMRM
-from sksstruct.solvers.bundle.cutting_plane import CuttingPlane
-from sksstruct.solvers.dual_decomposition.gdmm import GDMM
-from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
-from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW
-from sksstruct.solvers.lbfgs import LBFGS
-from sksstruct.solvers.pragam import Pragam
-from sksstruct.solvers.stochastic.casimir import Casimir
-from sksstruct.solvers.stochastic.prox_linear import ProxLinear
-from sksstruct.solvers.stochastic.ssg import SSG
-from sksstruct.solvers.stochastic.svrg import SVRG
-
-# What reaches a given gap soonest on every problem measured so far: pairwise steps,
-# several per visit, passes over known labelings while they pay, and an average that
-# forgets the first steps.
-_auto = partial(
-    BCFW,
-    sampling="permutation",
-    step="pairwise",
-    cache=True,
-    averaging="suffix",
-    gap_every="auto",
-    cache_factor=float("inf"),
-    inner_steps=10,
-    cached_passes="auto",
-)
-_BY_NAME = {
-    "auto": _auto,
-    "bcfw": BCFW,
-    "fw": FrankWolfe,
-    "ssg": SSG,
-    "bmrm": BMRM,
-    "cutting_plane": CuttingPlane,
-    "pragam": Pragam,
-    "casimir": Casimir,
-    "casimir_constant": partial(Casimir, schedule="constant"),
-    "prox_linear": ProxLinear,
-    "svrg": SVRG,
-    "gdmm": GDMM,
-    "soft_bcfw": SoftBCFW,
-    "lbfgs": LBFGS,
-}
+from sksstruct.solvers.core.base import Solver
 
 
-def resolve_solver(
-    solver,
-    *,
-    max_iter,
-    tol,
-    smooth=False,
-    nonlinear=False,
-    bounded=False,
-    oracles=("max", "topk", "exp", "projection"),
-):
-    """Solver object for a name or an object.
+class Registry:
+    """Names of solvers; `sksstruct.solvers` fills it, in one place.
 
     Parameters
     ----------
-    solver : str or solver object
-        A name takes `max_iter` and `tol`; an object brings its own.
-    max_iter : int
-        Largest number of passes.
-    tol : float
-        Tolerance, relative to the objective.
-    smooth : bool, default=False
-        Whether the loss has a gradient; else it is the structured hinge.
-    nonlinear : bool, default=False
-        Whether the score is a nonlinear function of the weights.
-    bounded : bool, default=False
-        Whether weights are confined to a box.
-    oracles : tuple of str, default=("max", "topk", "exp", "projection")
-        Oracles that the problem has.
-
-    Returns
-    -------
-    solver : solver object
-        The object given, or a new one.
-
-    Raises
-    ------
-    ValueError
-        If there is no solver of that name, or it needs an oracle or a loss that the
-        problem does not have.
-    TypeError
-        If it is neither a name nor has a method ``solve``.
+    makers : dict
+        For each name what makes the solver from `max_iter` and `tol`: a class, or a
+        `functools.partial` of one.
+    choices : tuple of (str, str, str)
+        What "auto" means: an oracle, a kind of loss, "hinge" or "smooth", and the name
+        for them; the first that fits.
     """
-    if isinstance(solver, str):
-        if solver not in _BY_NAME:
-            raise ValueError(
-                f"unknown solver {solver!r}; the names are {sorted(_BY_NAME)}, or pass "
-                "an object of sksstruct.solvers"
+
+    def __init__(self, makers, choices):
+        self.makers, self.choices = makers, choices
+
+    def names(self, *oracles, losses=("hinge", "smooth")):
+        """Names of the solvers for given oracles and losses, sorted.
+
+        Parameters
+        ----------
+        *oracles : str
+            What a model offers.
+        losses : tuple of str, default=("hinge", "smooth")
+            What may be minimised.
+
+        Returns
+        -------
+        names : list of str
+            Names, without "auto".
+        """
+        return sorted(
+            name
+            for name, maker in self.makers.items()
+            if name != "auto"
+            and set(_class_of(maker).required_oracles) & set(oracles)
+            and set(_class_of(maker).losses) & set(losses)
+        )
+
+    def choose(self, model):
+        """The name that "auto" stands for, for a bound model."""
+        preferred = getattr(model, "preferred_solver", None)
+        if preferred is not None:
+            return preferred
+        loss = "hinge" if model.surrogate is None else "smooth"
+        for oracle, kind, name in self.choices:
+            if oracle in model.oracles and kind == loss:
+                return name
+        return "auto"
+
+    def resolve(self, solver, *, max_iter, tol, model=None):
+        """Solver object for a name or an object.
+
+        Parameters
+        ----------
+        solver : str or solver object
+            A name takes `max_iter` and `tol`; an object brings its own.
+        max_iter : int
+            Largest number of passes.
+        tol : float
+            Tolerance, relative to the objective.
+        model : BoundModel, default=None
+            What will be trained: "auto" goes by its oracles and its loss, and a
+            solver with a choice of oracles takes one that is there.
+
+        Returns
+        -------
+        solver : solver object
+            The object given, or a new one.
+
+        Raises
+        ------
+        ValueError
+            If there is no solver of that name, a parameter is not valid, or it asks
+            for an oracle or a loss that the model does not have.
+        TypeError
+            If it is neither a name nor a solver.
+        """
+        if isinstance(solver, str):
+            if solver not in self.makers:
+                raise ValueError(
+                    f"unknown solver {solver!r}; the names are {sorted(self.makers)}, "
+                    "or pass an object of sksstruct.solvers"
+                )
+            name = solver
+            if solver == "auto" and model is not None:
+                name = self.choose(model)
+            solver = self.makers[name](max_iter=max_iter, tol=tol)
+            if model is not None:
+                solver.adapt(model)
+        methods = ("solve", "check", "check_model", "accepts")
+        if isinstance(solver, type) or not all(hasattr(solver, m) for m in methods):
+            raise TypeError(
+                "solver must be a name or an object of sksstruct.solvers, got "
+                f"{solver!r}"
             )
-        name = solver
-        if solver == "auto" and (smooth or nonlinear):
-            name = "prox_linear" if nonlinear else "lbfgs"
-        solver = _BY_NAME[name](max_iter=max_iter, tol=tol)
-    needed = ("solve", "check", "accepts")
-    if isinstance(solver, type) or not all(hasattr(solver, name) for name in needed):
-        raise TypeError(
-            f"solver must be a name or an object of sksstruct.solvers, got {solver!r}"
-        )
-    name = type(solver).__name__
-    required_oracles = getattr(solver, "required_oracles", ("max",))
-    losses = getattr(solver, "losses", ("hinge",))
-    if not set(required_oracles) & set(oracles):
-        raise ValueError(
-            f"{name} needs the oracle {' or '.join(required_oracles)}; this problem "
-            f"has {', '.join(oracles)}"
-        )
-    if bounded and not getattr(solver, "bounded", False):
-        raise ValueError(
-            f"{name} cannot confine weights to a box, as the oracles of this model "
-            "need; use BCFW, or solver='auto'"
-        )
-    if nonlinear != getattr(solver, "nonlinear", False):
-        raise ValueError(
-            f"{name} needs scores that are linear in the weights; a score function "
-            "needs solver='prox_linear'"
-            if nonlinear
-            else f"{name} is for nonlinear scores: it needs a score function"
-        )
-    if smooth and "smooth" not in losses:
-        raise ValueError(
-            f"{name} minimises the structured hinge, loss='hinge', through its "
-            f"{' or '.join(required_oracles)} oracle; a loss with a gradient needs "
-            "solver='lbfgs', 'svrg' or 'casimir'"
-        )
-    if not smooth and "hinge" not in losses:
-        raise ValueError(
-            f"{name} needs a gradient, which loss='hinge' does not have; use "
-            "loss='log' or 'smoothed_hinge', or another solver"
-        )
-    return solver
+        solver.check()
+        if model is not None:
+            solver.check_model(model)
+        return solver
+
+
+def _class_of(maker):
+    """The class that a maker makes objects of."""
+    cls = getattr(maker, "func", maker)
+    if not issubclass(cls, Solver):
+        raise TypeError(f"{cls!r} is not a Solver")
+    return cls

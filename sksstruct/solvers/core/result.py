@@ -4,37 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
-class Trace:
-    """Rows of a run, kept as equally long columns.
-
-    Parameters
-    ----------
-    extra : tuple of str, default=()
-        Columns beyond those of every solver.
-    """
-
-    columns = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
-
-    def __init__(self, extra=()):
-        self.columns = (*Trace.columns, *extra)
-        self._rows = []
-
-    def add(self, *row):
-        """Append one row, in the order of `columns`."""
-        self._rows.append(row)
-
-    def last(self, n):
-        """The last n rows, or as many as there are."""
-        return self._rows[-n:]
-
-    def as_dict(self):
-        """Dict of arrays: integers for the two counters, floats for the rest."""
-        out = {}
-        for k, name in enumerate(self.columns):
-            dtype = np.int64 if name in ("pass", "oracle_calls") else np.float64
-            out[name] = np.array([row[k] for row in self._rows], dtype=dtype)
-        return out
+from sksstruct.utils.progress import Status
 
 
 @dataclass
@@ -55,11 +25,12 @@ class SolverResult:
         ``-inf`` where there is none.
     n_iter : int
         Passes.
-    status : {"converged", "max_iter", "callback", "interrupted", "stalled", \
-"softened"}
-        Why the run ended.
+    status : Status
+        Why the run ended: "converged", "max_iter", "callback", "interrupted",
+        "stalled", "softened" or "rounds", with the sentence that says so.
     history : dict of ndarray
-        See `Trace`.
+        Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
+        and those of the solver.
     target : float
         The gap asked for.
     dual_state : dict
@@ -73,7 +44,7 @@ class SolverResult:
     dual_gap: float
     dual_loss: float
     n_iter: int
-    status: str
+    status: Status
     history: dict
     target: float
     dual_state: dict | None = None

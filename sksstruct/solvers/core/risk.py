@@ -12,9 +12,16 @@ class Risk:
     Parameters
     ----------
     model : BoundModel
-        The model with its data, started.
+        The model with its data.
     n_jobs : int or None
         Threads for the oracles; the result is the same for any number.
+
+    Attributes
+    ----------
+    hinge : ndarray of shape (n_examples,)
+        max_y H_i(y) at the last weights.
+    labelings : ndarray, int32
+        The labelings found by `decode`, one after the other.
     """
 
     def __init__(self, model, n_jobs=None):
@@ -23,36 +30,38 @@ class Risk:
         self.n_jobs = n_jobs
         self.n_weights = model.n_weights
         self.cost = model.n_examples
+        self.hinge = np.empty(model.n_examples)
         self.labelings = np.empty(int(model.starts[-1]), dtype=np.int32)
-        self._hinge = np.empty(model.n_examples)
         self._losses = np.empty(model.n_examples)
-        self._workspace = model.workspace()
+
+    def value(self, w, loss_scale=1.0):
+        """The risk at w, the loss counting `loss_scale` times."""
+
+        def hinge(first, last):
+            workspace = self.model.workspace(w, training=False)
+            workspace.loss_scale = loss_scale
+            self.model.hinge(workspace, first, last, self.hinge)
+
+        run_in_chunks(hinge, self.cost, self.n_jobs)
+        return float(self.model.example_weights @ self.hinge)
 
     def decode(self, w):
         """Loss-augmented labelings at w; the risk and their mean loss."""
-        model = self.model
-        model.read_from(w)
-        try:
-            run_in_chunks(
-                lambda a, b: model.decode_all(
-                    model.workspace(training=False),
-                    a,
-                    b,
-                    self.labelings,
-                    self._hinge,
-                    self._losses,
-                ),
-                model.n_examples,
-                self.n_jobs,
+
+        def decode(first, last):
+            workspace = self.model.workspace(w, training=False)
+            self.model.decode_all(
+                workspace, first, last, self.labelings, self.hinge, self._losses
             )
-        finally:
-            model.read_from(model.w)
-        weights = model.example_weights
-        return float(weights @ self._hinge), float(weights @ self._losses)
+
+        run_in_chunks(decode, self.cost, self.n_jobs)
+        weights = self.model.example_weights
+        return float(weights @ self.hinge), float(weights @ self._losses)
 
     def plane(self, w):
         """Risk at w, and the plane <a, .> + b below it that touches it there."""
         value, offset = self.decode(w)
         gradient = aligned_zeros(self.n_weights)
-        self.model.add_difference(self._workspace, self.labelings, -1.0, gradient)
+        workspace = self.model.workspace(w)
+        self.model.add_difference(workspace, self.labelings, -1.0, gradient)
         return value, gradient, offset

@@ -44,7 +44,7 @@ _NEW_PAIRS = 16
 
 
 class GDMM(Solver):
-    """Greedy direction method of multipliers.
+    """Greedy direction method of multipliers: thousands of labels, many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
     between factors that share a variable. Visits maximise over the outcomes of one
@@ -147,8 +147,17 @@ class GDMM(Solver):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
+        model = self.factors(model)
         kind = BinaryRun if isinstance(model, BinaryFactorModel) else Run
         return kind(self, model, alpha, options).run()
+
+    def factors(self, model):
+        """The factors of a model, in the form that the updates are of."""
+        factors = model.factors()
+        binary = isinstance(factors, BinaryFactorModel)
+        if binary and self.update not in ("auto", "bgcd"):
+            return factors.graph()
+        return factors
 
 
 class Run:
@@ -258,8 +267,8 @@ class Run:
         """Whether the objective is computed after this pass."""
         loop, every = self.loop, self.solver.check_every
         if every != "auto":
-            return loop.n_pass % every == 0
-        if loop.n_pass < _FIRST_LOOK:
+            return loop.n_iter % every == 0
+        if loop.n_iter < _FIRST_LOOK:
             return False
         # counted and not timed, so that a run can be repeated
         done = self.model.visited - self.looked
@@ -304,10 +313,10 @@ class BinaryRun(Run):
         solver, state, model = self.solver, self.state, self.model
         n = model.n_examples
         order = self.rng.permutation(n).astype(np.intp)
-        if self.loop.n_pass <= self.n_alone:
+        if self.loop.n_iter <= self.n_alone:
             # at w = 0 every label would move, and with it every pair come in
             state.visit_alone(order)
-            if self.loop.n_pass == self.n_alone:
+            if self.loop.n_iter == self.n_alone:
                 state.begin_pairs()
             return
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.zeros(n)
@@ -315,7 +324,7 @@ class BinaryRun(Run):
         state.visit(order, parts, self.n_parts, most, self.eta)
         if self.adapts:
             state.rho = self.next_rho()
-        if self.loop.n_pass - self.n_alone in _FORGET_AFTER:
+        if self.loop.n_iter - self.n_alone in _FORGET_AFTER:
             state.forget()
 
     def expected_loss(self):

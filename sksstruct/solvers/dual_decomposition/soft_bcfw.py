@@ -18,7 +18,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 
 class SoftBCFW(GDMM):
-    """Block-coordinate Frank-Wolfe with soft consistency constraints.
+    """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
     A baseline for `GDMM`, which papers compare with: the same blocks without
     multipliers. It ends near the optimum, at a distance that `rho` decides and
@@ -86,6 +86,7 @@ class SoftBCFW(GDMM):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
+        model = self.factors(model)
         kind = SoftBinaryRun if isinstance(model, BinaryFactorModel) else SoftRun
         return kind(self, model, alpha, options).run()
 
@@ -116,4 +117,4 @@ class SoftBinaryRun(_Soft, BinaryRun):
 
     def is_done(self):
         # the first passes are without pairs
-        return super().is_done() if self.loop.n_pass > self.n_alone else None
+        return super().is_done() if self.loop.n_iter > self.n_alone else None

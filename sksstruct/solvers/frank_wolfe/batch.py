@@ -10,6 +10,7 @@ with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 
 is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
 """
 
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
@@ -17,7 +18,7 @@ from sksstruct.solvers.core.risk import Risk
 
 
 class FrankWolfe(Solver):
-    """Batch Frank-Wolfe on the dual of the structured hinge.
+    """Batch Frank-Wolfe: one step for all examples at once.
 
     Every pass decodes all examples at the same weights, and moves the dual variables of
     all of them towards the labelings found, by one exact line search [1]_. Without
@@ -59,9 +60,9 @@ class FrankWolfe(Solver):
         self.bounds = bounds
 
     def _solve(self, model, alpha, options):
-        model.start(bounds=model.box(self.bounds))
+        weights = Weights(model.n_weights, box=model.box(self.bounds))
         risk = Risk(model, options.n_jobs)
-        v, w, loss = model.v, model.w, 0.0
+        v, w, loss = weights.v, weights.w, 0.0
         loop = Loop(self, alpha, options)
 
         def look():
@@ -70,7 +71,7 @@ class FrankWolfe(Solver):
             loop.report(
                 value + alpha / 2 * float(w @ w),
                 w,
-                dual_value(model, alpha, loss, v, w),
+                dual_value(weights, alpha, loss),
             )
             return gradient, offset
 
@@ -84,7 +85,7 @@ class FrankWolfe(Solver):
             curvature = alpha * float(direction @ direction)
             step = 1.0 if slope >= curvature else max(slope / curvature, 0.0)
             direction *= step
-            model.set_weights(v + direction)
+            weights.set(v + direction)
             loss += step * (offset - loss)
             corner = look()
 

@@ -1,34 +1,32 @@
 """Block-coordinate Frank-Wolfe for the structured hinge loss."""
 
-import time
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sksstruct.solvers.core.base import Solver
+from sksstruct.models.protocols._weights import Weights
+from sksstruct.solvers.core.base import SCALING, Solver
 from sksstruct.solvers.core.dual_value import dual_value
-from sksstruct.solvers.core.loop import SCALING, check_order
-from sksstruct.solvers.core.result import SolverResult, Trace
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
 from sksstruct.solvers.frank_wolfe._blocks import fits
-from sksstruct.utils._param_validation import (
-    Interval,
-    Options,
-    StrOptions,
-    validate_params,
-)
+from sksstruct.utils._param_validation import Interval, Options, StrOptions
 from sksstruct.utils.parallel import run_in_chunks
 
 # Table entries decoded between two looks at signals, some tenths of a second: an
 # interrupt waits for so much work.
-_SEGMENT = 2e8
+_WORK_OF_A_CALL = 2e8
 # Passes over known labelings without a look at what the oracle says.
 _MOST_KNOWN = 100
+# Blocks are left out of such a pass where they promise less than this part of the mean.
+_LEAST_PROMISE = 0.1
 
 
 class BCFW(Solver):
-    """Block-coordinate Frank-Wolfe with gap sampling, pairwise steps and caching.
+    """Block-coordinate Frank-Wolfe: the default for the hinge.
 
     Maximises the dual of
 
@@ -51,7 +49,7 @@ class BCFW(Solver):
         Return the weighted average of the iterates, weights 1, 2, 3, ...; "suffix"
         starts the average again whenever the number of passes has grown by the
         square root of two, so that it forgets the first steps.
-    gap_every : int or "auto", default=10
+    check_every : int or "auto", default=10
         Passes between two computations of the duality gap. "auto" computes it when the
         gap is expected to reach the tolerance, going by its last two values, and after
         ten passes at the latest. Gap sampling computes it earlier when its estimates
@@ -83,6 +81,11 @@ class BCFW(Solver):
         an array of the block's shape or None. The blocks of `sksstruct.ChainCRF` are
         "coef", "intercept", "start", "end" and "transitions", in the shapes of its
         attributes.
+    gap_every : int or "auto", default="deprecated"
+        The former name of `check_every`.
+
+        .. deprecated:: 0.1
+            Use `check_every`, as all solvers call it.
 
     Notes
     -----
@@ -107,13 +110,15 @@ class BCFW(Solver):
 
     bounded = True
     _parameter_constraints = {
+        **Solver._parameter_constraints,
         "sampling": [StrOptions({"gap", "uniform", "permutation"})],
         "step": [StrOptions({"fw", "pairwise", "away"})],
         "cache": ["boolean"],
         "averaging": ["boolean", StrOptions({"suffix"})],
-        "gap_every": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "check_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "cache_factor": [
             Interval(Real, 0, None, closed="left"),
             Options(Real, {np.inf}),
@@ -126,6 +131,10 @@ class BCFW(Solver):
             StrOptions({"auto"}),
         ],
         "bounds": [dict, None],
+        "gap_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto", "deprecated"}),
+        ],
     }
 
     def __init__(
@@ -134,7 +143,7 @@ class BCFW(Solver):
         step="fw",
         cache=False,
         averaging=True,
-        gap_every=10,
+        check_every=10,
         max_iter=1000,
         tol=3e-3,
         *,
@@ -144,12 +153,13 @@ class BCFW(Solver):
         inner_steps=1,
         cached_passes=0,
         bounds=None,
+        gap_every="deprecated",
     ):
         self.sampling = sampling
         self.step = step
         self.cache = cache
         self.averaging = averaging
-        self.gap_every = gap_every
+        self.check_every = check_every
         self.max_iter = max_iter
         self.tol = tol
         self.cache_factor = cache_factor
@@ -158,17 +168,44 @@ class BCFW(Solver):
         self.inner_steps = inner_steps
         self.cached_passes = cached_passes
         self.bounds = bounds
+        self.gap_every = gap_every
 
     def check(self):
         """Raise an error if a parameter, or their combination, is not valid."""
-        validate_params(self)
+        super().check()
         if self.cached_passes != 0 and not self.cache:
             raise ValueError(
                 "cached_passes needs cache=True: without a cache no labelings are kept"
             )
 
+    def _checks_every(self):
+        """Passes between two computations of the gap, by either name."""
+        if self.gap_every == "deprecated":
+            return self.check_every
+        warnings.warn(
+            "BCFW: gap_every is called check_every now, and will be removed in 0.3",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.gap_every
+
     def _solve(self, model, alpha, options):
-        return _Run(self, model, alpha, options).run(options.callback)
+        state = BCFWState(self, model, alpha, options)
+        loop = Loop(self, alpha, options, state.scale, keep_best=False)
+        every = self._checks_every()
+        check_at = 4 if every == "auto" else every
+
+        def look():
+            state.certify(loop)
+
+        def one_pass():
+            nonlocal check_at
+            state.one_pass(loop.n_iter, check_at)
+            if state.needs_gaps or loop.n_iter == check_at:
+                look()
+                check_at = _next_check(loop, every)
+
+        return loop.run(one_pass, look, state.kernel.export, state.averaged_weights)
 
     def solve_stream(self, model, alpha, weights, averaged, seen, *, random_state=None):
         """Visit every example of a mini-batch once, other duals frozen.
@@ -194,36 +231,39 @@ class BCFW(Solver):
             The same after the mini-batch. Without averaging they are one array.
         """
         self.check()
+        self.check_model(model)
         if self.bounds is not None:
             raise ValueError("bounds cannot be used with mini-batches (partial_fit)")
-        model.start(average=bool(self.averaging))
-        model.set_weights(weights)
-        kernel = self._kernel(model, alpha)
+        iterate = Weights(model.n_weights, average=bool(self.averaging))
+        iterate.set(weights)
+        kernel = self._kernel(model, iterate, alpha)
         kernel.iterate = seen
         order = check_random_state(random_state).permutation(model.n_examples)
         kernel.visit_in_order(order.astype(np.intp))
-        if not np.isfinite(model.w @ model.w):
+        w = iterate.w
+        if not np.isfinite(w @ w):
             raise ValueError(
                 f"training broke down: the weights are not finite. {SCALING}"
             )
         if not self.averaging:
-            return model.w, model.w
+            return w, w
         # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:
         # w (S_new - S_old) - (u - S_old (w - w_old))
         old, new = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
         averaged *= old
-        averaged += model.w * new
-        averaged -= model.u
+        averaged += w * new
+        averaged -= iterate.u
         averaged -= old * weights
         averaged /= new
-        return model.w, averaged
+        return w, averaged
 
     def accepts(self, dual_state, model):
         return fits(dual_state, model, self.step == "fw" and not self.cache)
 
-    def _kernel(self, model, alpha):
+    def _kernel(self, model, weights, alpha):
         return BCFWKernel(
             model,
+            weights,
             alpha,
             step=self.step,
             cache=self.cache,
@@ -235,109 +275,125 @@ class BCFW(Solver):
         )
 
 
-class _Run:
-    """One call of `BCFW.solve`: the passes, checks and the stopping rule."""
+class BCFWState:
+    """The duals and weights of block-coordinate Frank-Wolfe, and passes over them.
+
+    Parameters
+    ----------
+    solver : BCFW
+        Its options of sampling, steps, caching and averaging are read.
+    model : BoundModel
+        The model with its data.
+    alpha : float
+        Regularisation.
+    options : Options
+        Its `random_state`, `n_jobs` and `dual_state` are read.
+
+    Attributes
+    ----------
+    kernel : BCFWKernel
+        The compiled passes, which own the duals.
+    weights : Weights
+        The iterate, and what its average is made of.
+    scale : float
+        The objective at w = 0.
+    calls_of_checks : int
+        Oracle calls for certificates.
+    needs_gaps : bool
+        Whether the estimates of the gaps are used up: without new ones nothing more
+        would be visited.
+    """
 
     def __init__(self, solver, model, alpha, options):
-        self.started = time.perf_counter()
-        self.solver = solver
-        self.model = model
-        self.alpha = alpha
+        self.solver, self.model, self.alpha = solver, model, alpha
         self.rng = check_random_state(options.random_state)
         self.n_jobs = options.n_jobs
-        self.verbose = options.verbose
-        model.start(average=bool(solver.averaging), bounds=model.box(solver.bounds))
-        self.hinge = np.empty(model.n_examples)
+        self.weights = Weights(
+            model.n_weights,
+            average=bool(solver.averaging),
+            box=model.box(solver.bounds),
+        )
+        self.risk = Risk(model, options.n_jobs)
         self.gaps = np.empty(model.n_examples)
-        self.scale = self._primal(model.w)
-        self.target = solver.tol * self.scale
-        self.kernel = solver._kernel(model, alpha)
+        self.scale = self._primal(self.weights.w)
+        self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             self.kernel.restore(options.dual_state)
-        self.first_dual = dual_value(model, alpha, self.kernel.loss, model.v, model.w)
-        self.segment = int(np.clip(_SEGMENT / model.visit_work, 1, 2000))
+        self.first_dual = dual_value(self.weights, alpha, self.kernel.loss)
+        self.visits_of_a_call = int(
+            np.clip(_WORK_OF_A_CALL / model.visit_work, 1, 2000)
+        )
         # memory for the averaged weights, which are formed when asked for
-        self.average = np.empty_like(model.w) if solver.averaging else None
-        self.n_pass = 0
+        self.average = np.empty_like(self.weights.w) if solver.averaging else None
         # With a suffix average: when it begins anew, and whether the average that is
         # being formed will still be the one when the gap is computed next.
         self.restart_at = 2
         self.is_averaging = solver.averaging is True
         self.needs_gaps = False
-        self.check_at = 4 if solver.gap_every == "auto" else solver.gap_every
         self.calls_of_checks = model.n_examples
-        self.trace = Trace()
-        self.certificate = self.certified_at = None
 
     # ---- certificates ----
 
+    def _objective(self, w, risk):
+        return 0.5 * self.alpha * (w @ w) + risk
+
     def _primal(self, w):
         """Objective at flat weights w, by one sweep of max oracles."""
-        model = self.model
-        model.read_from(w)
-        try:
-            run_in_chunks(
-                lambda a, b: model.hinge(
-                    model.workspace(training=False), a, b, self.hinge
-                ),
-                model.n_examples,
-                self.n_jobs,
-            )
-        finally:  # an interrupt must not leave the model with these weights
-            model.read_from(model.w)
-        return self._objective(w)
+        return self._objective(w, self.risk.value(w))
 
-    def _objective(self, w):
-        return 0.5 * self.alpha * (w @ w) + float(
-            self.model.example_weights @ self.hinge
-        )
+    def check_gaps(self):
+        """Exact block gaps, by a sweep; the mean hinge of the iterate."""
+        kernel, model, hinge = self.kernel, self.model, self.risk.hinge
+
+        def check(first, last):
+            workspace = model.workspace(self.weights.w, training=False)
+            kernel.check(workspace, first, last, hinge, self.gaps)
+
+        run_in_chunks(check, model.n_examples, self.n_jobs)
+        self.calls_of_checks += model.n_examples
+        kernel.set_gaps(self.gaps)
+        return float(model.example_weights @ hinge)
 
     def _averaged(self):
         """Averaged weights before truncation, and the linear term of their dual."""
-        kernel, model = self.kernel, self.model
+        kernel, weights = self.kernel, self.weights
         total = kernel.iterate * (kernel.iterate + 1.0) / 2.0
         if not self.is_averaging or total == 0.0:
-            return model.v, kernel.loss
-        np.divide(model.u, -total, out=self.average)
-        self.average += model.v
+            return weights.v, kernel.loss
+        np.divide(weights.u, -total, out=self.average)
+        self.average += weights.v
         return self.average, kernel.loss - kernel.loss_average / total
 
     def _truncated(self, v):
-        if self.model.lower is None or v is self.model.v:
-            return self.model.w if v is self.model.v else v
-        return np.clip(v, self.model.lower, self.model.upper)
+        weights = self.weights
+        if v is weights.v:
+            return weights.w
+        if weights.lower is None:
+            return v
+        return np.clip(v, weights.lower, weights.upper)
 
-    def weights(self):
+    def averaged_weights(self):
         """Copy of the weights that would be returned now."""
         return np.array(self._truncated(self._averaged()[0]))
 
-    def certify(self):
-        """Compute objective and gap of the weights to return; a row of the trace."""
-        solver, model, kernel = self.solver, self.model, self.kernel
+    def certify(self, loop):
+        """Report objective and dual value of the weights to return."""
+        solver, weights, kernel = self.solver, self.weights, self.kernel
         v, loss = self._averaged()
         w = self._truncated(v)
         primal = None
         block_gaps = solver.sampling == "gap" or (
             solver.cache and np.isfinite(solver.cache_factor)
         )
-        if block_gaps or w is model.w:
-            run_in_chunks(
-                lambda a, b: kernel.check(
-                    model.workspace(training=False), a, b, self.hinge, self.gaps
-                ),
-                model.n_examples,
-                self.n_jobs,
-            )
-            self.calls_of_checks += model.n_examples
-            kernel.set_gaps(self.gaps)
-            last = self._objective(model.w)
+        if block_gaps or w is weights.w:
+            last = self._objective(weights.w, self.check_gaps())
             # The average may lag behind an iterate that no visit improves any more.
-            if w is model.w or self.gaps.sum() <= 0.5 * self.target:
-                v, w, loss, primal = model.v, model.w, kernel.loss, last
+            if w is weights.w or self.gaps.sum() <= 0.5 * loop.target:
+                v, w, loss, primal = weights.v, weights.w, kernel.loss, last
         if primal is None:
             primal = self._primal(w)
-            self.calls_of_checks += model.n_examples
-        dual = dual_value(model, self.alpha, loss, v, w)
+            self.calls_of_checks += self.model.n_examples
+        dual = dual_value(weights, self.alpha, loss, v, w)
         # No step lowers the dual. Where it falls, or nothing is finite, rounding errors
         # have got the better of the features, and no certificate would be true.
         slack = 1e-6 * max(abs(self.first_dual), self.scale)
@@ -346,133 +402,101 @@ class _Run:
                 f"training broke down: the objective is {primal:.3g}, the dual "
                 f"{dual:.3g} after starting from {self.first_dual:.3g}. {SCALING}"
             )
-        check_order(primal, dual, self.scale)
-        # Rounding may put the dual a hair above the primal at the optimum.
-        gap = max(primal - dual, 0.0)
-        calls = kernel.oracle_calls + self.calls_of_checks
-        seconds = time.perf_counter() - self.started
-        self.trace.add(self.n_pass, calls, seconds, primal, dual, gap)
-        if self.verbose:
-            print(
-                f"pass {self.n_pass:5d}  oracle calls {calls:10d}  {seconds:8.2f} s  "
-                f"primal {primal:.6g}  dual {dual:.6g}  gap {gap:.3g} "
-                f"(target {self.target:.3g})",
-                flush=True,
-            )
-        self.certificate = (w, primal, gap, loss)
-        self.certified_at = (self.n_pass, kernel.iterate)
-        return gap
-
-    def _next_check(self):
-        """The pass after which the gap is computed again."""
-        every = self.solver.gap_every
-        if every != "auto":
-            return (self.n_pass // every + 1) * every
-        rows = self.trace.last(2)
-        wait = min(self.n_pass, 10)
-        if len(rows) == 2 and self.target > 0:
-            (first, old), (last, new) = ((row[0], row[-1]) for row in rows)
-            rate = np.log(old / new) / (last - first) if new > 0 else 0.0
-            if rate > 0:  # a constant rate of decrease, as it mostly is
-                wait = min(wait, np.ceil(np.log(new / self.target) / rate))
-        return self.n_pass + max(int(wait), 1)
+        loop.calls = kernel.oracle_calls + self.calls_of_checks
+        loop.report(primal, w, dual, dual_loss=loss)
 
     # ---- passes ----
 
     def _in_order(self, order):
-        for k in range(0, len(order), self.segment):
-            self.kernel.visit_in_order(order[k : k + self.segment])
+        """Visit examples, with a look at signals now and then."""
+        for k in range(0, len(order), self.visits_of_a_call):
+            self.kernel.visit_in_order(order[k : k + self.visits_of_a_call])
+
+    def _by_gap(self):
+        """Visit examples in proportion to the estimates of their gaps."""
+        n = self.model.n_examples
+        uniforms = self.rng.uniform(size=n)
+        visits = sum(
+            self.kernel.visit_by_gap(uniforms[k : k + self.visits_of_a_call])
+            for k in range(0, n, self.visits_of_a_call)
+        )
+        self.needs_gaps = visits < n
 
     def _known(self):
         """A pass over known labelings; the number of visits."""
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         # Blocks that promised little at their last visit are left out.
         promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
-        least = 0.1 * promises.mean() if len(promises) else 0.0
+        least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
         return sum(
-            self.kernel.visit_known(order[k : k + self.segment], least)
-            for k in range(0, len(order), self.segment)
+            self.kernel.visit_known(order[k : k + self.visits_of_a_call], least)
+            for k in range(0, len(order), self.visits_of_a_call)
         )
 
-    def _plan_average(self):
+    def _known_while_they_pay(self):
+        """Passes over known labelings while they gain more than what was done before.
+
+        The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead
+        of timed so that runs can be repeated.
+        """
+        kernel = self.kernel
+        gain, work = kernel.gain, self.model.oracle_cost * self.model.n_examples
+        for _ in range(_MOST_KNOWN):
+            kernel.gain = 0.0
+            visits = self._known()
+            gain, work = gain + kernel.gain, work + visits
+            if not kernel.gain > gain * visits / work:
+                break
+
+    def _plan_average(self, number, check_at):
         """Begin the suffix average anew, or leave out what would be thrown away."""
-        restart = self.n_pass + 1 == self.restart_at
+        restart = number == self.restart_at
         if restart:
             self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))
-        if self.restart_at <= self.check_at:
+        if self.restart_at <= check_at:
             self.is_averaging = False
             self.kernel.average(False)
         elif restart:
             self.is_averaging = True
             self.kernel.average(True)
 
-    def one_pass(self):
-        """As many visits as there are examples, then passes over known labelings."""
-        solver, kernel, n = self.solver, self.kernel, self.model.n_examples
+    def one_pass(self, number, check_at=np.inf):
+        """As many visits as there are examples, then passes over known labelings.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass, from 1.
+        check_at : int, default=inf
+            The pass after which the gap is computed next.
+        """
+        solver, n = self.solver, self.model.n_examples
         if solver.averaging == "suffix":
-            self._plan_average()
-        kernel.gain = 0.0
-        if solver.sampling == "gap" and self.n_pass:
-            uniforms = self.rng.uniform(size=n)
-            visits = sum(
-                kernel.visit_by_gap(uniforms[k : k + self.segment])
-                for k in range(0, n, self.segment)
-            )
-            # Estimates used up: without new ones nothing more would be visited.
-            self.needs_gaps = visits < n
+            self._plan_average(number, check_at)
+        self.kernel.gain = 0.0
+        # For gap sampling too all estimates are infinite before the first pass.
+        if solver.sampling == "gap" and number > 1:
+            self._by_gap()
         elif solver.sampling == "uniform":
             self._in_order(self.rng.randint(n, size=n).astype(np.intp))
         else:
-            # For gap sampling too: all estimates are infinite before the first pass.
             self._in_order(self.rng.permutation(n).astype(np.intp))
         if solver.cached_passes == "auto":
-            # The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted
-            # instead of timed so that runs can be repeated.
-            gain, work = kernel.gain, self.model.oracle_cost * n
-            for _ in range(_MOST_KNOWN):
-                kernel.gain = 0.0
-                visits = self._known()
-                gain, work = gain + kernel.gain, work + visits
-                if not kernel.gain > gain * visits / work:
-                    break
+            self._known_while_they_pay()
         else:
             for _ in range(solver.cached_passes):
                 self._known()
-        self.n_pass += 1
 
-    def run(self, callback):
-        status = "max_iter"
-        try:
-            while self.n_pass < self.solver.max_iter:
-                self.one_pass()
-                stop = callback is not None and callback(self.n_pass, self.weights)
-                if self.needs_gaps or stop or self.n_pass == self.check_at:
-                    if self.certify() <= self.target:
-                        status = "converged"
-                        break
-                    self.check_at = self._next_check()
-                if stop:
-                    status = "callback"
-                    break
-        except KeyboardInterrupt:
-            status = "interrupted"
-        try:
-            if self.certified_at != (self.n_pass, self.kernel.iterate):
-                if self.certify() <= self.target and status == "max_iter":
-                    status = "converged"
-        except KeyboardInterrupt:
-            status = "interrupted"
-            if self.certificate is None:
-                self.certificate = (self.weights(), np.inf, np.inf, self.kernel.loss)
-        weights, objective, gap, loss = self.certificate
-        return SolverResult(
-            weights=weights,
-            objective=objective,
-            dual_gap=gap,
-            dual_loss=loss,
-            n_iter=self.n_pass,
-            status=status,
-            history=self.trace.as_dict(),
-            target=self.target,
-            dual_state=self.kernel.export(),
-        )
+
+def _next_check(loop, every):
+    """The pass after which the gap is computed again."""
+    if every != "auto":
+        return (loop.n_iter // every + 1) * every
+    rows = loop.trace.last(2)
+    wait = min(loop.n_iter, 10)
+    if len(rows) == 2 and loop.target > 0:
+        (first, old), (last, new) = ((row[0], row[5]) for row in rows)
+        rate = np.log(old / new) / (last - first) if new > 0 else 0.0
+        if rate > 0:  # a constant rate of decrease, as it mostly is
+            wait = min(wait, np.ceil(np.log(new / loop.target) / rate))
+    return loop.n_iter + max(int(wait), 1)

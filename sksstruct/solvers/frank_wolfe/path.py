@@ -17,7 +17,7 @@ grow with the square: where s is 1,
     g(alpha') = g + |w|^2 (alpha' - alpha)^2 / (2 alpha')
 
 for smaller alpha' and for larger ones alike. So w is good on both sides of alpha, and
-pieces are O(sqrt(epsilon)) and not O(epsilon) long. At alpha' = 0 the gap is R.
+segments are O(sqrt(epsilon)) and not O(epsilon) long. At alpha' = 0 the gap is R.
 """
 
 import time
@@ -26,17 +26,16 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from sksstruct.solvers.core.base import Options
-from sksstruct.solvers.core.loop import SCALING, check_order
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW, _Run
-from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.solvers.core.base import SCALING, Options
+from sksstruct.solvers.core.loop import check_order
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
 
 # Passes after which the exact gap is computed, whatever the estimates say.
 _LOOK = 5
 
 
 @dataclass
-class Piece:
+class Segment:
     """Weights that are good for an interval of alpha.
 
     Parameters
@@ -102,21 +101,28 @@ class Path:
         self.model = model
         self.epsilon, self.kappa, self.exact = epsilon, kappa, exact
         self.max_iter = max_iter
-        options = Options(random_state, n_jobs, 0, None, None)
-        self.run = _Run(solver, model, 1.0, options)
-        self.kernel = self.run.kernel
-        self.alpha, self.n_iter = 1.0, 0
-        if model.lower is not None:
-            sides = [bound[np.isfinite(bound)] for bound in (model.lower, model.upper)]
+        self.started = time.perf_counter()
+        self.state = BCFWState(solver, model, 1.0, Options(random_state, n_jobs))
+        self.kernel, self.weights = self.state.kernel, self.state.weights
+        # passes in all, and at the alpha of now
+        self.n_iter = self.n_passes = 0
+        box = self.weights.lower, self.weights.upper
+        if box[0] is not None:
+            sides = [bound[np.isfinite(bound)] for bound in box]
             if any(side.any() for side in sides):
                 raise ValueError("the path needs bounds that are zero or infinite")
 
     # ---- where weights are good ----
 
     @property
+    def alpha(self):
+        """Where the path is."""
+        return self.state.alpha
+
+    @property
     def square(self):
         """|w|^2"""
-        return float(self.model.w @ self.model.w)
+        return float(self.weights.w @ self.weights.w)
 
     def gap_at(self, alpha, gap):
         """Gap of the weights at another alpha, and the share of the duals for it."""
@@ -151,61 +157,30 @@ class Path:
     def move(self, alpha, share):
         """Go to another alpha with a share of the duals, the rest on the truth."""
         self.kernel.rescale(share, alpha)
-        self.alpha = self.run.alpha = alpha
+        self.state.alpha = alpha
         # The estimates were of other weights: what is not measured again is not known,
         # and the cache is not asked before the oracle.
         self.kernel.gaps_[:] = np.inf
-        self.run.n_pass = 0
+        self.n_passes = 0
 
     def start(self):
         """Go to the largest breakpoint (Algorithm 6); its objective and gap."""
-        model, run = self.model, self.run
-        labelings = np.empty(int(model.starts[-1]), dtype=np.int32)
-        losses = np.empty(model.n_examples)
-        run_in_chunks(
-            lambda a, b: model.decode_all(
-                model.workspace(training=False), a, b, labelings, run.hinge, losses
-            ),
-            model.n_examples,
-            run.n_jobs,
-        )
-        self.kernel.start_at(labelings)
+        state = self.state
+        state.risk.decode(self.weights.w)
+        self.kernel.start_at(state.risk.labelings)
         # at the weights psi: theta_i is the best score without the loss
-        model.loss_scale = 0.0
-        try:
-            run_in_chunks(
-                lambda a, b: model.hinge(
-                    model.workspace(training=False), a, b, run.hinge
-                ),
-                model.n_examples,
-                run.n_jobs,
-            )
-        finally:
-            model.loss_scale = 1.0
-        run.calls_of_checks += model.n_examples
-        bound = self.square + float(model.example_weights @ run.hinge)
+        bound = self.square + state.risk.value(self.weights.w, loss_scale=0.0)
+        state.calls_of_checks += self.model.n_examples
         self.move(max(bound / (self.kappa * self.epsilon), 1e-100), 1.0)
         return self.certify()
 
     def certify(self):
         """Objective and gap at the weights, by a sweep."""
-        run, model, kernel = self.run, self.model, self.kernel
-        run_in_chunks(
-            lambda a, b: kernel.check(
-                model.workspace(training=False), a, b, run.hinge, run.gaps
-            ),
-            model.n_examples,
-            run.n_jobs,
-        )
-        run.calls_of_checks += model.n_examples
-        kernel.set_gaps(run.gaps)
-        primal = 0.5 * self.alpha * self.square + float(
-            model.example_weights @ run.hinge
-        )
-        gap = primal - (kernel.loss - 0.5 * self.alpha * self.square)
+        primal = 0.5 * self.alpha * self.square + self.state.check_gaps()
+        gap = primal - (self.kernel.loss - 0.5 * self.alpha * self.square)
         if not np.isfinite(gap):
             raise ValueError(f"training broke down: the gap is {gap:.3g}. {SCALING}")
-        check_order(primal, primal - gap, run.scale)
+        check_order(primal, primal - gap, self.state.scale)
         return primal, max(gap, 0.0)
 
     def estimate(self):
@@ -224,14 +199,15 @@ class Path:
 
     def solve(self, covered=None):
         """Passes until the weights are good up to an alpha; objective, gap, success."""
-        run, passes = self.run, 0
+        passes = 0
         while True:
-            run.one_pass()
+            self.n_passes += 1
+            self.state.one_pass(self.n_passes)
             passes += 1
             self.n_iter += 1
             primal, gap = self.estimate()
             if self.exact and (
-                self._good(gap, covered) or passes % _LOOK == 0 or run.needs_gaps
+                self._good(gap, covered) or passes % _LOOK == 0 or self.state.needs_gaps
             ):
                 primal, gap = self.certify()
                 promising = True
@@ -247,36 +223,35 @@ class Path:
                 # too far from what is covered: come back half of the way
                 self.move(float(np.sqrt(self.alpha * covered)), 1.0)
 
-    def _piece(self, lower, upper, primal, gap, converged):
-        run = self.run
-        return Piece(
+    def _segment(self, lower, upper, primal, gap, converged):
+        return Segment(
             self.alpha,
             lower,
             upper,
-            self.model.w.copy(),
+            self.weights.w.copy(),
             primal,
             gap,
             self.n_iter,
-            self.kernel.oracle_calls + run.calls_of_checks,
-            time.perf_counter() - run.started,
+            self.kernel.oracle_calls + self.state.calls_of_checks,
+            time.perf_counter() - self.started,
             converged,
         )
 
     def _next(self, covered):
         """Where weights would be good up to `covered`, if alpha w stayed as it is."""
         size = self.alpha * (self.alpha * self.square) / covered
-        room = 2.0 * (1.0 - self.kappa) * self.epsilon
-        return covered / (1.0 + np.sqrt(room / max(size, 1e-12 * room)))
+        slack = 2.0 * (1.0 - self.kappa) * self.epsilon
+        return covered / (1.0 + np.sqrt(slack / max(size, 1e-12 * slack)))
 
-    def pieces(self, alpha_min=0.0):
-        """Follow the path down to an alpha; an iterator over `Piece`.
+    def segments(self, alpha_min=0.0):
+        """Follow the path down to an alpha; an iterator over `Segment`.
 
-        The pieces follow each other without a gap. The last one reaches down to zero
+        The segments follow each other without a gap. The last one reaches down to zero
         where its weights are good for everything below.
         """
         primal, gap = self.start()
         covered = self.reach(gap)
-        yield self._piece(covered, np.inf, primal, gap, True)
+        yield self._segment(covered, np.inf, primal, gap, True)
         while covered > alpha_min:
             alpha = max(self._next(covered), alpha_min)
             if not alpha < covered:  # epsilon is below rounding
@@ -285,7 +260,7 @@ class Path:
             primal, gap, converged = self.solve(covered)
             upper = covered
             covered = self.reach(gap) if converged else self.alpha
-            yield self._piece(covered, upper, primal, gap, converged)
+            yield self._segment(covered, upper, primal, gap, converged)
             if not converged:
                 return
 
@@ -298,4 +273,4 @@ class Path:
             share = 1.0 if gap is None else self.gap_at(alpha, gap)[1]
             self.move(alpha, share)
             primal, gap, converged = self.solve()
-            yield self._piece(edges[k + 1], edges[k], primal, gap, converged)
+            yield self._segment(edges[k + 1], edges[k], primal, gap, converged)

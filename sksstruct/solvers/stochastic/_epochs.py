@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
 from sksstruct.utils._layout import aligned_zeros
 
@@ -33,7 +34,7 @@ class Epochs(Order):
     Parameters
     ----------
     loss : SmoothLoss
-        Mean smooth loss; its model is started.
+        Mean smooth loss.
     rng : RandomState
         Order of the visits.
     n_jobs : int or None
@@ -53,23 +54,29 @@ class Epochs(Order):
         super().__init__(loss.model.n_examples, rng)
         self.loss = loss
         self.n_jobs = n_jobs
-        self.w = loss.model.w
+        weights = LazyWeights(loss.model.n_weights)
+        self.w = weights.w
         self.gradient = aligned_zeros(len(self.w))
-        loss.keep_edges = True
-        self._kernel = VarianceReducedKernel(loss)
+        loss.keep_anchors = True
+        self._kernel = VarianceReducedKernel(loss, weights)
         self._direction = aligned_zeros(len(self.w))
         self._outside = None
         if loss.support is not None:
             self._outside = np.ones(len(self.w), dtype=bool)
             self._outside[loss.support] = False
 
-    def set_smoothing(self, strength):
-        """Smooth by so much from now on."""
-        self.loss.set_smoothing(strength)
+    def set_smoothing(self, mu):
+        """Smooth by mu from now on."""
+        self.loss.set_smoothing(mu)
+
+    def start_from(self, weights):
+        """Start at the given weights, as far as they exist."""
+        kept = slice(None) if self.loss.support is None else self.loss.support
+        self.w[kept] = weights[kept]
 
     def value_and_gradient(self):
         """f at the weights; its gradient goes to `gradient`."""
-        value = self.loss.value_and_gradient(self.gradient, self.n_jobs)
+        value = self.loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
         if self._outside is not None:
             self.gradient[self._outside] = 0.0
         self.calls += self.n_examples
@@ -167,12 +174,6 @@ def check_convex(loss):
             "labels that were not observed make loss='log' non-convex, which needs "
             "solver='lbfgs'"
         )
-
-
-def start_from(loss, weights):
-    """Start at the given weights, as far as they exist."""
-    kept = slice(None) if loss.support is None else loss.support
-    loss.model.w[kept] = weights[kept]
 
 
 def report_smooth(loop, epochs, primal, alpha):

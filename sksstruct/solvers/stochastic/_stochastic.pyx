@@ -1,18 +1,20 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
-Weights are w = s (v + (total - last) direction): the factor s takes the shrinking by
-the regulariser, so that a step costs the example's own features; `direction`, the part
-of a variance-reduced step that is the same for all examples, is added to a row of v
-when an example reads it. A change c of v made while the weighted sum of the factors was
-S enters the later iterates only, and their weighted sum is S v - u with u = sum S c.
-When s gets small it goes into v, and the sum so far is put aside.
+A factor takes the shrinking by the regulariser, so that a step costs the example's own
+features: w = s v. In variance-reduced steps the part that is the same for all examples
+is added to a row when an example reads it, see `LazyWeights`. A change c of v made
+while the weighted sum of the factors was S enters the later iterates only, and their
+weighted sum is S v - u with u = sum S c. When s gets small it goes into v, and the sum
+so far is put aside.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._base cimport BoundModel, SmoothLoss, Workspace
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
+from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 # Below this the factor s goes into the weights, once.
 cdef double SMALL = 1e-8
@@ -24,21 +26,24 @@ cdef class SubgradientKernel:
     Parameters
     ----------
     model : BoundModel
-        The model with its data, started with room for the average.
+        The model with its data.
+    weights : Weights
+        Where to start, with or without room for the average; without a box.
     alpha : float
         Regularisation.
     """
 
     cdef BoundModel model
+    cdef Weights iterate
     cdef Workspace workspace
     cdef double alpha
     cdef readonly double s, steps, weighted, loss
     cdef object collected       # the sum of iterates up to the last fold
     cdef int32_t[::1] decoded, observed
 
-    def __cinit__(self, BoundModel model, double alpha):
-        self.model = model
-        self.workspace = model.workspace()
+    def __cinit__(self, BoundModel model, Weights weights, double alpha):
+        self.model, self.iterate = model, weights
+        self.workspace = model.workspace(weights.w)
         self.alpha = alpha
         self.s = 1.0
         self.collected = 0.0
@@ -54,59 +59,56 @@ cdef class SubgradientKernel:
         cdef Py_ssize_t k, i
         cdef double value, loss, shrink, share
         cdef BoundModel model = self.model
-        try:
-            with nogil:
-                for k in range(order.shape[0]):
-                    i = order[k]
-                    if k + 4 < order.shape[0]:
-                        model.prefetch(order[k + 4], False)
-                    if k + 1 < order.shape[0]:
-                        model.prefetch(order[k + 1], True)
-                    share = model.n_examples * model._example_weights[i]
-                    model.loss_scale = 1.0 / self.s
-                    model.potentials(self.workspace, i)
-                    model.decode(self.workspace, i, &self.decoded[0], &value)
-                    model.loss(i, &self.decoded[0], &loss)
-                    model.y_true(i, &self.observed[0])
-                    self.loss += share * loss
-                    shrink = 1.0 - rates[k] * self.alpha
-                    if shrink < SMALL:
-                        # nothing is left of the weights
-                        with gil:
-                            self._fold(0.0)
-                    else:
-                        self.s *= shrink
-                    model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
-                    model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
-                    model.apply_change(self.workspace, i, rates[k] * share / self.s,
-                                       self.weighted)
-                    self.steps += 1.0
-                    self.weighted += self.steps * self.s
-                    if self.s < SMALL:
-                        with gil:
-                            self._fold(self.s)
-        finally:
-            model.loss_scale = 1.0
+        with nogil:
+            for k in range(order.shape[0]):
+                i = order[k]
+                prefetch(model, order, k)
+                share = model.n_examples * model._example_weights[i]
+                # s v gives the labelings of v with the loss divided by s
+                self.workspace.loss_scale = 1.0 / self.s
+                model.potentials(self.workspace, i)
+                model.decode(self.workspace, i, &self.decoded[0], &value)
+                model.loss(i, &self.decoded[0], &loss)
+                model.y_true(i, &self.observed[0])
+                self.loss += share * loss
+                shrink = 1.0 - rates[k] * self.alpha
+                if shrink < SMALL:
+                    # nothing is left of the weights
+                    with gil:
+                        self._fold(0.0)
+                else:
+                    self.s *= shrink
+                model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
+                model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
+                model.apply_change(self.workspace, i, self.iterate,
+                                   rates[k] * share / self.s, self.weighted)
+                self.steps += 1.0
+                self.weighted += self.steps * self.s
+                if self.s < SMALL:
+                    with gil:
+                        self._fold(self.s)
 
     def _fold(self, double s):
         """Multiply the weights by s; the sum of iterates begins anew."""
-        if self.model.u is not None and self.weighted:
-            self.collected += self.weighted * self.model.v - self.model.u
-            self.model.u[:] = 0.0
+        weights = self.iterate
+        if weights.u is not None and self.weighted:
+            self.collected += self.weighted * weights.v - weights.u
+            weights.u[:] = 0.0
         self.weighted = 0.0
-        self.model.v *= s
+        weights.v *= s
         self.s = 1.0
 
     def weights(self):
         """Copy of the iterate."""
-        return self.s * self.model.v
+        return self.s * self.iterate.v
 
     def average(self):
         """The iterates' mean with weights 1, 2, 3, ..."""
         if not self.steps:
             return self.weights()
         total = self.steps * (self.steps + 1.0) / 2.0
-        return (self.collected + self.weighted * self.model.v - self.model.u) / total
+        weights = self.iterate
+        return (self.collected + self.weighted * weights.v - weights.u) / total
 
 
 cdef class VarianceReducedKernel:
@@ -120,51 +122,61 @@ cdef class VarianceReducedKernel:
     Parameters
     ----------
     loss : SmoothLoss
-        Loss whose model holds the weights; its last sweep was at the anchor, unless
-        `anchored` is False, when grad f_i(anchor) is zero.
+        Its last sweep was at the anchor, unless `anchored` is False, when
+        grad f_i(anchor) is zero.
+    weights : LazyWeights
+        Where to start.
     """
 
     cdef SmoothLoss smooth
     cdef BoundModel model
+    cdef LazyWeights weights
     cdef Workspace workspace
-    cdef readonly double s, total
+    cdef object _exists
 
-    def __cinit__(self, SmoothLoss loss):
-        self.smooth = loss
-        self.model = loss.model
-        self.workspace = loss.model.workspace()
+    def __cinit__(self, SmoothLoss loss, LazyWeights weights):
+        self.smooth, self.model, self.weights = loss, loss.model, weights
+        self.workspace = loss.model.workspace(weights.w)
+        self._exists = None
+        if loss.support is not None:
+            self._exists = np.zeros(weights.size, dtype=np.uint8)
+            self._exists[loss.support] = 1
 
     def epoch(self, const Py_ssize_t[::1] order, const double[::1] ratios,
               direction, double rate, double ridge, bint anchored=True):
         """Steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
 
-        The model's weights are the start, and are overwritten by the end.
+        The weights are where the steps start, and are overwritten by where they end.
         """
         cdef Py_ssize_t k, i
         cdef SmoothLoss smooth = self.smooth
         cdef BoundModel model = self.model
+        cdef LazyWeights weights = self.weights
         cdef double shrink = 1.0 - rate * ridge
         if not 0.0 < shrink <= 1.0:
             raise ValueError(f"a step of {rate} is too long for a ridge of {ridge}")
-        self.s, self.total = 1.0, 0.0
-        smooth.start_visits(direction, anchored)
+        weights.start(direction, smooth.row_size, self._exists)
+        smooth.start_visits(anchored)
         with nogil:
             for k in range(order.shape[0]):
                 i = order[k]
-                if k + 4 < order.shape[0]:
-                    model.prefetch(order[k + 4], False)
-                if k + 1 < order.shape[0]:
-                    model.prefetch(order[k + 1], True)
-                smooth.catch_up(i, self.total)
-                smooth.mean_change(self.workspace, i, self.s, anchored)
-                self.s *= shrink
-                model.apply_change(self.workspace, i, -rate * ratios[k] / self.s, 0.0)
-                self.total -= rate / self.s
-                if self.s < SMALL:
+                prefetch(model, order, k)
+                smooth.catch_up(weights, i)
+                smooth.mean_change(self.workspace, i, weights.scale, anchored)
+                weights.scale *= shrink
+                model.apply_change(self.workspace, i, weights,
+                                   -rate * ratios[k] / weights.scale, 0.0)
+                weights.total -= rate / weights.scale
+                if weights.scale < SMALL:
                     with gil:
-                        smooth.finish_visits(self.total)
-                        model.v *= self.s
-                        self.s, self.total = 1.0, 0.0
-                        smooth.start_visits(direction, anchored)
-        smooth.finish_visits(self.total)
-        model.v *= self.s
+                        weights.finish()
+        weights.finish()
+
+
+cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
+                          Py_ssize_t k) noexcept nogil:
+    """Ask for the memory of the examples that are visited after the k-th."""
+    if k + 4 < order.shape[0]:
+        model.prefetch(order[k + 4], False)
+    if k + 1 < order.shape[0]:
+        model.prefetch(order[k + 1], True)

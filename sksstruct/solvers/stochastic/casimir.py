@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.bundle.bmrm import Segment
-from sksstruct.solvers.core.base import Solver, starts_from_weights
+from sksstruct.solvers.core.base import GradientSolver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
@@ -23,7 +23,6 @@ from sksstruct.solvers.stochastic._epochs import (
     calibrate,
     check_convex,
     report_smooth,
-    start_from,
 )
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -35,8 +34,8 @@ _LEAST_BIAS = 1e-8
 _PATIENCE = 5
 
 
-class Casimir(Solver):
-    """Casimir-SVRG: accelerated proximal point steps on a smoothed objective.
+class Casimir(GradientSolver):
+    """Casimir-SVRG: accelerated, on losses with a gradient and the smoothed hinge.
 
     Minimises the structured hinge through its smoothing, which is fixed or decreases,
     or a loss that is smooth already. Each pass is an approximate proximal point step by
@@ -94,11 +93,9 @@ class Casimir(Solver):
     ['b', 'b']
     """
 
-    required_oracles = ("exp", "topk")
     losses = ("hinge", "smooth")
-    smooths = True
     _parameter_constraints = {
-        **Solver._parameter_constraints,
+        **GradientSolver._parameter_constraints,
         "schedule": [StrOptions({"adaptive", "constant"})],
         "smoothing": [StrOptions({"entropy", "l2"})],
         "k": [Interval(Integral, 1, None, closed="left")],
@@ -140,31 +137,29 @@ class Casimir(Solver):
         self.inner = inner
         self.budget = budget
 
-    def accepts(self, dual_state, model):
-        return starts_from_weights(dual_state, model)
-
     def _solve(self, model, alpha, options):
-        check_convex(model)
-        return _Run(self, model, alpha, options).run()
+        loss = self.smooth_loss(model)
+        check_convex(loss)
+        return CasimirRun(self, loss, alpha, options).run()
 
 
-class _Run:
-    """One call of `Casimir.solve`."""
+class CasimirRun:
+    """One call of `Casimir.solve`: proximal point steps, and when to shorten them."""
 
     def __init__(self, solver, loss, alpha, options):
         self.solver, self.loss, self.alpha = solver, loss, alpha
         self.model = model = loss.model
         rng = check_random_state(options.random_state)
-        model.start()
-        if options.dual_state is not None:
-            start_from(loss, options.dual_state["weights"])
         self.epochs = Epochs(loss, rng, options.n_jobs)
+        self.w = self.epochs.w
+        if options.dual_state is not None:
+            self.epochs.start_from(options.dual_state["weights"])
         self.loop = Loop(solver, alpha, options)
         self.adaptive = solver.schedule == "adaptive"
         mu = 0.0
         if loss.nonsmooth:
             self.risk = Risk(model, options.n_jobs)
-            self.loop.scale = self.risk.decode(np.zeros_like(model.w))[0]
+            self.loop.scale = self.risk.value(np.zeros_like(self.w))
             self.epochs.calls += model.n_examples
             # the expected mean parameters of every gradient are dual variables
             self.duals = Segment(alpha, True)
@@ -213,7 +208,7 @@ class _Run:
 
     def _certify(self, value, mu):
         """Take note of what a gradient at the current weights says."""
-        w = self.model.w
+        w = self.w
         if not self.loss.nonsmooth:
             self.value = value + self.alpha / 2 * float(w @ w)
             report_smooth(self.loop, self.epochs, self.value, self.alpha)
@@ -223,8 +218,8 @@ class _Run:
 
     def _look(self):
         """Report the hinge objective of the current weights."""
-        w = self.model.w
-        self.value = self.risk.decode(w)[0] + self.alpha / 2 * float(w @ w)
+        w = self.w
+        self.value = self.risk.value(w) + self.alpha / 2 * float(w @ w)
         self.epochs.calls += self.model.n_examples
         self.loop.calls = self.epochs.calls
         self.loop.report(self.value, w, self.loop.dual)
@@ -236,12 +231,12 @@ class _Run:
 
     def _look_smooth(self):
         """Report the weights that the last pass went to."""
-        self.model.w[:] = self.catalyst.w
-        if np.isfinite(self.model.w @ self.model.w):
+        self.w[:] = self.catalyst.w
+        if np.isfinite(self.w @ self.w):
             self._certify(self.epochs.value_and_gradient(), 0.0)
 
     def _one_pass(self):
-        w, catalyst, loop = self.model.w, self.catalyst, self.loop
+        w, catalyst, loop = self.w, self.catalyst, self.loop
         reached = loop.primal, loop.dual
         with np.errstate(over="ignore", invalid="ignore"):
             catalyst.step(self._certify)
@@ -250,7 +245,7 @@ class _Run:
         if np.isfinite(size) and self.loss.nonsmooth:
             self._look()
         # The weights of a smooth loss are looked at when the next pass begins.
-        loop.reported = loop.n_pass if self.loss.nonsmooth else -1
+        loop.reported = loop.n_iter if self.loss.nonsmooth else -1
         # while the smoothing decreases the hinge need not
         settled = not (self.loss.nonsmooth and catalyst.schedule.adaptive)
         idle = settled and reached == (loop.primal, loop.dual)

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sksstruct.models.protocols._base import NonlinearLoss
+from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
@@ -24,7 +24,7 @@ _ETA = 1e-6, 1e6
 
 
 class ProxLinear(Solver):
-    """Prox-linear method, with Casimir-SVRG on each convex model.
+    """Prox-linear method: for scores that are not linear in the weights.
 
     For losses h(g(w)) with a convex h, as the structured hinge, of nonlinear scores g.
     Every pass minimises the loss of the scores linearised at the iterate [1]_,
@@ -74,10 +74,8 @@ class ProxLinear(Solver):
     ['out', 'in', 'out']
     """
 
-    required_oracles = ("exp", "topk")
+    required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
-    smooths = True
-    nonlinear = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -113,14 +111,11 @@ class ProxLinear(Solver):
         self.learning_rate = learning_rate
 
     def accepts(self, dual_state, model):
-        w = model.initial_weights(np.random.RandomState(0))
-        return "weights" in dual_state and len(dual_state["weights"]) == len(w)
+        weights = dual_state.get("weights")
+        return weights is not None and len(weights) == model.n_weights
 
-    def _solve(self, model, alpha, options):
-        if not isinstance(model, NonlinearLoss):
-            raise TypeError(
-                "ProxLinear needs a nonlinear score; see score_function of ChainCRF"
-            )
+    def _solve(self, problem, alpha, options):
+        model = problem.nonlinear_loss(SmoothedHinge(self.smoothing, 1.0, self.k))
         rng = check_random_state(options.random_state)
         w = model.initial_weights(rng)
         if options.dual_state is not None:
@@ -151,7 +146,7 @@ class ProxLinear(Solver):
 
         def one_pass():
             nonlocal w, eta
-            k = loop.n_pass
+            k = loop.n_iter
             smoothing = mu / k
             now = lipschitz * k if mu else lipschitz
             ridge = alpha + 1.0 / eta
@@ -195,9 +190,9 @@ class LinearizedEpochs(Order):
         self.gradient = np.zeros_like(w)
         self.anchor = w.copy()
 
-    def set_smoothing(self, strength):
-        """Smooth by so much from now on."""
-        self.loss.set_smoothing(strength)
+    def set_smoothing(self, mu):
+        """Smooth by mu from now on."""
+        self.loss.set_smoothing(mu)
 
     def value_and_gradient(self):
         """The smoothed model at the weights; its gradient goes to `gradient`."""

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
@@ -21,7 +22,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 
 class SSG(Solver):
-    """Stochastic subgradient method on the structured hinge (Pegasos).
+    """Stochastic subgradient method (Pegasos): quick first passes.
 
     Visits one example after the other, and makes a step along the subgradient that its
     loss-augmented labeling gives. The weights shrink lazily: a step costs the non-zero
@@ -116,11 +117,11 @@ class SSG(Solver):
         return np.minimum(eta0 / (1.0 + (steps - 1) // t0), 0.5 / alpha)
 
     def _solve(self, model, alpha, options):
-        model.start(average=self.averaging)
+        weights = Weights(model.n_weights, average=self.averaging)
         n = model.n_examples
         rng = check_random_state(options.random_state)
         risk = Risk(model, options.n_jobs)
-        kernel = SubgradientKernel(model, alpha)
+        kernel = SubgradientKernel(model, weights, alpha)
         loop = Loop(self, alpha, options)
         has_dual = self.step_size == "pegasos" and self.sampling == "permutation"
 
@@ -146,7 +147,7 @@ class SSG(Solver):
             steps = kernel.steps + np.arange(1.0, n + 1.0)
             kernel.visit(order.astype(np.intp), self._rates(steps, alpha, n))
             loop.calls += n
-            if loop.n_pass % self.check_every == 0:
+            if loop.n_iter % self.check_every == 0:
                 look()
 
         look()

@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sksstruct.solvers.core.base import Solver, starts_from_weights
+from sksstruct.solvers.core.base import GradientSolver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
@@ -18,13 +18,12 @@ from sksstruct.solvers.stochastic._epochs import (
     calibrate,
     check_convex,
     report_smooth,
-    start_from,
 )
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
-class SVRG(Solver):
-    """Stochastic variance-reduced gradient on smooth losses.
+class SVRG(GradientSolver):
+    """Stochastic variance-reduced gradient: many examples, losses with a gradient.
 
     A pass visits examples one by one, with steps along [1]_
 
@@ -74,10 +73,8 @@ class SVRG(Solver):
     ['b', 'b']
     """
 
-    required_oracles = ("exp", "topk")
-    losses = ("smooth",)
     _parameter_constraints = {
-        **Solver._parameter_constraints,
+        **GradientSolver._parameter_constraints,
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
             StrOptions({"auto"}),
@@ -101,17 +98,14 @@ class SVRG(Solver):
         self.epoch_size = epoch_size
         self.first_pass = first_pass
 
-    def accepts(self, dual_state, model):
-        return starts_from_weights(dual_state, model)
-
     def _solve(self, model, alpha, options):
-        check_convex(model)
+        loss = self.smooth_loss(model)
+        check_convex(loss)
         rng = check_random_state(options.random_state)
-        model.model.start()
-        w = model.model.w
+        epochs = Epochs(loss, rng, options.n_jobs)
+        w = epochs.w
         if options.dual_state is not None:
-            start_from(model, options.dual_state["weights"])
-        epochs = Epochs(model, rng, options.n_jobs)
+            epochs.start_from(options.dual_state["weights"])
         loop = Loop(self, alpha, options)
         visits = max(self.epoch_size * epochs.n_examples, LEAST_VISITS)
         anchored = options.dual_state is not None or not self.first_pass

@@ -4,16 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MESSAGES = {
-    "optimal": "the labeling is optimal: its score is within tol of the upper bound",
-    "fractional": "the relaxation is solved, and its value is above the best labeling",
-    "stalled": "the bound no longer falls; it is not the score of a labeling",
-    "max_iter": "max_iter was reached",
-    "time_limit": "time_limit was reached",
-    "stopped": "the callback asked to stop",
-    "infeasible": "no labeling is allowed",
-    "not_found": "no allowed labeling was found, and none was ruled out",
-}
+from sksstruct.utils.progress import Status
 
 
 @dataclass
@@ -31,10 +22,10 @@ class MAPResult:
     marginals : list of ndarrays of shape (n_states[i],), or None
         Fractional solution: a distribution over the states of each variable. None
         where the method has none.
-    status : str
-        "optimal", "fractional" (the relaxation is solved, no labeling reaches it),
-        "stalled", "max_iter", "time_limit", "stopped" (by the callback), "infeasible",
-        or "not_found".
+    status : Status
+        A string that knows its sentence: "optimal", "fractional" (the relaxation is
+        solved, no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped"
+        (by the callback), "infeasible" or "not_found".
     n_iter : int
         Iterations.
     trace : dict of ndarrays
@@ -47,7 +38,7 @@ class MAPResult:
     score: float
     bound: float = np.inf
     marginals: list | None = None
-    status: str = "max_iter"
+    status: Status = Status.MAX_ITER
     n_iter: int = 0
     trace: dict = field(default_factory=dict)
     solver: str = ""
@@ -55,7 +46,7 @@ class MAPResult:
     @property
     def message(self):
         """What the status means."""
-        return MESSAGES[self.status]
+        return Status(self.status).message
 
     @property
     def gap(self):

@@ -1,13 +1,14 @@
 """One run of a solver: clock, best labeling, bound, trace, and when to stop."""
 
-import time
-
 import numpy as np
 
 from sksstruct.inference.lp.core.result import MAPResult
+from sksstruct.utils.progress import Progress, Status
+
+COLUMNS = ("iteration", "seconds", "score", "bound")
 
 
-class MAPRun:
+class MAPRun(Progress):
     """Progress on a reduced graph.
 
     Parameters
@@ -34,27 +35,22 @@ class MAPRun:
         self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
         callback=None, name="",
     ):  # fmt: skip
-        self.started = time.perf_counter()
+        super().__init__(name, COLUMNS, ("iteration",), verbose)
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.time_limit, self.rng, self.offset = time_limit, rng, offset
-        self.verbose, self.callback, self.name = verbose, callback, name
+        self.callback = callback
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
-        self.marginals, self.status = None, None
-        self.n_iter = 0
+        self.marginals = None
         self.stopped = False
-        self.rows = []
 
     def seed(self):
         """A seed for a compiled generator."""
         return int(self.rng.randint(2**31 - 1))
 
-    def seconds(self):
-        return time.perf_counter() - self.started
-
     def late(self):
         """Whether the time is over."""
         if self.time_limit is not None and self.seconds() >= self.time_limit:
-            self.status = self.status or "time_limit"
+            self.status = self.status or Status.TIME_LIMIT
             return True
         return False
 
@@ -90,33 +86,25 @@ class MAPRun:
             self.bound = min(self.bound, bound)
         # what is above the bound by rounding is at it
         self.bound = max(self.bound, self.score)
+        shift = self.offset
         row = self.n_iter, self.seconds(), self.score, self.bound
-        self.rows.append(row)
-        if self.verbose:
-            print(
-                f"[{self.name}] iteration {self.n_iter:6d}  {row[1]:8.3f} s  "
-                f"score {self.score + self.offset:.6f}  "
-                f"bound {self.bound + self.offset:.6f}"
-            )
+        self.record(row, (*row[:2], self.score + shift, self.bound + shift))
         if self.callback is not None and self.callback(
-            self.n_iter, self.score + self.offset, self.bound + self.offset
+            self.n_iter, self.score + shift, self.bound + shift
         ):
             self.stopped = True
         if self.is_optimal():
-            self.status = "optimal"
+            self.status = Status.OPTIMAL
         elif self.stopped:
-            self.status = "stopped"
+            self.status = Status.STOPPED
         elif not self.late() and self.n_iter >= self.max_iter:
-            self.status = "max_iter"
+            self.status = Status.MAX_ITER
         return self.status is not None
 
     def result(self):
         """The result, for the reduced graph."""
-        columns = np.array(self.rows, dtype=np.float64).reshape(-1, 4).T
-        names = "iteration", "seconds", "score", "bound"
-        trace = dict(zip(names, columns, strict=True))
-        trace["iteration"] = trace["iteration"].astype(np.intp)
         return MAPResult(
             self.labeling, self.score, self.bound, self.marginals,
-            self.status or "max_iter", self.n_iter, trace, self.name,
+            Status(self.status or Status.MAX_ITER), self.n_iter, self.trace.as_dict(),
+            self.name,
         )  # fmt: skip

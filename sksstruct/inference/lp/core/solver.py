@@ -10,8 +10,9 @@ from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core._reduce import Reduced
 from sksstruct.inference.lp.core.result import MAPResult
-from sksstruct.inference.lp.core.run import MAPRun
+from sksstruct.inference.lp.core.run import COLUMNS, MAPRun
 from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.progress import Status, Trace
 
 
 class MAPSolver(BaseEstimator):
@@ -108,8 +109,8 @@ def _complete(run, reduced):
         lowest = reduced.lowest
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
         if result.score == -np.inf:
-            impossible = result.bound < lowest or result.status == "infeasible"
-            result.status = "infeasible" if impossible else "not_found"
+            impossible = result.bound < lowest or result.status is Status.INFEASIBLE
+            result.status = Status.INFEASIBLE if impossible else Status.NOT_FOUND
             result.bound = -np.inf if impossible else result.bound
     result.bound = max(result.bound, result.score)
     return result
@@ -122,6 +123,6 @@ def _infeasible(graph, name):
     observed = graph.evidence >= 0
     labeling[observed] = graph.evidence[observed]
     return MAPResult(
-        labeling.astype(np.intp), -np.inf, -np.inf, None, "infeasible", 0,
-        {k: np.zeros(0) for k in ("iteration", "seconds", "score", "bound")}, name,
+        labeling.astype(np.intp), -np.inf, -np.inf, None, Status.INFEASIBLE, 0,
+        Trace(COLUMNS, COLUMNS[:1]).as_dict(), name,
     )  # fmt: skip

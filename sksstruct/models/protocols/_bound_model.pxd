@@ -1,13 +1,20 @@
 from libc.stdint cimport int32_t
 
+from sksstruct.models.protocols._weights cimport Weights
+
 
 cdef class Workspace:
-    # Scratch of one thread: each model points at its own struct.
+    # What one thread needs: each model points `scratch` at its own struct.
     cdef void* scratch
+    cdef const double* w             # what potentials are formed from
+    cdef object _held                # keeps it alive
+    cdef readonly Py_ssize_t n_weights
+    cdef public double loss_scale    # potentials count the loss so many times
 
 
 cdef class BoundModel:
-    # A model bound to its training data. The comments of _base.pyx state each method.
+    # A model bound to its training data. The comments of _bound_model.pyx state each
+    # method.
     cdef readonly Py_ssize_t n_examples
     cdef readonly Py_ssize_t n_weights
     cdef readonly Py_ssize_t max_size
@@ -18,16 +25,8 @@ cdef class BoundModel:
     cdef readonly object example_weights
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
-    cdef readonly object w, v, u, lower, upper
-    cdef public double loss_scale        # the loss counts so many times
-    cdef public object required_bounds   # that the oracles need; a dict, or None
-    cdef double* _w
-    cdef double* _v
-    cdef double* _u
-    cdef const double* _reading          # what potentials are formed from
-    cdef object _held                    # keeps it alive
-    cdef const double* _lower
-    cdef const double* _upper
+    cdef public object oracle_bounds     # on weights, that the oracles need; or None
+    cdef public object surrogate         # a SmoothedHinge; None for the hinge
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
     cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil
@@ -49,23 +48,13 @@ cdef class BoundModel:
                       double* value) except -1 nogil
     cdef int change_norm(self, Workspace ws, Py_ssize_t i,
                          double* value) except -1 nogil
-    cdef int apply_change(self, Workspace ws, Py_ssize_t i, double scale,
-                          double average) except -1 nogil
+    cdef int scatter(self, Workspace ws, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil
+    cdef int truncate(self, Workspace ws, Py_ssize_t i,
+                      Weights weights) except -1 nogil
+    cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil
+    cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
+                          double scale, double average) except -1 nogil
     cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
                       const int32_t* labelings, double* out) except -1 nogil
-
-
-cdef class SmoothLoss:
-    # A bound model with a loss that has a gradient.
-    cdef public BoundModel model
-    cdef public object exact
-    cdef public object support
-    cdef public bint convex
-    cdef public bint nonsmooth
-    cdef public double diameter
-    cdef public double expected_loss
-
-    cdef int catch_up(self, Py_ssize_t i, double total) except -1 nogil
-    cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
-                         bint anchored) except -1 nogil

@@ -1,18 +1,105 @@
-"""Label indicators, pairs of labels, and decoding, for `MultilabelPairwise`."""
+"""Sets of labels as `MultilabelPairwise` trains and decodes them."""
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import validate_data
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
-from sksstruct.models.multilabel._factors import MultilabelFactors, MultilabelGraph
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
+from sksstruct.models.spec import ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils.validation import check_example_weight
 
 # Labels that the relaxation leaves open are enumerated up to this number.
 MOST_OPEN = 16
+
+
+class MultilabelModel(ModelSpec):
+    """Scores of labels, and of pairs of them.
+
+    Parameters
+    ----------
+    pairs, interaction_scaling, fit_intercept
+        As of `sksstruct.MultilabelPairwise`.
+    enumerates : callable
+        ``enumerates(n_labels)`` tells whether all sets of labels are tried.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Numbers of the labels, or the two values where y was 1-D.
+    label_pairs_ : ndarray of shape (n_pairs, 2)
+        Pairs of labels that interact.
+    """
+
+    def __init__(self, *, pairs, interaction_scaling, fit_intercept, enumerates):
+        self.pairs = pairs
+        self.interaction_scaling = interaction_scaling
+        self.fit_intercept = fit_intercept
+        self.enumerates = enumerates
+
+    def _read(self, X, y, sample_weight, seen):
+        X, y = validate_data(
+            seen,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            multi_output=True,
+        )
+        if sparse.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        self._sparse_output = sparse.issparse(y)
+        Y, self._values = columns_of(y)
+        n_labels = Y.shape[1]
+        self.classes_ = np.arange(n_labels) if self._values is None else self._values
+        self.label_pairs_ = check_pairs(self.pairs, Y)
+        self._exact = self.enumerates(n_labels)
+        keep, weight = check_example_weight(sample_weight, len(Y))
+        if len(keep) < len(Y):
+            X, Y = X[keep], Y[keep]
+            if self._values is not None and len(np.unique(Y)) < 2:
+                raise ValueError(
+                    "y has 1 class where sample_weight is positive: training needs 2"
+                )
+        return X, Y, weight
+
+    def _bind(self, examples):
+        X, Y, weight = examples
+        return BoundMultilabel.bind(
+            X,
+            Y.shape[1],
+            self.label_pairs_,
+            Y,
+            weight,
+            scaling=self.interaction_scaling,
+            exact=self._exact,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _attributes(self, weights, views=None):
+        n_pairs = len(self.label_pairs_)
+        coef, pair_coef = views["coef"], views["pair_coef"]
+        table = np.zeros((len(coef), len(coef)))
+        if n_pairs:
+            first, second = self.label_pairs_.T
+            table[first, second] = self.interaction_scaling * pair_coef
+            table[second, first] = table[first, second]
+        bias = self.fit_intercept
+        return {
+            "classes_": self.classes_,
+            "_values": self._values,
+            "label_pairs_": self.label_pairs_,
+            "_sparse_output": self._sparse_output,
+            "coef_": np.ascontiguousarray(coef[:, :-1] if bias else coef),
+            "intercept_": coef[:, -1].copy() if bias else np.zeros(len(coef)),
+            "interactions_": table,
+        }
 
 
 def columns_of(y):
@@ -40,13 +127,6 @@ def columns_of(y):
     if len(values) < 2:
         raise ValueError(f"y has 1 class, {values.tolist()[0]!r}: training needs 2")
     return codes.astype(np.int32).reshape(-1, 1), values
-
-
-def restore(labels, values, as_sparse):
-    """Label indicator of the kind that was fitted."""
-    if values is not None:
-        return values[labels[:, 0]]
-    return sparse.csr_array(labels) if as_sparse else labels
 
 
 def check_pairs(pairs, Y):
@@ -78,33 +158,6 @@ def check_pairs(pairs, Y):
     return pairs
 
 
-def training_problem(estimator, solver, X, Y, pairs, weight, exact):
-    """The model that the solver needs, bound to the data."""
-    scaling = estimator.interaction_scaling
-    needs_factors = "factors" in solver.required_oracles
-    relaxed = BoundMultilabel.bind(
-        X,
-        Y.shape[1],
-        pairs,
-        Y,
-        weight,
-        scaling=scaling,
-        # factors are trained on the relaxation, whatever prediction does
-        exact=exact and not needs_factors,
-        fit_intercept=estimator.fit_intercept,
-    )
-    if not needs_factors:
-        return relaxed
-    if estimator.fit_intercept:
-        ones = np.ones((X.shape[0], 1))
-        X = sparse.hstack([X, ones]) if sparse.issparse(X) else np.hstack([X, ones])
-    if sparse.issparse(X):
-        X = sparse.csr_array(X)
-    labels = MultilabelFactors(X, Y, pairs, weight, scaling, relaxed)
-    by_pairs = solver.update in ("auto", "bgcd")
-    return labels if by_pairs else MultilabelGraph(labels)
-
-
 def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
     """Best labels of samples with the given unary scores, as 0 and 1."""
     n, n_labels = unaries.shape
@@ -122,14 +175,16 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
             y, _ = solver.solve(unaries[i], scores, exact=exact)
             open_ = np.flatnonzero(y == 0.5)
             if len(open_):
-                y[open_] = _settle(y, open_, unaries[i], pairs, scores, interactions)
+                y[open_] = _decide_open(
+                    y, open_, unaries[i], pairs, scores, interactions
+                )
             labels[i] = y
 
     run_in_chunks(run, n, n_jobs)
     return labels
 
 
-def _settle(y, open_, unary, pairs, scores, interactions):
+def _decide_open(y, open_, unary, pairs, scores, interactions):
     """Values of the labels that the relaxation left open, the others being fixed."""
     fixed = np.where(y == 0.5, 0.0, y)
     inner = unary[open_] + interactions[open_] @ fixed

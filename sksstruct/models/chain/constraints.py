@@ -84,8 +84,8 @@ def sparse_mask(pairs, index, ld, transitions):
         else:
             rows.append(index[before])
             columns.append(index[after])
-    barred = (np.full(len(rows), -np.inf), (rows, columns))
-    return ends, transitions + sparse.coo_array(barred, transitions.shape).tocsr()
+    entries = (np.full(len(rows), -np.inf), (rows, columns))
+    return ends, transitions + sparse.coo_array(entries, transitions.shape).tocsr()
 
 
 def check_permitted(mask, labels, known, offsets, classes):
@@ -115,11 +115,11 @@ def check_permitted(mask, labels, known, offsets, classes):
             )
 
 
-def barred_labels(known, excluded, index, offsets):
+def forbidden_labels(known, excluded, index, offsets):
     """Labels that are not allowed at each position, (n_positions, K) uint8, or None."""
     if known is None and excluded is None:
         return None
-    barred = np.zeros((offsets[-1], len(index)), dtype=np.uint8)
+    forbidden = np.zeros((offsets[-1], len(index)), dtype=np.uint8)
     for name, rows in (("known", known), ("excluded", excluded)):
         if rows is None:
             continue
@@ -148,7 +148,7 @@ def barred_labels(known, excluded, index, offsets):
                     continue
                 if name == "known":
                     code = _code(entry, index, f"known[{i}]")
-                    barred[offsets[i] + t] |= np.arange(len(index)) != code
+                    forbidden[offsets[i] + t] |= np.arange(len(index)) != code
                 else:
                     if isinstance(entry, str) or not hasattr(entry, "__iter__"):
                         raise TypeError(
@@ -157,8 +157,8 @@ def barred_labels(known, excluded, index, offsets):
                         )
                     for label in entry:
                         code = _code(label, index, f"excluded[{i}]")
-                        barred[offsets[i] + t, code] = 1
-    return barred
+                        forbidden[offsets[i] + t, code] = 1
+    return forbidden
 
 
 def _code(label, index, where):

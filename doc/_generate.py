@@ -1,0 +1,150 @@
+"""Pages that follow from the package: the API, and tables of what has a name.
+
+What is registered is in the documentation: nothing here has to be changed for a new
+solver, model or oracle. `write` is called by ``conf.py`` before Sphinx looks for pages.
+"""
+
+import importlib
+import inspect
+from dataclasses import is_dataclass
+from pathlib import Path
+
+import sksstruct.inference
+from sksstruct.inference import lp
+from sksstruct.models import MODELS, StructuredModel
+from sksstruct.solvers import SOLVERS
+
+# Sections of the API page: title, module, and names that stay out.
+_API = (
+    ("Estimators", "sksstruct", ("__version__",)),
+    ("Models and score functions", "sksstruct.models", ()),
+    ("Solvers", "sksstruct.solvers", ()),
+    ("Losses", "sksstruct.losses", ()),
+    ("Plots", "sksstruct.plotting", ()),
+    ("Features", "sksstruct.feature_extraction", ()),
+    ("Metrics", "sksstruct.metrics", ()),
+    ("Data sets", "sksstruct.datasets", ()),
+    ("Inference", "sksstruct.inference", ()),
+    ("Factor graphs", "sksstruct.factor_graphs", ()),
+    # names that these classes had before
+    ("MAP solvers", "sksstruct.inference.lp", ("GDMM", "BinaryGDMM", "SOLVERS")),
+    ("Projections", "sksstruct.projections", ()),
+    (
+        "Utilities",
+        "sksstruct.utils",
+        ("packed.PackedSequences", "estimator_checks.check_ragged_estimator"),
+    ),
+)
+
+
+def write(folder):
+    """Write the API page and the tables below a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the documentation's sources are.
+    """
+    tables = folder / "generated" / "tables"
+    tables.mkdir(parents=True, exist_ok=True)
+    _update(folder / "api.rst", _api())
+    for name, text in (
+        ("solvers", _solvers()),
+        ("models", _models()),
+        ("oracles", _oracles()),
+        ("map_solvers", _map_solvers()),
+    ):
+        _update(tables / f"{name}.inc", text)
+
+
+def _update(path, text):
+    # an unchanged page is not built again
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _api():
+    lines = ["API", "===", ""]
+    for title, module, names in _API:
+        public = getattr(importlib.import_module(module), "__all__", None)
+        if public is not None:
+            names = [name for name in public if name not in names]
+        lines += [title, "-" * len(title), "", f".. currentmodule:: {module}", ""]
+        lines += [".. autosummary::", "   :toctree: generated", ""]
+        lines += [f"   {name}" for name in names] + [""]
+    return "\n".join(lines)
+
+
+def _summary(documented):
+    """First paragraph of a docstring, less a signature that Cython put there."""
+    paragraphs = inspect.getdoc(documented).split("\n\n")
+    first = paragraphs[0]
+    if first.startswith(documented.__name__ + "("):
+        first = paragraphs[1]
+    return " ".join(first.split())
+
+
+def _table(header, rows):
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [header, *rows]:
+        lines += [f"   {'-' if k else '* -'} {cell}" for k, cell in enumerate(row)]
+    return "\n".join(line.replace("   - ", "     - ", 1) for line in lines) + "\n"
+
+
+def _by_class(makers):
+    """Names of each class that a registry makes objects of."""
+    names = {}
+    for name, maker in makers.items():
+        names.setdefault(getattr(maker, "func", maker), []).append(name)
+    return names
+
+
+def _solvers():
+    rows = [
+        (
+            f":class:`~sksstruct.solvers.{cls.__name__}`",
+            ", ".join(names),
+            " or ".join(cls.required_oracles),
+            " and ".join(cls.losses),
+            _summary(cls),
+        )
+        for cls, names in _by_class(SOLVERS.makers).items()
+    ]
+    return _table(("solver", "names", "oracle", "losses", "what it is"), rows)
+
+
+def _models():
+    names = {cls: name for name, cls in MODELS.items()}
+    rows = [
+        (f":class:`~sksstruct.models.{name}`", names.get(cls, ""), _summary(cls))
+        for name in sksstruct.models.__all__
+        if inspect.isclass(cls := getattr(sksstruct.models, name))
+        and issubclass(cls, StructuredModel)
+    ]
+    return _table(("model", "name", "what outputs are"), rows)
+
+
+def _oracles():
+    rows = [
+        (f":obj:`~sksstruct.inference.{name}`", _summary(oracle))
+        for name in sksstruct.inference.__all__
+        # and not what oracles return
+        if not is_dataclass(oracle := getattr(sksstruct.inference, name))
+    ]
+    return _table(("oracle", "what it finds"), rows)
+
+
+def _map_solvers():
+    rows = [
+        (
+            f":class:`~sksstruct.inference.lp.{cls.__name__}`",
+            ", ".join(names),
+            _summary(cls),
+        )
+        for cls, names in _by_class(lp.MAP_SOLVERS).items()
+    ]
+    return _table(("solver", "names", "what it is"), rows)
+
+
+if __name__ == "__main__":
+    write(Path(__file__).parent)

@@ -1,0 +1,76 @@
+"""What all estimators that are trained share: parameters, and their description."""
+
+from numbers import Integral, Real
+
+from sksstruct.utils._param_validation import Interval
+
+# Constraints of the parameters that `train` reads.
+TRAINING = {
+    "alpha": [Interval(Real, 0, None, closed="neither")],
+    "solver": [str, object],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "verbose": """
+verbose : int, default=0
+    Print a line whenever the duality gap is computed.
+""",
+    "features_seen": """
+n_features_in_ : int
+    Number of features.
+feature_names_in_ : ndarray of shape (n_features,)
+    Their names, where X has names.
+""",
+    "solver_": """
+solver_ : solver object
+    The solver used.
+""",
+    "history_": """
+history_ : dict of ndarray
+    Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``; a
+    row for each computation of the gap.
+""",
+    "outcome": """
+Raises
+------
+ValueError, TypeError
+    If a parameter or the data are not valid; nothing is changed then.
+KeyboardInterrupt
+    When interrupted, after the attributes were set from the work done so far.
+
+Warns
+-----
+ConvergenceWarning
+    If the tolerance was not reached in `max_iter` passes.
+""",
+    "matrix": """
+X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    Features.
+""",
+    "inputs": """
+X : {array-like, sparse matrix} of shape (n_samples, n_features) or list
+    Inputs, as the model takes them.
+""",
+    "sequences": """
+X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
+    Features.
+""",
+    "constraints": """
+known, excluded, forbidden_transitions : optional
+    Constraints; see `predict`.
+""",
+    "loss_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Factors of the losses.
+""",
+    "score_weight": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights of the samples.
+""",
+}

@@ -1,0 +1,142 @@
+"""Training a tagger on mini-batches of a stream, each of which is seen once."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from sksstruct.estimators._train import forget
+from sksstruct.models.chain.chain import view_attributes
+from sksstruct.models.chain.data import TrainingData
+from sksstruct.solvers import SOLVERS
+from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_sequence_weight,
+    check_sequences,
+)
+
+# What goes on from one mini-batch to the next, beside the weights.
+_KEPT = ("classes_", "n_features_in_", "feature_names_in_", "n_seen_")
+
+
+def train_on_batch(tagger, X, y, classes, sample_weight):
+    """Visit every sequence of a mini-batch once; `ChainCRF.partial_fit`."""
+    solver, spec = _check_parameters(tagger)
+    data = _read(tagger, X, y, classes, sample_weight)
+    seen = getattr(tagger, "n_seen_", 0.0)
+    names = data.packed.feature_names
+    data = spec._learn(data)
+    total, n = data.total, len(data.packed)
+    # the mean over more sequences gives each of the earlier ones less weight
+    share = np.ones(n) if data.weight is None else data.weight * total
+    data.weight = share / (seen + total)
+    model = spec._bind(data)
+    averaged = aligned_zeros(model.n_weights)
+    _write_weights(tagger, model.views(averaged))
+    # The iterate goes on from where it was, the attributes hold the average.
+    stream = {"iterate": averaged, "visits": seen, "alpha": tagger.alpha}
+    stream.update(getattr(tagger, "_stream", {}))
+    # the weights of given dual variables go by 1 / alpha
+    rescale = stream["alpha"] / tagger.alpha
+    iterate = stream["iterate"] * (rescale * seen / (seen + total))
+    averaged *= rescale
+    iterate, weights = solver.solve_stream(
+        model,
+        tagger.alpha,
+        iterate,
+        averaged,
+        stream["visits"],
+        random_state=tagger.random_state,
+    )
+    _set_attributes(tagger, spec, model.views(weights), names)
+    tagger.solver_, tagger.n_seen_ = solver, seen + total
+    tagger._stream = {
+        "iterate": iterate,
+        "visits": stream["visits"] + n,
+        "alpha": tagger.alpha,
+    }
+    return tagger
+
+
+def _check_parameters(tagger):
+    """The solver and the model, where they can be used on mini-batches."""
+    validate_params(tagger)
+    if not np.isfinite(tagger.alpha):
+        raise ValueError(f"alpha must be finite, got {tagger.alpha!r}")
+    check_random_state(tagger.random_state)
+    spec = tagger._model()
+    spec.check()
+    solver = SOLVERS.resolve(tagger.solver, max_iter=tagger.max_iter, tol=tagger.tol)
+    if tagger.score_function is not None:
+        raise ValueError("score_function cannot be trained on mini-batches")
+    if hasattr(tagger, "score_function_"):
+        raise ValueError("partial_fit cannot go on from a fit with score_function")
+    if not hasattr(solver, "solve_stream"):
+        raise ValueError(f"solver {solver!r} cannot train on mini-batches")
+    if tagger.class_weight == "balanced":
+        raise ValueError(
+            "class_weight='balanced' needs all labels at once; pass a dict"
+        )
+    return solver, spec
+
+
+def _read(tagger, X, y, classes, sample_weight):
+    """The mini-batch with the labels of the whole stream."""
+    fresh = not hasattr(tagger, "classes_")
+    packed = check_sequences(X, n_features=None if fresh else tagger.n_features_in_)
+    flat = check_labels(y, packed.lengths)
+    weight = check_sequence_weight(sample_weight, len(packed))
+    encoder = _encoder(tagger, classes)
+    labels = encoder.encode(flat, default=-1)
+    if (labels < 0).any():
+        k = int(np.flatnonzero(labels < 0)[0])
+        i = int(np.searchsorted(packed.offsets, k, "right")) - 1
+        raise ValueError(f"y[{i}] has the label {flat[k]!r}, which classes lacks")
+    if not fresh:
+        tagger._check_feature_names(packed)
+    return TrainingData.of_labels(packed, labels, None, weight, encoder.classes_)
+
+
+def _encoder(tagger, classes):
+    """The labels of the stream, from the first call."""
+    if hasattr(tagger, "classes_"):
+        if classes is not None and set(classes) != set(tagger.classes_.tolist()):
+            raise ValueError("classes differ from those of the first call")
+        return LabelEncoder(tagger.classes_)
+    if classes is None:
+        raise ValueError("classes must be given on the first partial_fit")
+    if not hasattr(classes, "__len__"):
+        raise TypeError(f"classes must be a list of labels, got {classes!r}")
+    encoder = LabelEncoder.from_labels(
+        check_labels([list(classes)], [len(classes)], name="classes")
+    )
+    if len(encoder.classes_) < 2:
+        raise ValueError("classes must name at least 2 labels")
+    return encoder
+
+
+def _write_weights(tagger, views):
+    """Weights of a tagger that is fitted, into named blocks of flat ones."""
+    if not hasattr(tagger, "coef_"):
+        return
+    for name, block in views.items():
+        value = getattr(tagger, f"{name}_")
+        block[...] = value.toarray() if sparse.issparse(value) else value
+
+
+def _set_attributes(tagger, spec, views, names):
+    """The average of the iterates; no certificate of an earlier fit is one of it."""
+    kept = {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
+    fresh = not kept
+    forget(tagger)
+    for name, value in kept.items():
+        setattr(tagger, name, value)
+    if fresh:
+        tagger.classes_, tagger.n_features_in_ = spec.classes_, spec.n_features_
+        if names is not None:
+            tagger.feature_names_in_ = names
+    for name, value in view_attributes(views).items():
+        setattr(tagger, name, value)
+    tagger.forbidden_transitions_, tagger._loss = spec.forbidden_, tagger.loss

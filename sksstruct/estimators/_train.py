@@ -1,0 +1,204 @@
+"""The one way from parameters and data to a fitted estimator.
+
+An estimator says which model it is of (`_model`), which may be any `ModelSpec`; here
+the data are read, the model is bound, the solver is found and asked whether the model
+offers what it asks for, and the problem is solved.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.models.spec import ModelSpec
+from sksstruct.solvers import SOLVERS
+from sksstruct.solvers.core.procedures import procedure
+from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.progress import Status
+
+
+@dataclass
+class Problem:
+    """A training problem, ready to be solved.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model, which has seen the data.
+    model : BoundModel
+        The model bound to the data.
+    solver : solver object
+        What solves it.
+    attributes : callable
+        ``attributes(weights)`` returns the fitted attributes for flat weights.
+    """
+
+    spec: ModelSpec
+    model: Any
+    solver: Any
+    attributes: Callable[[Any], dict]
+
+
+def prepare(estimator, X, y, sample_weight=None):
+    """Check everything and bind the model; the estimator is not changed."""
+    validate_params(estimator)
+    if not np.isfinite(estimator.alpha):
+        raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
+    check_random_state(estimator.random_state)
+    spec = estimator._model()
+    spec.check()
+    # what is learned of X goes into a copy: a fit that fails changes nothing
+    seen = copy.copy(estimator)
+    for name in input_attributes(seen):
+        delattr(seen, name)
+    model = spec._bind(spec._read(X, y, sample_weight, seen))
+    solver = SOLVERS.resolve(
+        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol, model=model
+    )
+    attributes = partial(
+        _attributes,
+        getattr(estimator, "_describe", _describe),
+        spec,
+        input_attributes(seen),
+        _layout(model, solver),
+    )
+    return Problem(spec, model, solver, attributes)
+
+
+def input_attributes(estimator):
+    """What scikit-learn's validation noted of X, as a dict."""
+    names = "n_features_in_", "feature_names_in_"
+    return {
+        name: getattr(estimator, name) for name in names if hasattr(estimator, name)
+    }
+
+
+def _layout(model, solver):
+    """What knows the blocks of flat weights, where the model's parameters do not."""
+    if "factors" in solver.required_oracles:
+        return model.factors()
+    return model if model.views_need_data else None
+
+
+def _describe(spec, weights, views):
+    return spec._attributes(weights, views)
+
+
+def _attributes(describe, spec, constant, layout, weights):
+    """All fitted attributes for flat weights."""
+    views = None if layout is None else layout.views(weights)
+    return {**constant, **describe(spec, weights, views)}
+
+
+def train(estimator, X, y, sample_weight, noun):
+    """Train an estimator, and set its attributes from what was found.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the parameters of a fit, and `_model`.
+    X, y, sample_weight : objects
+        As given to fit.
+    noun : str
+        What it is, for messages.
+
+    Returns
+    -------
+    estimator : estimator
+        The same object.
+    """
+    problem = prepare(estimator, X, y, sample_weight)
+    state = _warm_state(estimator, problem)
+    solver = procedure(problem.solver, problem.model, state)
+    callbacks = PassCallbacks(
+        estimator, getattr(solver, "max_iter", None), problem.attributes, X, y
+    )
+    try:
+        result = solver.solve(
+            problem.model,
+            estimator.alpha,
+            random_state=estimator.random_state,
+            n_jobs=estimator.n_jobs,
+            verbose=estimator.verbose,
+            callback=callbacks,
+            dual_state=state,
+        )
+    except BaseException:
+        callbacks.close()
+        raise
+    _set_attributes(estimator, problem, result)
+    callbacks.close()
+    report_result(result, noun)
+    return estimator
+
+
+def _set_attributes(estimator, problem, result):
+    """Everything that is fitted; nothing stays of an earlier fit."""
+    attributes = problem.attributes(result.weights)
+    forget(estimator)
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+    estimator.n_iter_ = result.n_iter
+    estimator.objective_ = result.objective
+    estimator.dual_gap_ = result.dual_gap
+    estimator.history_ = result.history
+    estimator.solver_ = problem.solver
+    if getattr(estimator, "warm_start", False):
+        estimator._warm = problem.spec, result.dual_state
+    if hasattr(estimator, "_finish"):
+        estimator._finish(problem, result)
+
+
+def forget(estimator):
+    """Drop what an earlier fit left, whose model may have had other attributes."""
+    for name in [k for k in vars(estimator) if k.endswith("_") and k[0] != "_"]:
+        delattr(estimator, name)
+    estimator.__dict__.pop("_warm", None)
+
+
+def _warm_state(estimator, problem):
+    """What the last fit left, where it is asked for and means the same now."""
+    warm = getattr(estimator, "_warm", None)
+    if warm is None or not getattr(estimator, "warm_start", False):
+        return None
+    if "completion" in problem.model.oracles:  # each round starts afresh
+        return None
+    spec, state = warm
+    if problem.spec._can_continue(spec, state) and problem.solver.accepts(
+        state, problem.model
+    ):
+        return state
+    warnings.warn(
+        "warm_start: the last fit was on examples of other sizes or labels, with fewer "
+        "forbidden transitions, or by another kind of solver, or "
+        f"{type(problem.solver).__name__} cannot go on from an earlier fit of this "
+        "model; starting afresh",
+        UserWarning,
+        stacklevel=5,  # past fit and its decorator
+    )
+    return None
+
+
+def report_result(result, noun):
+    """Raise or warn where a run was interrupted or did not converge."""
+    status = Status(result.status)
+    if status is Status.INTERRUPTED:
+        raise KeyboardInterrupt(
+            f"training was interrupted after {result.n_iter} passes; the {noun} can "
+            "be used"
+        )
+    if status.remedy is not None:
+        warnings.warn(
+            f"training did not converge in {result.n_iter} passes: the duality gap is "
+            f"{result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+            f"{status.remedy}",
+            ConvergenceWarning,
+            stacklevel=5,  # past train, fit and its decorator
+        )

@@ -1,0 +1,208 @@
+"""Chains as `ChainCRF` trains them: labels, constraints, losses, and what is bound."""
+
+import numpy as np
+from sklearn.base import clone
+
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain._chain import BoundChain, chain_views
+from sksstruct.models.chain._scored import ScoredChain
+from sksstruct.models.chain.constraints import (
+    check_forbidden,
+    check_permitted,
+    transition_mask,
+)
+from sksstruct.models.chain.data import TrainingData, existing_weights, label_costs
+from sksstruct.models.chain.incomplete import IncompleteChain
+from sksstruct.models.spec import ModelSpec
+from sksstruct.utils._layout import aligned_zeros, padded_length
+
+
+class ChainModel(ModelSpec):
+    """A first-order chain.
+
+    Parameters
+    ----------
+    loss, score_function, fit_intercept, boundary, forbidden_transitions, \
+all_possible_states, all_possible_transitions, class_weight
+        As of `sksstruct.ChainCRF`.
+
+    Attributes
+    ----------
+    surrogate_ : SmoothedHinge or None
+        The loss where it has a gradient; None for the hinge.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_features_ : int
+        Number of features.
+    feature_names_ : ndarray of shape (n_features,) or None
+        Their names.
+    forbidden_ : list of tuple
+        Pairs of labels that must not follow each other.
+    mask_ : ndarray of shape (2 + n_classes, ld) or None
+        The same as scores.
+    n_seen_ : float
+        Weight, or number, of the sequences.
+    n_sequences_ : int
+        Number of those with a positive weight.
+    """
+
+    def __init__(
+        self,
+        *,
+        loss="hinge",
+        score_function=None,
+        fit_intercept=True,
+        boundary=True,
+        forbidden_transitions=None,
+        all_possible_states=True,
+        all_possible_transitions=True,
+        class_weight=None,
+    ):
+        self.loss = loss
+        self.score_function = score_function
+        self.fit_intercept = fit_intercept
+        self.boundary = boundary
+        self.forbidden_transitions = forbidden_transitions
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.class_weight = class_weight
+
+    def check(self):
+        every_weight = self.all_possible_states and self.all_possible_transitions
+        self.surrogate_ = None
+        if self.loss == "log":
+            if self.class_weight is not None:
+                raise ValueError(
+                    "class_weight is the cost of an error, which loss='log' does not "
+                    "have; use sample_weight, or a hinge loss"
+                )
+            # The likelihood is smoothed by the entropy, with strength 1.
+            self.surrogate_ = SmoothedHinge("entropy", 1.0, 1)
+        elif self.loss != "hinge":
+            loss = SmoothedHinge() if isinstance(self.loss, str) else self.loss
+            self.surrogate_ = loss.resolve()
+        elif not every_weight:
+            raise ValueError(
+                "all_possible_states=False and all_possible_transitions=False need "
+                "loss='log' or 'smoothed_hinge'"
+            )
+        if self.score_function is not None:
+            self.score_function.check()
+            if not every_weight:
+                raise ValueError(
+                    "score_function needs all possible states and transitions"
+                )
+
+    # ---- training data ----
+
+    def _read(self, X, y, sample_weight, seen):
+        data = TrainingData.read(X, y, sample_weight)
+        if self.score_function is not None and data.known is not None:
+            raise ValueError("score_function needs every label of y to be known")
+        return self._learn(data)
+
+    def _learn(self, data):
+        """Take note of labels, features, costs and constraints; without zeros."""
+        self.classes_, self.n_features_ = data.classes, data.packed.n_features
+        self.feature_names_ = data.packed.feature_names
+        self._costs = np.zeros(len(data.classes))
+        if self.loss != "log":
+            self._costs = label_costs(self.class_weight, data.classes, data)
+        index = {label: k for k, label in enumerate(data.classes.tolist())}
+        self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
+        self.mask_ = transition_mask(self.forbidden_, index, padded_length(len(index)))
+        if self.mask_ is not None:
+            known = data.known
+            if known is None:
+                known = np.ones(len(data.labels), dtype=bool)
+            check_permitted(
+                self.mask_, data.labels, known, data.packed.offsets, data.classes
+            )
+        data = data.without_zeros()
+        self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
+        return data
+
+    # ---- what solvers take ----
+
+    def _bind(self, data):
+        # the likelihood has labels that were not observed, the hinge completes them
+        if data.known is not None and self.loss != "log":
+            return IncompleteChain(data, self._bound, self.mask_)
+        return self._bound(data)
+
+    def _bound(self, data, labels=None, mask=None, boundary=True):
+        """The chain bound to data, to other labels, or without weights of the ends."""
+        chain = {
+            "labels": data.labels if labels is None else labels,
+            "example_weights": data.weight,
+            "label_costs": self._costs,
+            "boundary": self.boundary and boundary,
+            "known": data.known,
+            "mask": self.mask_ if mask is None else mask,
+        }
+        packed, n_classes = data.packed.compact(), len(data.classes)
+        if self.score_function is not None:
+            self._score = clone(self.score_function)
+            return ScoredChain(self._score, packed, n_classes, self.surrogate_, **chain)
+        model = BoundChain(packed, n_classes, fit_intercept=self.fit_intercept, **chain)
+        model.surrogate, model.numbers = self.surrogate_, data.numbers
+        if self.loss == "log" and data.known is not None:
+            model.unknown = ~data.known
+        model.support = existing_weights(
+            model, data, self.all_possible_states, self.all_possible_transitions
+        )
+        return model
+
+    # ---- attributes ----
+
+    def _attributes(self, weights, views=None):
+        n_classes = len(self.classes_)
+        constant = {
+            "classes_": self.classes_,
+            "n_features_in_": self.n_features_,
+            "forbidden_transitions_": self.forbidden_,
+            "n_seen_": self.n_seen_,
+            "_loss": self.loss,
+        }
+        if self.feature_names_ is not None:
+            constant["feature_names_in_"] = self.feature_names_
+        if self.score_function is not None:
+            return {**constant, **scored_attributes(weights, n_classes, self._score)}
+        if views is None:
+            views = chain_views(weights, n_classes, self.n_features_)
+        return {**constant, **view_attributes(views)}
+
+    def _can_continue(self, previous, state):
+        if not np.array_equal(previous.classes_, self.classes_):
+            return False
+        # labelings that have a weight must still be allowed
+        if "keys" in state and self.mask_ is not None:
+            before = 0.0 if previous.mask_ is None else previous.mask_
+            return bool((self.mask_ >= before).all())
+        return True
+
+
+def view_attributes(views):
+    """Attributes of a chain whose scores are linear, of named blocks of weights."""
+    # coef_ stays a view of the padded rows, which prediction reads as they are.
+    return {
+        f"{name}_": block if name == "coef" else block.copy()
+        for name, block in views.items()
+    }
+
+
+def scored_attributes(weights, n_classes, score):
+    """Attributes of a chain whose features are the scores of the labels."""
+    tail = weights[len(weights) - (2 + n_classes) * n_classes :].reshape(-1, n_classes)
+    ld = padded_length(n_classes)
+    identity = aligned_zeros(n_classes * ld).reshape(n_classes, ld)
+    identity[np.arange(n_classes), np.arange(n_classes)] = 1.0
+    return {
+        "score_function_": score,
+        "score_parameters_": weights[: len(weights) - tail.size].copy(),
+        "coef_": identity[:, :n_classes].T,
+        "intercept_": np.zeros(n_classes),
+        "start_": tail[0].copy(),
+        "end_": tail[1].copy(),
+        "transitions_": tail[2:].copy(),
+    }

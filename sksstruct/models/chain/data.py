@@ -1,0 +1,168 @@
+"""Training data of chains: checked, encoded, and without what has no weight."""
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_sequence_weight,
+    check_sequences,
+)
+
+
+@dataclass
+class TrainingData:
+    """Sequences of positive weight with encoded labels.
+
+    Parameters
+    ----------
+    packed : PackedSequences
+        Features.
+    labels : ndarray of shape (n_positions,), int32
+        Numbers of the labels; 0 where they were not observed.
+    known : ndarray of shape (n_positions,), bool, or None
+        Where labels were observed; None: everywhere.
+    weight : ndarray of shape (n_sequences,) or None
+        Weights that sum to one.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    total : float
+        Weight, or number, of the sequences before that.
+    numbers : ndarray of shape (n_sequences,), int
+        Those of the sequences in what was given.
+    """
+
+    packed: PackedSequences
+    labels: np.ndarray
+    known: np.ndarray | None
+    weight: np.ndarray | None
+    classes: np.ndarray
+    total: float
+    numbers: np.ndarray
+
+    @classmethod
+    def read(cls, X, y, sample_weight):
+        """Check and encode what `fit` was given."""
+        packed = check_sequences(X)
+        flat = check_labels(y, packed.lengths, unknown=True)
+        weight = check_sequence_weight(sample_weight, len(packed))
+        known = None
+        if None in flat:
+            known = np.array([label is not None for label in flat])
+        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
+        classes = encoder.classes_
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has a single class, {classes.tolist()[0]!r}: training needs at "
+                "least 2"
+            )
+        labels = encoder.encode(flat, default=0)
+        return cls.of_labels(packed, labels, known, weight, classes)
+
+    @classmethod
+    def of_labels(cls, packed, labels, known, weight, classes):
+        """Data with labels that are encoded already."""
+        n = len(packed)
+        return cls(packed, labels, known, weight, classes, float(n), np.arange(n))
+
+    def without_zeros(self):
+        """The same without sequences of weight zero, the weights summing to one."""
+        if self.weight is None:
+            return self
+        packed, labels, known = self.packed, self.labels, self.known
+        keep = np.flatnonzero(self.weight)
+        if len(keep) < len(self.weight):
+            lengths = packed.lengths
+            rows = np.repeat(self.weight > 0, lengths)
+            labels = labels[rows]
+            known = None if known is None else known[rows]
+            packed = PackedSequences.from_lengths(rows_of(packed, rows), lengths[keep])
+        total = float(self.weight.sum())
+        return replace(
+            self,
+            packed=packed,
+            labels=labels,
+            known=known,
+            weight=self.weight[keep] / total,
+            total=total,
+            numbers=self.numbers[keep],
+        )
+
+
+def rows_of(packed, rows):
+    """Features of some positions."""
+    values = packed.values[rows]
+    return sparse.csr_array(values) if sparse.issparse(values) else values
+
+
+def label_costs(class_weight, classes, data=None):
+    """Loss of missing each label; None for 1 everywhere."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, dict):
+        names = classes.tolist()
+        values = [class_weight.get(name, 1.0) for name in names]
+        if not all(isinstance(value, Real) for value in values):
+            raise ValueError("class_weight must map labels to numbers")
+        costs = np.array(values)
+    else:
+        weight = data.weight
+        if weight is None:
+            weight = np.ones(len(data.packed))
+        weight = np.repeat(weight, data.packed.lengths)
+        if data.known is not None:
+            weight = weight * data.known
+        counts = np.bincount(data.labels, weights=weight, minlength=len(classes))
+        # As in scikit-learn; labels of weight zero cost nothing.
+        costs = np.divide(
+            counts.sum() / len(classes),
+            counts,
+            out=np.zeros(len(classes)),
+            where=counts > 0,
+        )
+    costs = costs.astype(np.float64)
+    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
+        raise ValueError("class_weight must be finite, not negative and not all 0")
+    return costs
+
+
+def existing_weights(model, data, states, transitions):
+    """Flat weights that exist, or None for all.
+
+    Without all possible states or transitions, those of pairs of a feature and a label,
+    or of two labels, that were seen together.
+    """
+    if states and transitions and model.fit_intercept and model.boundary:
+        return None
+    packed, labels = data.packed, data.labels.astype(np.int64)
+    known = np.ones(len(labels), dtype=bool) if data.known is None else data.known
+    ld, d, n = model.ld, packed.n_features, len(data.classes)
+
+    def rows(first, last):
+        return (np.arange(first, last)[:, None] * ld + np.arange(n)).ravel()
+
+    kept = []
+    if states:
+        kept.append(rows(0, d))
+    else:
+        values = sparse.coo_array(packed.values)
+        seen = known[values.row] & (values.data != 0)
+        columns = values.col[seen].astype(np.int64)
+        kept.append(np.unique(columns * ld + labels[values.row[seen]]))
+    if model.fit_intercept:
+        kept.append(rows(d, d + 1))
+    if model.boundary:
+        kept.append(rows(d + 1, d + 3))
+    if transitions:
+        kept.append(rows(d + 3, d + 3 + n))
+    else:
+        both = known[:-1] & known[1:]
+        both[packed.offsets[1:-1] - 1] = False
+        pairs = labels[:-1][both] * ld + labels[1:][both]
+        kept.append((d + 3) * ld + np.unique(pairs))
+    return np.concatenate(kept)

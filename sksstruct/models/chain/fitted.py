@@ -1,0 +1,165 @@
+"""Chains with given weights: labelings, scores and probabilities of sequences."""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._factors import SparseChain
+from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain.constraints import (
+    forbidden_labels,
+    sparse_mask,
+    transition_mask,
+)
+from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.parallel import run_in_chunks
+
+
+class FittedChain:
+    """Weights of a chain, bound to sequences to decode.
+
+    Parameters
+    ----------
+    packed : PackedSequences
+        Features.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    coef, intercept, start, end, transitions : ndarray or CSR array
+        The weights, as of `sksstruct.ChainCRF`.
+    forbidden : list of tuple
+        Pairs of labels that must not follow each other.
+    known, excluded : list or None
+        Constraints on the labels, as of `sksstruct.ChainCRF.predict`.
+    n_jobs : int or None
+        Threads.
+    dense : bool, default=False
+        Whether a table of all transitions is needed.
+    """
+
+    def __init__(
+        self,
+        packed,
+        classes,
+        coef,
+        intercept,
+        start,
+        end,
+        transitions,
+        forbidden,
+        known=None,
+        excluded=None,
+        n_jobs=None,
+        dense=False,
+    ):
+        n_classes, n_features = coef.shape
+        self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
+        ld = padded_length(n_classes)
+        index = {label: k for k, label in enumerate(classes.tolist())}
+        entries = forbidden_labels(known, excluded, index, packed.offsets)
+        rows = padded_rows(coef, ld)
+        if sparse.issparse(transitions) and not dense:
+            ends, transitions = sparse_mask(forbidden, index, ld, transitions)
+            weights = aligned_zeros((n_features + 3) * ld).reshape(-1, ld)
+            weights[:-3] = rows
+            weights[-3:, :n_classes] = intercept, start, end
+            self.model = SparseChain(packed, weights, transitions, ends, entries)
+            self._tail = None
+            return
+        if sparse.issparse(transitions):
+            transitions = transitions.toarray()
+        self.model = BoundChain(
+            packed,
+            n_classes,
+            mask=transition_mask(forbidden, index, ld),
+            forbidden_labels=entries,
+        )
+        self._emission = rows
+        self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
+        self._tail[:, :n_classes] = np.vstack([intercept, start, end, transitions])
+
+    def _workspace(self):
+        if self._tail is None:  # sparse transitions bring their own
+            return None
+        return self.model.workspace_of_rows(self._emission, self._tail)
+
+    def decode(self):
+        """Numbers of the best labels, flat, and their scores."""
+        codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
+        scores = np.empty(len(self.packed))
+        run_in_chunks(
+            lambda a, b: self.model.predict(self._workspace(), a, b, codes, scores),
+            len(self.packed),
+            self.n_jobs,
+        )
+        self._check_feasible(scores)
+        return codes, scores
+
+    def topk(self, k):
+        """The k best labelings of each sequence, and their scores, as lists."""
+        packed = self.packed
+        k = min(k, len(self.classes) ** min(int(packed.lengths.max()), 64))
+        codes = np.empty(packed.offsets[-1] * k, dtype=np.int32)
+        scores = np.empty((len(packed), k))
+        counts = np.empty(len(packed), dtype=np.intp)
+        run_in_chunks(
+            lambda a, b: self.model.predict_topk(
+                self._workspace(), a, b, k, codes, scores, counts
+            ),
+            len(packed),
+            self.n_jobs,
+        )
+        self._check_feasible(np.where(counts > 0, scores[:, 0], -np.inf))
+        first, lengths = packed.offsets[:-1] * k, packed.lengths
+        labelings = [
+            self.classes[codes[a : a + n * size].reshape(n, size)]
+            for a, n, size in zip(
+                first.tolist(), counts.tolist(), lengths.tolist(), strict=True
+            )
+        ]
+        return labelings, [row[:n] for row, n in zip(scores, counts, strict=True)]
+
+    def marginals(self):
+        """Probability of each label at each position, stacked."""
+        nodes = np.empty((self.packed.offsets[-1], self.model.ld))
+        log_partition = np.empty(len(self.packed))
+        run_in_chunks(
+            lambda a, b: write_marginals(
+                self.model, self._workspace(), a, b, nodes, log_partition
+            ),
+            len(self.packed),
+            self.n_jobs,
+        )
+        self._check_feasible(log_partition)
+        return nodes[:, : len(self.classes)]
+
+    def split(self, flat):
+        """What belongs to each sequence."""
+        bounds = self.packed.offsets.tolist()
+        return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def _check_feasible(self, scores):
+        if not np.isfinite(scores).all():
+            i = np.flatnonzero(~np.isfinite(scores))[0]
+            what = "the constraints leave no labeling"
+            if scores[i] != -np.inf or not self.model.is_constrained:
+                what = "its scores are too large for floating-point arithmetic"
+            raise ValueError(f"X[{i}]: {what}")
+
+
+def padded_rows(coef, ld):
+    """coef as rows of ld, one for each feature; a view where it was made as one."""
+    n_classes, n_features = coef.shape
+    rows, base = coef.T, coef.base
+    if (
+        isinstance(base, np.ndarray)
+        and base.dtype == np.float64
+        and base.ndim == 1
+        and base.flags.c_contiguous
+        and rows.strides == (8 * ld, 8)
+    ):
+        first = (rows.ctypes.data - base.ctypes.data) // 8
+        if first + n_features * ld <= base.size:
+            return base[first : first + n_features * ld].reshape(n_features, ld)
+    out = aligned_zeros(n_features * ld).reshape(n_features, ld)
+    out[:, :n_classes] = rows
+    return out

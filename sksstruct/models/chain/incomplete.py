@@ -1,0 +1,101 @@
+"""Chains some of whose labels were not observed, for losses that need all of them.
+
+The labels are completed by decoding, and trained on, in turns (Yu and Joachims, 2009);
+the first weights come from the runs of observed labels.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain.data import rows_of
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.parallel import run_in_chunks
+
+
+class IncompleteChain:
+    """What is asked of a chain whose labels are completed in turns: "completion".
+
+    Parameters
+    ----------
+    data : TrainingData
+        Sequences with known and unknown labels.
+    bind : callable
+        ``bind(data, labels=None, mask=..., boundary=True)`` returns the chain bound
+        to data, with other labels, constraints, or without weights of the ends.
+    mask : ndarray or None
+        Forbidden transitions as scores.
+
+    Attributes
+    ----------
+    segments : BoundChain
+        The runs of observed labels as sequences of their own.
+    """
+
+    views_need_data = False
+    oracle_bounds = oracle_note = None
+
+    def __init__(self, data, bind, mask):
+        self.data, self.mask = data, mask
+        self._bind = bind
+        if mask is not None:  # segments start and end anywhere
+            mask = mask.copy()
+            mask[:2] = 0.0
+        self.segments = bind(known_segments(data), mask=mask, boundary=False)
+        # to a solver all models of these labels are alike
+        self.surrogate = self.segments.surrogate
+        self.oracles = ("completion", *self.segments.oracles)
+
+    def complete(self, weights, n_jobs=None):
+        """Labels with the unobserved ones replaced by the best at the given weights."""
+        data, n_classes = self.data, len(self.data.classes)
+        forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
+        forbidden[data.known] = 1
+        forbidden[data.known, data.labels[data.known]] = 0
+        chain = BoundChain(
+            data.packed, n_classes, mask=self.mask, forbidden_labels=forbidden
+        )
+        labels = np.empty_like(data.labels)
+        scores = np.empty(len(data.packed))
+        run_in_chunks(
+            lambda a, b: chain.predict(
+                chain.workspace(weights, training=False), a, b, labels, scores
+            ),
+            len(data.packed),
+            n_jobs,
+        )
+        if not (scores > -np.inf).all():
+            i = data.numbers[np.flatnonzero(scores == -np.inf)[0]]
+            raise ValueError(
+                f"y[{i}]: no labeling agrees with its known labels and "
+                "forbidden_transitions"
+            )
+        return labels
+
+    def with_labels(self, labels):
+        """The chain bound to completed labels."""
+        return self._bind(self.data, labels=labels)
+
+
+def known_segments(data):
+    """Runs of observed labels as sequences of their own, with their weights."""
+    offsets, known = data.packed.offsets, data.known
+    starts = known.copy()
+    starts[1:] &= ~known[:-1]
+    starts[offsets[:-1]] = known[offsets[:-1]]
+    first = np.flatnonzero(starts)
+    rows = np.flatnonzero(known)
+    lengths = np.diff(np.append(np.searchsorted(rows, first), len(rows)))
+    owner = np.searchsorted(offsets, first, "right") - 1
+    weight = None
+    if data.weight is not None:
+        weight = data.weight[owner] / data.weight[owner].sum()
+    return replace(
+        data,
+        packed=PackedSequences.from_lengths(rows_of(data.packed, rows), lengths),
+        labels=data.labels[rows],
+        known=None,
+        weight=weight,
+        numbers=data.numbers[owner],
+    )

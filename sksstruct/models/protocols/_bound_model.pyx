@@ -1,0 +1,323 @@
+"""What a solver knows of a model: a linear map, its transpose, a loss and oracles.
+
+A bound model holds data, and neither weights nor anything that an optimiser needs. In
+the notation of Osokin et al. (2016):
+
+    theta_i = A_i w                     potentials of example i
+    mu_i(y)                             mean parameters: indicator of the parts of y
+    H_i(y)  = L_i(y) + <theta_i, mu_i(y) - mu_i(y_i)>
+    P(w)    = alpha/2 |w|^2 + sum_i p_i max_y H_i(y)
+
+with example weights p_i >= 0 that sum to one (1/n without sample weights). Duals
+live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
+
+A labeling is a record of `sizes[i]` small integers. Mean parameters are sparse:
+lists of (key, value), keys below `key_space`; `indicator` lists those of a labeling,
+at most `max_keys` of them.
+
+A visit of example i calls, in this order,
+
+    potentials      theta_i with the loss, read from the workspace's weights
+    y_true, evaluate, decode             labelings and their values at theta_i
+    add_labeling, add_mean               d, a change of mean parameters
+    change_norm     |A_i^T d|^2
+    apply_change    v += scale A_i^T d, into the weights that are given;  d = 0
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+from libc.string cimport memcmp
+
+from sksstruct.models.protocols._weights cimport Weights
+
+
+cdef class Workspace:
+    """Scratch of one thread, and the weights that it forms potentials from.
+
+    Attributes
+    ----------
+    loss_scale : float
+        The loss counts so many times. Weights s w give the same labelings as w with
+        the loss divided by s, which is how solvers shrink weights without touching
+        them.
+    """
+
+    def read(self, w):
+        """Form potentials from other flat weights, until told otherwise."""
+        cdef const double[::1] view = w
+        if view.shape[0] != self.n_weights:
+            raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
+        self._held = w
+        self.w = &view[0]
+
+
+cdef class BoundModel:
+    # Names of the oracles that solvers may ask for: "max" is this class; "topk",
+    # "exp", "projection" and "factors" are methods that say so below. The loss that is
+    # minimised is the hinge, or `surrogate`, a SmoothedHinge.
+    oracles = ("max",)
+    # Why oracles are not offered, for who asks for them.
+    oracle_note = None
+    # Whether `views` reads the data, and not only the layout of the weights.
+    views_need_data = False
+    # The solver that "auto" stands for, where it is not the one for all models.
+    preferred_solver = None
+    # Visits with the oracle cost so many times what visits of known labelings cost.
+    oracle_cost = 2.0
+
+    def set_sizes(self, sizes, example_weights):
+        """Fix the labelings' sizes and the example weights p_i."""
+        self.sizes = np.ascontiguousarray(sizes, dtype=np.intp)
+        self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
+        self._sizes = self.sizes
+        self._example_weights = self.example_weights
+        self.n_examples = len(self.sizes)
+        self.max_size = self.sizes.max()
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        self._starts = self.starts
+
+    # ---- what solvers may ask for ----
+
+    def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
+        """The k best labelings of an example, the loss included; rows, and values."""
+        raise NotImplementedError
+
+    def smooth_loss(self, smoothing, nonsmooth=False):
+        """A loss with a gradient, as a `SmoothLoss`: "exp" for entropy, "topk" for l2.
+
+        Parameters
+        ----------
+        smoothing : SmoothedHinge
+            Kind and strength of the smoothing, and the number of labelings.
+        nonsmooth : bool, default=False
+            Whether the hinge is what is minimised, and this only the means to it.
+        """
+        from sksstruct.models.protocols._topk_hinge import TopKHinge
+
+        return TopKHinge(self, smoothing)
+
+    def dual_space(self):
+        """The dual variables as a `DualSpace`: "projection"."""
+        raise NotImplementedError
+
+    def factors(self):
+        """The model's factors, a `FactorModel` or `BinaryFactorModel`: "factors"."""
+        raise NotImplementedError
+
+    # ---- weights ----
+
+    def workspace(self, w, training=True):
+        """Scratch for one thread; with training=False for potentials only.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+            What potentials are formed from; `Workspace.read` changes it.
+        training : bool, default=True
+            Whether changes of mean parameters are prepared in it.
+        """
+        cdef Workspace ws = self._workspace(training)
+        ws.n_weights, ws.loss_scale = self.n_weights, 1.0
+        ws.read(w)
+        return ws
+
+    def _workspace(self, training):
+        """The model's own kind of workspace."""
+        raise NotImplementedError
+
+    def views(self, w):
+        """Named views of flat weights, in the shapes of the estimator's attributes."""
+        raise NotImplementedError
+
+    def box(self, bounds=None):
+        """Flat lower and upper bounds: the given ones and those that oracles need.
+
+        Parameters
+        ----------
+        bounds : dict or None
+            For named blocks of weights a pair (lower, upper).
+
+        Returns
+        -------
+        box : tuple of ndarray, or None
+            None where there are none.
+        """
+        given = [each for each in (bounds, self.oracle_bounds) if each is not None]
+        if not given:
+            return None
+        flat = [self.flatten_bounds(each) for each in given]
+        lower = np.maximum.reduce([each[0] for each in flat])
+        upper = np.minimum.reduce([each[1] for each in flat])
+        if not (lower <= upper).all():
+            raise ValueError(
+                f"bounds leave no weights: the model needs {self.oracle_bounds}")
+        return lower, upper
+
+    def flatten_bounds(self, bounds):
+        """Flat lower and upper bounds of a dict of named blocks."""
+        raise NotImplementedError
+
+    @property
+    def signature(self):
+        """Equal where labelings of the one problem are labelings of the other."""
+        return type(self).__name__, int(self.key_space), self.sizes.tobytes()
+
+    # ---- sweeps ----
+
+    def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):
+        """Write max_y H_i(y) at the workspace's weights, start <= i < stop."""
+        cdef Py_ssize_t i
+        cdef double value, true_value
+        cdef int32_t[::1] y = np.empty(self.max_size, dtype=np.int32)
+        with nogil:
+            for i in range(start, stop):
+                self.potentials(ws, i)
+                self.y_true(i, &y[0])
+                self.evaluate(ws, i, &y[0], &true_value)
+                self.decode(ws, i, &y[0], &value)
+                out[i] = value - true_value
+
+    def decode_all(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
+                   int32_t[::1] labelings, double[::1] hinge, double[::1] losses):
+        """Decode examples start <= i < stop with the loss.
+
+        Labelings go to labelings[starts[i]:starts[i + 1]], max_y H_i(y) to hinge, and
+        their losses to losses.
+        """
+        cdef Py_ssize_t i
+        cdef double value, true_value
+        cdef int32_t[::1] observed = np.empty(self.max_size, dtype=np.int32)
+        cdef int32_t* y
+        with nogil:
+            for i in range(start, stop):
+                y = &labelings[self._starts[i]]
+                self.potentials(ws, i)
+                self.y_true(i, &observed[0])
+                self.evaluate(ws, i, &observed[0], &true_value)
+                self.decode(ws, i, y, &value)
+                hinge[i] = value - true_value
+                self.loss(i, y, &losses[i])
+
+    def add_difference(self, Workspace ws, const int32_t[::1] labelings, double scale,
+                       double[::1] out):
+        """out += scale sum_i p_i A_i^T (mu_i(y_i) - mu_i(labelings_i))"""
+        cdef Py_ssize_t i
+        cdef int32_t[::1] observed = np.empty(self.max_size, dtype=np.int32)
+        cdef const int32_t* y
+        if out.shape[0] != self.n_weights:
+            raise ValueError(f"expected {self.n_weights} weights, got {out.shape[0]}")
+        with nogil:
+            for i in range(self.n_examples):
+                y = &labelings[self._starts[i]]
+                self.y_true(i, &observed[0])
+                # most labelings are right in the end, and change nothing
+                if memcmp(y, &observed[0], self._sizes[i] * sizeof(int32_t)) == 0:
+                    continue
+                self.add_labeling(ws, i, &observed[0], 1.0)
+                self.add_labeling(ws, i, y, -1.0)
+                self.scatter(ws, i, scale * self._example_weights[i], &out[0])
+                self.clear(ws, i)
+
+    def sweep(self, Workspace ws, int32_t[::1] labels):
+        """One bare sweep of all max oracles: the unavoidable work of a pass."""
+        cdef Py_ssize_t i
+        cdef double value, total = 0.0
+        with nogil:
+            for i in range(self.n_examples):
+                self.potentials(ws, i)
+                self.decode(ws, i, &labels[0], &value)
+                total += value
+        return total
+
+    # ---- one example ----
+
+    # Ask for the memory of an example that is visited next (soon), or for what says
+    # where that memory is, a few visits ahead; need not do anything.
+    cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
+        pass
+
+    # theta_i at the workspace's weights, with loss_scale times the loss added, so that
+    # the values below are L_i(y) + <theta_i, mu(y)>. The only call that reads features.
+    cdef int potentials(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # Max oracle at the loaded potentials.
+    cdef int decode(self, Workspace ws, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # The observed labeling y_i.
+    cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
+        raise NotImplementedError
+
+    # L_i(y)
+    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # Value of a labeling, and of mean parameters, at the loaded potentials.
+    cdef int evaluate(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                           const int32_t* keys, const double* values,
+                           double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # Keys of mu(y), with repetitions where a part is shared; returns their number.
+    cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
+                              int32_t* keys) except -1 nogil:
+        raise NotImplementedError
+
+    # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
+    # Means are evaluated on the way, as evaluate_mean does.
+    cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+                      const int32_t* keys, const double* values, double coef,
+                      double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # |A_i^T d|^2
+    cdef int change_norm(self, Workspace ws, Py_ssize_t i,
+                         double* value) except -1 nogil:
+        raise NotImplementedError
+
+    # out += scale A_i^T d
+    cdef int scatter(self, Workspace ws, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
+        raise NotImplementedError
+
+    # Tell `weights` which entries of v the change went to; all of them, unless a model
+    # knows better.
+    cdef int truncate(self, Workspace ws, Py_ssize_t i,
+                      Weights weights) except -1 nogil:
+        weights.truncate(0, self.n_weights)
+        return 0
+
+    # d = 0
+    cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0.
+    cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
+                          double scale, double average) except -1 nogil:
+        if scale != 0.0:
+            self.scatter(ws, i, scale, weights._v)
+            if weights._u != NULL:
+                self.scatter(ws, i, average * scale, weights._u)
+            if weights._lower != NULL:
+                self.truncate(ws, i, weights)
+        return self.clear(ws, i)
+
+    # Whether gram_row is cheap: the example's Gram matrix is kept.
+    cdef int has_gram(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # out[k] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z_k) - mu(y_i))> for n labelings z_k.
+    cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
+                      const int32_t* labelings, double* out) except -1 nogil:
+        raise NotImplementedError

@@ -1,0 +1,83 @@
+"""Losses with a gradient: what solvers that follow gradients ask of a bound model.
+
+With the hinge h_i(w) = max_y H_i(y) smoothed by mu (Pillutla et al., 2018, Section 2),
+
+    f_i(w) = max over distributions u of labelings of  sum_y u_y H_i(y) - mu omega(u)
+    grad f_i(w) = A_i^T (E mu_i - mu_i(y_i)),  E mu_i being the mean parameters of u
+
+where omega is the negative entropy (the exp oracle) or half the squared norm (the top-K
+oracle). The negative log-likelihood is the first with mu = 1 and no loss.
+
+Solvers that visit one example at a time ask for E mu_i at the weights of the visit,
+minus E mu_i at those of the last value and gradient, which is the anchor.
+"""
+
+
+cdef class SmoothLoss:
+    """The smooth losses f_i of a bound model, and their mean.
+
+    Attributes
+    ----------
+    model : BoundModel
+        The model with its data.
+    row_size : int
+        Number of weights that visits bring up to date together.
+    mu : float
+        Strength of the smoothing.
+    exact : ndarray of shape (n_examples,), bool
+        Where the last value and gradient are those of the smooth loss, and not only
+        of its K best labelings.
+    support : ndarray of int or None
+        Flat weights that exist, where they are not all of them; the others are zero.
+    convex : bool
+        Whether the loss is; else the expected mean parameters are not dual variables.
+    nonsmooth : bool
+        Whether the structured hinge is what is minimised, the smooth loss being only
+        the means to it.
+    diameter : float
+        D: smoothing by mu adds at most mu D to the mean loss.
+    expected_loss : float
+        sum_i p_i E L_i at the last value and gradient: with the gradient g, a dual
+        value of the hinge is expected_loss - |g|^2 / (2 alpha).
+    keep_anchors : bool
+        Whether visits of single examples will be anchored at the next gradient.
+    """
+
+    def set_smoothing(self, double mu):
+        """Smooth by mu from now on."""
+        if not mu > 0.0:
+            raise ValueError(f"the smoothing must be positive, got {mu}")
+        self.mu = mu
+
+    def value_and_gradient(self, w, gradient, n_jobs=None):
+        """Mean loss at weights w; its gradient is written out.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+            Weights.
+        gradient : ndarray of shape (n_weights,)
+            Written.
+        n_jobs : int, default=None
+            Threads; the result is the same for any number.
+
+        Returns
+        -------
+        loss : float
+            Mean loss.
+        """
+        raise NotImplementedError
+
+    def start_visits(self, bint anchored):
+        """Prepare visits of single examples."""
+        raise NotImplementedError
+
+    # Bring the weights that example i reads up to date.
+    cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # d = E mu_i at `scale` times the weights that the workspace reads, minus E mu_i at
+    # the anchor, or minus mu_i(y_i): the change being prepared in the workspace.
+    cdef int mean_change(self, Workspace ws, Py_ssize_t i, double scale,
+                         bint anchored) except -1 nogil:
+        raise NotImplementedError

@@ -1,0 +1,46 @@
+"""The dual of a model as one vector, for methods that project."""
+
+
+class DualSpace:
+    """The dual variables of a model as one vector x.
+
+    D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set, where alpha w(x) is
+    affine in x, and grad D(x) = slopes(w(x)) is affine in w (Saha et al., 2009,
+    equations (21) and (22)).
+
+    Attributes
+    ----------
+    center : ndarray
+        The point that stands for w = 0.
+    cost : int
+        Oracle calls that one product of features and weights counts for.
+    """
+
+    def combine(self, x):
+        """alpha w(x)"""
+        raise NotImplementedError
+
+    def slopes(self, w):
+        """Gradient of D where the weights are w."""
+        raise NotImplementedError
+
+    def loss(self, x):
+        """<b, x>"""
+        raise NotImplementedError
+
+    def project(self, x):
+        """The point of the set next to x."""
+        raise NotImplementedError
+
+    def risk(self, w, slopes):
+        """Mean structured hinge at weights w, whose slopes are given."""
+        raise NotImplementedError
+
+    def restrict(self, x, slopes, margin):
+        """The dual with variables fixed that are at a bound, and want to be.
+
+        Those are variables whose slope points out of the set by more than a margin.
+        Returns the space of the others, with x as its centre, and their indices; None
+        where variables are not independent of each other.
+        """
+        return None

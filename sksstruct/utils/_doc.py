@@ -1,0 +1,68 @@
+"""Documentation that is written once and stands in several docstrings."""
+
+import inspect
+import re
+import textwrap
+
+_WIDTH = 88
+_PLACE = re.compile(r"^( *)%\((\w+)\)s([.,;]?)$", re.MULTILINE)
+
+
+def fill_doc(texts):
+    """Put shared texts into the docstrings of a class and its methods.
+
+    Parameters
+    ----------
+    texts : dict of str to str
+        A line of a docstring that is ``%(name)s``, and at most a full stop, comma or
+        semicolon, becomes ``texts[name]``, indented as that line is.
+
+    Returns
+    -------
+    decorator : callable
+        For a class or a function.
+
+    Raises
+    ------
+    KeyError
+        If a docstring asks for a text that is not there.
+    """
+
+    def indented(place):
+        text = texts[place.group(2)].strip("\n") + place.group(3)
+        return textwrap.indent(text, place.group(1))
+
+    def decorate(documented):
+        parts = [documented]
+        if inspect.isclass(documented):
+            # `fn` is the method behind scikit-learn's available_if
+            members = [getattr(part, "fn", part) for part in vars(documented).values()]
+            parts += [part for part in members if callable(part)]
+        for part in parts:
+            if part.__doc__:  # there is none with -OO
+                part.__doc__ = _PLACE.sub(indented, part.__doc__)
+        return documented
+
+    return decorate
+
+
+def listing(names, last="or", indent=8):
+    """Names in quotes, as a text of lines: ``"a", "b" or "c"``.
+
+    Parameters
+    ----------
+    names : list of str
+        At least one.
+    last : str, default="or"
+        Word before the last one.
+    indent : int, default=8
+        Columns that the lines are indented by where they stand.
+
+    Returns
+    -------
+    text : str
+        Lines of at most the project's width.
+    """
+    *first, end = [f'"{name}"' for name in names]
+    text = f"{', '.join(first)} {last} {end}" if first else end
+    return "\n".join(textwrap.wrap(text, _WIDTH - 1 - indent, break_on_hyphens=False))

@@ -1,0 +1,159 @@
+"""The progress of a run: clock, trace, printing, and how it ended.
+
+Training and MAP inference are different loops; what they tell of themselves is the
+same, and is here.
+"""
+
+import time
+from enum import StrEnum
+
+import numpy as np
+
+
+class Status(StrEnum):
+    """Why a run ended; a string, with the sentence and the remedy that belong to it.
+
+    Attributes
+    ----------
+    message : str
+        What happened, to follow the name of what was run.
+    remedy : str or None
+        What to do about it; None where there is nothing to be done.
+    """
+
+    CONVERGED = "converged", "the duality gap is within the tolerance"
+    OPTIMAL = (
+        "optimal",
+        ("the labeling is optimal: its score is within tol of the upper bound"),
+    )
+    FRACTIONAL = (
+        "fractional",
+        ("the relaxation is solved, and its value is above the best labeling"),
+    )
+    MAX_ITER = (
+        "max_iter",
+        "max_iter was reached",
+        "Increase max_iter or tol; in training a larger alpha helps, in MAP inference "
+        "another solver may.",
+    )
+    STALLED = (
+        "stalled",
+        "the bound no longer falls; it is not the score of a labeling",
+        "Rounding errors allow no further progress: increase tol or alpha, or scale "
+        "the features.",
+    )
+    SOFTENED = (
+        "softened",
+        "the softened problem is solved",
+        "The softened problem is solved; increase rho.",
+    )
+    ROUNDS = (
+        "rounds",
+        "labels that were not observed still changed in the last round",
+        "The labels completed by decoding still changed after the last round: "
+        "increase alpha, or use loss='log'.",
+    )
+    TIME_LIMIT = "time_limit", "time_limit was reached"
+    CALLBACK = "callback", "a callback asked to stop"
+    STOPPED = "stopped", "the callback asked to stop"
+    INTERRUPTED = "interrupted", "the run was interrupted"
+    INFEASIBLE = "infeasible", "no labeling is allowed"
+    NOT_FOUND = (
+        "not_found",
+        "no allowed labeling was found, and none was ruled out",
+        "Increase max_iter or tol, or try another solver.",
+    )
+
+    def __new__(cls, value, message, remedy=None):
+        self = str.__new__(cls, value)
+        self._value_ = value
+        self.message, self.remedy = message, remedy
+        return self
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+class Trace:
+    """Rows of a run, kept as equally long columns.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Their names.
+    counts : tuple of str, default=()
+        Those that hold integers.
+    """
+
+    def __init__(self, columns, counts=()):
+        self.columns, self._counts = columns, counts
+        self._rows = []
+
+    def add(self, *row):
+        """Append one row, in the order of `columns`."""
+        self._rows.append(row)
+
+    def last(self, n):
+        """The last n rows, or as many as there are."""
+        return self._rows[-n:]
+
+    def as_dict(self):
+        """Dict of arrays: integers for what counts, floats for the rest."""
+        out = {}
+        for k, name in enumerate(self.columns):
+            dtype = np.int64 if name in self._counts else np.float64
+            out[name] = np.array([row[k] for row in self._rows], dtype=dtype)
+        return out
+
+
+class Progress:
+    """Clock, trace, printing and stopping status of one run.
+
+    Parameters
+    ----------
+    name : str
+        What runs, for what is printed.
+    columns : tuple of str
+        Columns of the trace. The first counts passes or iterations.
+    counts : tuple of str
+        Those that hold integers.
+    verbose : int, default=0
+        Whether to print a line for each row.
+
+    Attributes
+    ----------
+    n_iter : int
+        Passes or iterations so far.
+    status : Status or None
+        Why the run ended; None while it goes on.
+    trace : Trace
+        What was recorded.
+    """
+
+    def __init__(self, name, columns, counts, verbose=0):
+        self.started = time.perf_counter()
+        self.name, self.verbose = name, verbose
+        self.trace = Trace(columns, counts)
+        self.n_iter = 0
+        self.status = None
+
+    def seconds(self):
+        """Seconds since the run began."""
+        return time.perf_counter() - self.started
+
+    def record(self, row, shown=None):
+        """Add a row to the trace, and print it, or `shown` in its place."""
+        self.trace.add(*row)
+        if not self.verbose:
+            return
+        parts = []
+        for name, value in zip(
+            self.trace.columns, row if shown is None else shown, strict=True
+        ):
+            if name == "seconds":
+                parts.append(f"{value:8.2f} s")
+            elif isinstance(value, (int, np.integer)):
+                parts.append(f"{name.replace('_', ' ')} {value:6d}")
+            else:
+                parts.append(f"{name} {value:.6g}")
+        print(f"[{self.name}]", "  ".join(parts), flush=True)
