@@ -14,8 +14,8 @@ from sksstruct.estimators._constraints import (
 )
 from sksstruct.inference._checks import check_k
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._factors import SparseChain
 from sksstruct.models.chain._smooth import write_marginals
+from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks

@@ -1,22 +1,6 @@
-from libc.stdint cimport int32_t
-
 from sksstruct.inference.chains._ordered_table cimport IndicatorTable
-from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
 from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.models.tables._feature_rows cimport FeatureRows
-
-
-cdef class SparseChain:
-    cdef readonly Py_ssize_t n_labels, ld, n_sequences
-    cdef FeatureRows _rows
-    cdef SparseTransitions _transitions
-    cdef const double[:, ::1] _weights
-    cdef const double[:, ::1] _mask
-    cdef const unsigned char[:, ::1] _barred
-    cdef const Py_ssize_t[::1] _offsets
-    cdef readonly bint is_constrained
-
-    cdef void _theta(self, Py_ssize_t i, double* theta) noexcept nogil
 
 
 cdef class ChainFactors(FactorModel):

@@ -1,4 +1,4 @@
-"""Chains with many labels: factors for training, and decoding with sparse transitions.
+"""Chains with many labels as factors, for training by dual decomposition.
 
 The score is that of `_chain.pyx`. For training by dual decomposition positions are
 unigram factors with inner-product scores, which share the features, a bias and the
@@ -15,100 +15,13 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._ordered_table cimport IndicatorTable
-from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
 from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_axpy, sks_max
 
+from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
-
-
-cdef class SparseChain:
-    """A chain with given weights, to decode sequences.
-
-    Parameters
-    ----------
-    X : PackedSequences
-        Features.
-    weights : ndarray of shape (n_features + 3, ld)
-        Emission rows, bias, start, end.
-    transitions : sparse array of shape (n_labels, n_labels)
-        Scores of pairs of labels; -inf for those that are forbidden.
-    mask : ndarray of shape (2, ld) or None
-        Constraints as scores, 0 or -inf: first labels, last labels.
-    barred : ndarray of shape (n_positions, n_labels), uint8, or None
-        Labels that are not allowed at a position.
-    """
-
-    def __init__(self, X, weights, transitions, mask=None, barred=None):
-        self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
-        self._rows = FeatureRows(X)
-        self._transitions = SparseTransitions(transitions)
-        self._weights = weights
-        self._mask, self._barred = mask, barred
-        self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
-        self.n_sequences = len(X)
-        self.is_constrained = (mask is not None or barred is not None
-                               or bool((transitions.data == -np.inf).any()))
-
-    cdef void _theta(self, Py_ssize_t i, double* theta) noexcept nogil:
-        cdef Py_ssize_t first = self._offsets[i], last = self._offsets[i + 1], t, a
-        cdef Py_ssize_t ld = self.ld, d = self._rows.n_features
-        cdef const double* w = &self._weights[0, 0]
-        cdef double* end = theta + (last - first - 1) * ld
-        for t in range(last - first):
-            self._rows.scores(first + t, w, ld, w + d * ld, theta + t * ld)
-        sks_axpy(ld, 1.0, w + (d + 1) * ld, theta)
-        sks_axpy(ld, 1.0, w + (d + 2) * ld, end)
-        if self._mask is not None:
-            sks_axpy(ld, 1.0, &self._mask[0, 0], theta)
-            sks_axpy(ld, 1.0, &self._mask[1, 0], end)
-        if self._barred is not None:
-            for t in range(last - first):
-                for a in range(self.n_labels):
-                    if self._barred[first + t, a]:
-                        theta[t * ld + a] = -INFINITY
-
-    def workspace(self, training=False):
-        """There is none: `decode` has its own."""
-        return None
-
-    def predict(self, workspace, start, stop, labels, scores):
-        """Decode sequences start <= i < stop into flat labels and their scores."""
-        self.decode(start, stop, labels, scores)
-
-    def decode(self, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
-               double[::1] scores, const int32_t[::1] y_true=None,
-               const double[::1] costs=None):
-        """Decode sequences start <= i < stop.
-
-        Flat labels and the scores; with truths and costs the loss counts, and the
-        scores are max_y L_i(y) + score(y) - score(y_i).
-        """
-        cdef Py_ssize_t i, t, first, n, longest = 1, ld = self.ld
-        cdef bint stored, augmented = y_true is not None
-        cdef double observed
-        for i in range(start, stop):
-            longest = max(longest, self._offsets[i + 1] - self._offsets[i])
-        cdef double[::1] theta = aligned_zeros(longest * ld)
-        cdef double[::1] best = aligned_zeros(longest * ld)
-        cdef int32_t[::1] order = np.empty(self.n_labels, dtype=np.int32)
-        with nogil:
-            for i in range(start, stop):
-                first, n = self._offsets[i], self._offsets[i + 1] - self._offsets[i]
-                self._theta(i, &theta[0])
-                observed = 0.0
-                if augmented:
-                    for t in range(n):
-                        # what every label gains, taken from the observed one
-                        observed += theta[t * ld + y_true[first + t]] - costs[first + t]
-                        theta[t * ld + y_true[first + t]] -= costs[first + t]
-                        if t:
-                            observed += self._transitions.score(
-                                y_true[first + t - 1], y_true[first + t], &stored)
-                scores[i] = self._transitions.decode(
-                    n, ld, &theta[0], &best[0], &order[0], &labels[first]) - observed
 
 
 cdef class ChainFactors(FactorModel):
