@@ -316,7 +316,7 @@ class BinaryRun(Run):
         if self.adapts:
             state.rho = self.next_rho()
         if self.loop.n_pass - self.n_alone in _FORGET_AFTER:
-            state.forget()
+            state.deactivate_pairs()
 
     def expected_loss(self):
         return self.state.expected_loss()
