@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._factors import ChainFactors
 from sksstruct.solvers.dual_decomposition._feasible import expected_loss
+from sksstruct.solvers.dual_decomposition._pair_step import solve_pair
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF, MultilabelPairwise
@@ -182,6 +183,35 @@ def squares(state, model):
     """sum |M q_f - q_v|^2, from the residual that an update without a step reports."""
     state.update(0.0)
     return state.residual_square
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_step_of_a_pair_is_the_minimum_of_its_block(seed):
+    rng = np.random.RandomState(seed)
+    score, curvature, rho = rng.normal(0, 2), rng.exponential(), rng.exponential()
+    centers = rng.uniform(-0.5, 1.5, size=2)
+    first, second = rng.uniform(size=2)
+    both = rng.uniform(max(first + second - 1, 0), min(first, second))
+
+    def block(x):
+        change = x[2] - both
+        quadratic = curvature / 2 * change**2 + rho * ((x[:2] - centers) ** 2).sum()
+        return quadratic - score * change
+
+    found, gain = solve_pair(score, curvature, *centers, rho, first, second, both)
+    a, b, s = found
+    assert min(s, a - s, b - s, 1 + s - a - b) >= -1e-12
+    limits = ([1, 0, -1], 0), ([0, 1, -1], 0), ([-1, -1, 1], -1)
+    constraints = [
+        {"type": "ineq", "fun": lambda x, row=row, low=low: np.dot(row, x) - low}
+        for row, low in limits
+    ]
+    expected = minimize(
+        block, [first, second, both], bounds=[(0, 1)] * 3, constraints=constraints
+    )
+    assert block(np.array(found)) <= expected.fun + 1e-7
+    # convexity: no more can be won than the gradient promises
+    assert block(np.array([first, second, both])) - expected.fun <= gain + 1e-7
 
 
 def test_sublinear_oracles_look_at_less():

@@ -1,11 +1,13 @@
-"""Chains with many labels: factors for training, and decoding with sparse transitions.
+"""Chains with many labels as factors, for training by dual decomposition.
 
-The score is that of `_chain.pyx`. For training by dual decomposition positions are
-unigram factors with inner-product scores, which share the features, a bias and the
-weights of first and last labels; neighbours are bigram factors with indicator scores,
-an `IndicatorTable` (Yen et al., 2016, Section 3.2). Flat weights are n_features
-emission rows of ld, then bias, start and end, then the scores of the table's entries in
-the order they came, so that they grow with the table.
+The score is that of `_chain.pyx`. In the terms of Yen et al. (2016), Section 3.2,
+positions are unigram factors with inner-product scores, which share the features, a
+bias and the weights of first and last labels; neighbors are bigram factors with
+indicator scores, the entries of an `IndicatorTable`. Variable v is position v of the
+sequences one after the other.
+
+Flat weights are n_features emission rows of ld, then rows of bias, start and end, then
+the scores of the table's entries in the order they came: they grow with the table.
 """
 
 import numpy as np
@@ -15,104 +17,18 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._ordered_table cimport IndicatorTable
-from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
-from sksstruct.models.protocols._factors cimport FactorModel
+from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_axpy, sks_max
 
+from sksstruct.models.chain._sparse import SparseChain
+from sksstruct.models.protocols._factors import feature_weights
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
 
 
-cdef class SparseChain:
-    """A chain with given weights, to decode sequences.
-
-    Parameters
-    ----------
-    X : PackedSequences
-        Features.
-    weights : ndarray of shape (n_features + 3, ld)
-        Emission rows, bias, start, end.
-    transitions : sparse array of shape (n_labels, n_labels)
-        Scores of pairs of labels; -inf for those that are forbidden.
-    mask : ndarray of shape (2, ld) or None
-        Constraints as scores, 0 or -inf: first labels, last labels.
-    barred : ndarray of shape (n_positions, n_labels), uint8, or None
-        Labels that are not allowed at a position.
-    """
-
-    def __init__(self, X, weights, transitions, mask=None, barred=None):
-        self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
-        self._rows = FeatureRows(X)
-        self._transitions = SparseTransitions(transitions)
-        self._weights = weights
-        self._mask, self._barred = mask, barred
-        self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
-        self.n_sequences = len(X)
-        self.is_constrained = (mask is not None or barred is not None
-                               or bool((transitions.data == -np.inf).any()))
-
-    cdef void _theta(self, Py_ssize_t i, double* theta) noexcept nogil:
-        cdef Py_ssize_t first = self._offsets[i], last = self._offsets[i + 1], t, a
-        cdef Py_ssize_t ld = self.ld, d = self._rows.n_features
-        cdef const double* w = &self._weights[0, 0]
-        cdef double* end = theta + (last - first - 1) * ld
-        for t in range(last - first):
-            self._rows.scores(first + t, w, ld, w + d * ld, theta + t * ld)
-        sks_axpy(ld, 1.0, w + (d + 1) * ld, theta)
-        sks_axpy(ld, 1.0, w + (d + 2) * ld, end)
-        if self._mask is not None:
-            sks_axpy(ld, 1.0, &self._mask[0, 0], theta)
-            sks_axpy(ld, 1.0, &self._mask[1, 0], end)
-        if self._barred is not None:
-            for t in range(last - first):
-                for a in range(self.n_labels):
-                    if self._barred[first + t, a]:
-                        theta[t * ld + a] = -INFINITY
-
-    def workspace(self, training=False):
-        """There is none: `decode` has its own."""
-        return None
-
-    def predict(self, workspace, start, stop, labels, scores):
-        """Decode sequences start <= i < stop into flat labels and their scores."""
-        self.decode(start, stop, labels, scores)
-
-    def decode(self, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
-               double[::1] scores, const int32_t[::1] y_true=None,
-               const double[::1] costs=None):
-        """Decode sequences start <= i < stop.
-
-        Flat labels and the scores; with truths and costs the loss counts, and the
-        scores are max_y L_i(y) + score(y) - score(y_i).
-        """
-        cdef Py_ssize_t i, t, first, n, longest = 1, ld = self.ld
-        cdef bint stored, augmented = y_true is not None
-        cdef double observed
-        for i in range(start, stop):
-            longest = max(longest, self._offsets[i + 1] - self._offsets[i])
-        cdef double[::1] theta = aligned_zeros(longest * ld)
-        cdef double[::1] best = aligned_zeros(longest * ld)
-        cdef int32_t[::1] order = np.empty(self.n_labels, dtype=np.int32)
-        with nogil:
-            for i in range(start, stop):
-                first, n = self._offsets[i], self._offsets[i + 1] - self._offsets[i]
-                self._theta(i, &theta[0])
-                observed = 0.0
-                if augmented:
-                    for t in range(n):
-                        # what every label gains, taken from the observed one
-                        observed += theta[t * ld + y_true[first + t]] - costs[first + t]
-                        theta[t * ld + y_true[first + t]] -= costs[first + t]
-                        if t:
-                            observed += self._transitions.score(
-                                y_true[first + t - 1], y_true[first + t], &stored)
-                scores[i] = self._transitions.decode(
-                    n, ld, &theta[0], &best[0], &order[0], &labels[first]) - observed
-
-
 cdef class ChainFactors(FactorModel):
-    """Positions and pairs of neighbours of labeled sequences.
+    """Positions and pairs of neighbors of labeled sequences.
 
     Parameters
     ----------
@@ -137,54 +53,54 @@ cdef class ChainFactors(FactorModel):
                  bint boundary=True):
         n, lengths = len(X), X.lengths
         starts, ends = np.asarray(X.offsets)[:n], np.asarray(X.offsets)[1:]
-        size = int(ends[n - 1])
+        n_positions = int(ends[n - 1])
         if example_weights is None:
             example_weights = np.full(n, 1.0 / n)
-        costs = np.ones(n_labels) if label_costs is None else label_costs
-        cost = np.asarray(costs, dtype=np.float64)[labels]
-        counts = lengths
-        if known is not None:
-            cost = np.where(known, cost, 0.0)
-            counts = np.maximum(np.add.reduceat(known, starts, dtype=int), 1)
-        cost = cost / np.repeat(counts, lengths)
-        left = np.delete(np.arange(size), ends - 1)
+        # every position but the last of its sequence is the first end of a pair
+        left = np.delete(np.arange(n_positions), ends - 1)
         self.set_factors(
             X.offsets, np.concatenate([[0], np.cumsum(lengths - 1)]),
-            np.column_stack([left, left + 1]), labels, cost, example_weights, n_labels)
+            np.column_stack([left, left + 1]), labels,
+            position_costs(labels, lengths, starts, n_labels, label_costs, known),
+            example_weights, n_labels)
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_features, self.ld = X.n_features, padded_length(n_labels)
         self._rows, self._packed = FeatureRows(X), X
-        place = np.zeros(size, dtype=np.uint8)
+        # without boundary weights no position is first or last
+        place = np.zeros(n_positions, dtype=np.uint8)
         if boundary:
-            place[starts] += 1
-            place[ends - 1] += 2
+            # a sequence of one position is both
+            place[starts] += FIRST
+            place[ends - 1] += LAST
         self._ends = place
         values = X.values
         squares = values.multiply(values) if X.is_sparse else values * values
         norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-        self._norms = norms + fit_intercept + (place & 1) + (place >> 1)
-        # labels that one visit of an inner-product factor looks at
+        # bias, start and end are features that are one
+        self._norms = norms + fit_intercept + (place & FIRST) + (place >> 1)
+        # all labels are looked at until `set_partition` divides them
         self.width = self.ld
         self.start()
 
     def set_partition(self, n_parts):
-        """Divide the labels into about n_parts parts for `find_label`."""
+        # parts are whole vectors of labels, so that scores are computed by vectors
         step = 4 if self.ld == 4 else 8
         self.width = min(-(-self.ld // (n_parts * step)) * step, self.ld)
+        # parts of padding alone do not count
         return -(-self.n_labels // self.width)
 
     def start(self):
         cdef double[::1] scores
+        # a new table, and not zeros in the old one: what is not stored scores nothing,
+        # and is not visited either
         self.table = IndicatorTable(self.n_labels, self.n_labels)
-        d = self.n_features + 3
-        if self._rows.sparse:
-            self._weights = aligned_zeros(d * self.ld).reshape(d, self.ld)
-            self._label_step, self._step = 1, self.ld
-        else:
-            self._step, self._label_step = 1, padded_length(d)
-            self._weights = aligned_zeros(self.ld * self._label_step)
-            self._weights = self._weights.reshape(self.ld, -1)[:, :d].T
-        self._w = <double*> <size_t> self._weights.ctypes.data
+        # bias, start and end are the last three features
+        self._weights = feature_weights(
+            self.n_features + 3, self.n_labels, self._rows.sparse)
+        self._feature_step = self._weights.strides[0] // 8
+        self._label_step = self._weights.strides[1] // 8
+        self._first_weight = <double*> <size_t> self._weights.ctypes.data
+        # one row for all visits, which are not made in parallel
         self._buffer = aligned_zeros(self.ld)
         scores = self._buffer
         self._scores = &scores[0]
@@ -196,151 +112,183 @@ cdef class ChainFactors(FactorModel):
         return np.concatenate([np.ascontiguousarray(self._weights).ravel(),
                                self.table.entries()[2]])
 
-    def views(self, w):
-        """Named parts of flat weights, in the shapes of the estimator's attributes."""
-        n = (self.n_features + 3) * self.ld
-        rows = w[:n].reshape(-1, self.ld)[:, :self.n_labels]
-        a, b, _ = self.table.entries()
-        m = len(w) - n
-        shape = (self.n_labels, self.n_labels)
-        transitions = sparse.csr_array(sparse.coo_array((w[n:], (a[:m], b[:m])), shape))
+    def views(self, weights):
+        """Return named parts of flat weights, in the shapes of fitted attributes."""
+        n_dense = (self.n_features + 3) * self.ld
+        dense = weights[:n_dense].reshape(-1, self.ld)[:, :self.n_labels]
+        rows, columns, _ = self.table.entries()
+        # weights of an earlier time have fewer entries than the table has now
+        n_stored = len(weights) - n_dense
+        transitions = sparse.csr_array(sparse.coo_array(
+            (weights[n_dense:], (rows[:n_stored], columns[:n_stored])),
+            (self.n_labels, self.n_labels)))
+        # entries that an oracle found, but that never got weight
         transitions.eliminate_zeros()
         return {
-            "coef": rows[:self.n_features].T,
-            "intercept": rows[self.n_features],
-            "start": rows[self.n_features + 1],
-            "end": rows[self.n_features + 2],
+            "coef": dense[:self.n_features].T,
+            "intercept": dense[self.n_features],
+            "start": dense[self.n_features + 1],
+            "end": dense[self.n_features + 2],
             "transitions": transitions,
         }
 
     def square_with(self, pairs, left, right, amounts):
-        a, b, values = self.table.entries()
-        shape = (self.n_labels, self.n_labels)
+        # the changes of one entry add up before it is squared
+        rows, columns, values = self.table.entries()
         table = sparse.csr_array(sparse.coo_array(
             (np.concatenate([values, amounts]),
-             (np.concatenate([a, left]), np.concatenate([b, right]))), shape))
+             (np.concatenate([rows, left]), np.concatenate([columns, right]))),
+            (self.n_labels, self.n_labels)))
         return float((self._weights ** 2).sum()) + float(table.data @ table.data)
 
     def maxima(self, weights, n_jobs=None):
-        n = (self.n_features + 3) * self.ld
-        transitions = self.views(weights)["transitions"]
-        chain = SparseChain(self._packed, weights[:n].reshape(-1, self.ld), transitions)
+        n_dense = (self.n_features + 3) * self.ld
+        chain = SparseChain(self._packed, weights[:n_dense].reshape(-1, self.ld),
+                            self.views(weights)["transitions"])
+        # the labels are of no use here, but have to be written somewhere
         labels = np.empty(self.n_variables, dtype=np.int32)
         values = np.empty(self.n_examples)
         run_in_chunks(
-            lambda a, b: chain.decode(a, b, labels, values, self._y_true, self._cost),
+            lambda start, stop: chain.decode(
+                start, stop, labels, values, self._y_true, self._cost),
             self.n_examples, n_jobs)
         return float(self.example_weights @ values)
 
     # ---- unigram factors ----
 
     cdef int find_label(
-        self, Py_ssize_t v, double part, Py_ssize_t n, const int32_t* labels,
+        self, Py_ssize_t variable, double part, Py_ssize_t n, const int32_t* labels,
         double floor, int32_t* label, double* value
     ) except -1 nogil:
-        cdef Py_ssize_t low = 0, high = self.ld, k
-        cdef double* out = self._scores
-        cdef double* w
+        cdef Py_ssize_t low = 0, high = self.ld, k, n_parts
+        cdef double* scores = self._scores
         cdef double best
+        # the last part may be shorter than the others
         if part >= 0.0 and self.width < self.ld:
-            low = <Py_ssize_t> (part * ((self.n_labels + self.width - 1) // self.width))
-            low *= self.width
+            n_parts = (self.n_labels + self.width - 1) // self.width
+            low = <Py_ssize_t> (part * n_parts) * self.width
             high = low + self.width if low + self.width < self.ld else self.ld
-        if self._step == 1:
-            for k in range(low, high):
-                out[k - low] = self._score(v, k)
-        else:
-            w = self._w + low
-            self._rows.scores_of_part(v, w, self.ld, high - low,
-                                      w + self.n_features * self.ld, out)
-            w += (self.n_features + 1) * self.ld
-            if self._ends[v] & 1:
-                sks_axpy(high - low, 1.0, w, out)
-            if self._ends[v] & 2:
-                sks_axpy(high - low, 1.0, w + self.ld, out)
-        for k in range(self.n_labels, high):
-            out[k - low] = -INFINITY
+        self._score_part(variable, low, high)
+        # the caller knows what active labels gain, with messages
         for k in range(n):
             if low <= labels[k] < high:
-                out[labels[k] - low] = -INFINITY
+                scores[labels[k] - low] = -INFINITY
         self.visited += high - low
-        best = sks_max(high - low, out)
-        if best + self._cost[v] <= floor or best == -INFINITY:
+        # the maximum by vectors first: few calls go on to ask where it is
+        best = sks_max(high - low, scores)
+        if best + self._cost[variable] <= floor or best == -INFINITY:
             return 0
-        value[0] = best + self._cost[v]
+        value[0] = best + self._cost[variable]
         k = 0
-        while out[k] != best:
+        while scores[k] != best:
             k += 1
         label[0] = <int32_t> (low + k)
         return 1
 
-    cdef double _score(self, Py_ssize_t v, Py_ssize_t label) noexcept nogil:
-        cdef Py_ssize_t d = self.n_features, step = self._step
-        cdef double* w = self._w + label * self._label_step
-        cdef double score = self._rows.column_score(v, w, step) + w[d * step]
-        if self._ends[v] & 1:
-            score += w[(d + 1) * step]
-        if self._ends[v] & 2:
-            score += w[(d + 2) * step]
+    cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
+                         Py_ssize_t high) except -1 nogil:
+        """Write the scores of labels low <= k < high, -inf for those of the padding."""
+        cdef Py_ssize_t ld = self.ld, k
+        cdef double* scores = self._scores
+        cdef double* weights
+        # label by label where their weights lie in a row, else all at once
+        if self._feature_step == 1:
+            for k in range(low, high):
+                scores[k - low] = self._score(variable, k)
+        else:
+            weights = self._first_weight + low
+            self._rows.scores_of_part(
+                variable, weights, ld, high - low, weights + self.n_features * ld,
+                scores)
+            weights += (self.n_features + 1) * ld
+            if self._ends[variable] & FIRST:
+                sks_axpy(high - low, 1.0, weights, scores)
+            if self._ends[variable] & LAST:
+                sks_axpy(high - low, 1.0, weights + ld, scores)
+        # the padding has weights of zero, and must not win
+        for k in range(self.n_labels, high):
+            scores[k - low] = -INFINITY
+        return 0
+
+    cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
+        """Return the score of one label."""
+        cdef Py_ssize_t step = self._feature_step
+        cdef double* weights = self._first_weight + label * self._label_step
+        cdef double* bias = weights + self.n_features * step
+        cdef double score = self._rows.column_score(variable, weights, step) + bias[0]
+        if self._ends[variable] & FIRST:
+            score += bias[step]
+        if self._ends[variable] & LAST:
+            score += bias[2 * step]
         return score
 
-    cdef int label_scores(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
-                          double* out) except -1 nogil:
+    cdef int label_scores(self, Py_ssize_t variable, Py_ssize_t n,
+                          const int32_t* labels, double* scores) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
+        # one by one: active labels are few, and anywhere in the row
         for k in range(n):
-            out[k] = self._score(v, labels[k])
+            scores[k] = self._score(variable, labels[k])
         return 0
 
-    cdef int add_labels(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
-                        const double* changes) except -1 nogil:
-        cdef Py_ssize_t d = self.n_features, step = self._step, k
-        cdef double* w
+    cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
+                        const int32_t* labels, const double* changes) except -1 nogil:
+        cdef Py_ssize_t step = self._feature_step, k
+        cdef double* weights
+        cdef double* bias
         for k in range(n):
+            # most labels that are active keep their weight from visit to visit
             if changes[k] == 0.0:
                 continue
-            w = self._w + labels[k] * self._label_step
-            self._rows.add_to_column(v, changes[k], w, step)
+            weights = self._first_weight + labels[k] * self._label_step
+            bias = weights + self.n_features * step
+            self._rows.add_to_column(variable, changes[k], weights, step)
+            # a bias that does not exist is zero, which needs no test where it is read
             if self.fit_intercept:
-                w[d * step] += changes[k]
-            if self._ends[v] & 1:
-                w[(d + 1) * step] += changes[k]
-            if self._ends[v] & 2:
-                w[(d + 2) * step] += changes[k]
+                bias[0] += changes[k]
+            if self._ends[variable] & FIRST:
+                bias[step] += changes[k]
+            if self._ends[variable] & LAST:
+                bias[2 * step] += changes[k]
         return 0
 
-    cdef double label_norm(self, Py_ssize_t v) noexcept nogil:
-        return self._norms[v]
+    cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
+        return self._norms[variable]
 
     # ---- bigram factors ----
 
-    cdef int find_pair(
-        self, Py_ssize_t f, bint linear, Py_ssize_t n, const int32_t* left,
-        const double* left_messages, Py_ssize_t m, const int32_t* right,
-        const double* right_messages, double floor, int32_t* a, int32_t* b,
-        double* value
-    ) except -1 nogil:
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        cdef const Messages* left = messages
+        cdef const Messages* right = messages + 1
         cdef int found
+        # the table counts for itself what it looks at
         self.table.visited = 0
         if linear:
-            found = self.table.scan(n, left, left_messages, m, right, right_messages,
-                                    floor, a, b, value)
+            found = self.table.scan(
+                left.size, left.labels, left.values, right.size, right.labels,
+                right.values, floor, &outcome.labels[0], &outcome.labels[1],
+                &outcome.value)
         else:
-            found = self.table.best(n, left, left_messages, m, right, right_messages,
-                                    floor, a, b, value)
+            found = self.table.best(
+                left.size, left.labels, left.values, right.size, right.labels,
+                right.values, floor, &outcome.labels[0], &outcome.labels[1],
+                &outcome.value)
         self.visited += self.table.visited
         return found
 
-    cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a,
-                          Py_ssize_t b) except -1 nogil:
-        return self.table.insert(a, b)
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        # all pairs share the table, so the pair does not matter
+        return self.table.insert(first_label, second_label)
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* out,
+    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
                          double* norms) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
         for k in range(n):
-            out[k] = self.table._value[entries[k]]
+            scores[k] = self.table._value[entries[k]]
+            # of an indicator
             norms[k] = 1.0
         return 0
 
@@ -348,6 +296,22 @@ cdef class ChainFactors(FactorModel):
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):
+            # each change looks for the entry's place in three heaps
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0
+
+
+def position_costs(labels, lengths, starts, n_labels, label_costs, known):
+    """Return the loss of a wrong label at each position: its part of a mean.
+
+    Positions whose label was not observed cost nothing, and do not count for the mean.
+    """
+    costs = np.ones(n_labels) if label_costs is None else label_costs
+    cost = np.asarray(costs, dtype=np.float64)[labels]
+    counts = lengths
+    if known is not None:
+        cost = np.where(known, cost, 0.0)
+        # sequences without any observed label cost nothing, whatever the count
+        counts = np.maximum(np.add.reduceat(known, starts, dtype=int), 1)
+    return cost / np.repeat(counts, lengths)

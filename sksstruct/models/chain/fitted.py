@@ -4,8 +4,8 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.models.chain._chain import BoundChain
-from sksstruct.models.chain._factors import SparseChain
 from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
     forbidden_labels,
     sparse_mask,

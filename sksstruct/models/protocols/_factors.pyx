@@ -3,25 +3,62 @@
 Every variable of an example has a factor of its own (unigram) with the features of the
 variable, and some pairs of variables have one (bigram) whose score is an entry of a
 table that all pairs share. In the notation of Yen et al. (2016), with example weights
-p_i and q_f a distribution over the outcomes of factor f,
+p_i, C_i = p_i / alpha, and q_f a distribution over the outcomes of factor f, (10) is
 
-    w_F = sum_i p_i / alpha  sum_(f in F(x_i)) Phi_f^T (e_truth - q_f)
+    w_F = sum_i C_i sum_(f in F(x_i)) Phi_f^T (e_truth - q_f)
 
 A solver asks for the outcome of a factor that scores best under messages (`find_label`,
-`find_pair`: the factorwise maximisation oracles), for the scores of known outcomes, and
-tells how much weight outcomes gain. The loss is Hamming's: missing the label of
-variable v costs so much, which unigram oracles add.
+`find_pair`: the factorwise maximization oracles, FMOs, of Section 3.2), for the scores
+of known outcomes, and tells how much weight outcomes gain. The loss is Hamming's: a
+wrong label costs `_cost` of its variable, which `find_label` adds and no score does.
+
+A model for `GDMM` is a subclass of `FactorModel`, or of `BinaryFactorModel` where every
+label is on or off and Algorithm 3 is to search among many pairs.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t
 
+from sksstruct.utils._layout import aligned_zeros, padded_length
+
+
+def feature_weights(n_features, n_labels, by_feature):
+    """Zero weights of inner-product factors, in the order in which steps run.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+        Sizes.
+    by_feature : bool
+        Whether the weights of one feature lie side by side, as sparse features want
+        them, or those of one label, as dense features do.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_features, padded_length(n_labels))
+        A view of memory that begins on a cache line.
+    """
+    # whole vectors of labels, so that kernels need no special case for the last
+    ld = padded_length(n_labels)
+    if by_feature:
+        return aligned_zeros(n_features * ld).reshape(n_features, ld)
+    # each label's weights begin on a whole vector too, hence the second padding
+    rows = aligned_zeros(ld * padded_length(n_features)).reshape(ld, -1)
+    return rows[:, :n_features].T
+
 
 cdef class FactorModel:
+    """Variables with any number of labels, and pairs of them, bound to training data.
+
+    Subclasses implement the oracles below. `visited` counts the scores that they look
+    at: a clock that does not depend on the machine.
+    """
+
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
         """Fix variables, pairs of them, observed labels and their costs."""
+        # arrays for Python beside the views that kernels read
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)
         self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
@@ -34,6 +71,7 @@ cdef class FactorModel:
         self.n_examples = len(self.example_weights)
         self.n_variables, self.n_pairs = len(self.y_true), len(self.pairs)
         self.n_labels = n_labels
+        # right for indicator features; models whose pairs have others change it
         self.pair_norm = 1.0
 
     def start(self):
@@ -41,76 +79,90 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def weights(self):
-        """The weights, flat; those of later calls may be longer."""
+        """Return the weights, flat; those of later calls may be longer."""
         raise NotImplementedError
 
     def loss_at_zero(self):
-        """The objective at w = 0: the largest loss, averaged over the examples."""
+        """Return the objective at w = 0: the largest loss, averaged over examples."""
+        # every wrong label costs at w = 0, as all labels score the same
         firsts = self.first_variable[:self.n_examples]
         costs = np.add.reduceat(np.asarray(self._cost), firsts)
         return float(self.example_weights @ costs)
 
     def set_partition(self, n_parts):
-        """Divide the labels into about n_parts parts for `find_label`; their number."""
+        """Divide the labels into about n_parts parts for `find_label` (21).
+
+        Returns
+        -------
+        n_parts : int
+            The number of parts there are: one, where a model does not divide labels.
+        """
         return 1
 
     def square_with(self, pairs, left, right, amounts):
-        """|w|^2 after changes of the scores of pairs of labels."""
+        """Return |w|^2 after changes of the scores of pairs of labels."""
         raise NotImplementedError
 
     def work_of_maxima(self):
-        """About how many scores `maxima` looks at."""
+        """Return about how many scores `maxima` looks at."""
         return self.n_variables * self.n_labels
 
     def maxima(self, weights, n_jobs=None):
-        """Mean over the examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
+        """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
         raise NotImplementedError
 
-    # The best label of a variable, the loss included, above floor, among the part of
-    # the labels that a number in [0, 1) stands for, all labels where it is negative,
-    # and apart from the n given ones; 0 where there is none.
+    # ---- unigram factors ----
+
     cdef int find_label(
-        self, Py_ssize_t v, double part, Py_ssize_t n, const int32_t* labels,
+        self, Py_ssize_t variable, double part, Py_ssize_t n, const int32_t* labels,
         double floor, int32_t* label, double* value
     ) except -1 nogil:
+        """Find the best label above floor, loss included, apart from n given ones.
+
+        A part in [0, 1) stands for one of the parts of `set_partition`, the only one
+        that is searched; a negative one for all labels. Returns whether there is one.
+        """
         raise NotImplementedError
 
-    # Scores of labels without the loss.
-    cdef int label_scores(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
-                          double* out) except -1 nogil:
+    cdef int label_scores(self, Py_ssize_t variable, Py_ssize_t n,
+                          const int32_t* labels, double* scores) except -1 nogil:
+        """Write the scores of n labels, without the loss."""
         raise NotImplementedError
 
-    # w += sum_k changes_k phi_v(labels_k)
-    cdef int add_labels(self, Py_ssize_t v, Py_ssize_t n, const int32_t* labels,
-                        const double* changes) except -1 nogil:
+    cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
+                        const int32_t* labels, const double* changes) except -1 nogil:
+        """w += sum_k changes_k phi_v(labels_k)"""
         raise NotImplementedError
 
-    # |phi_v|^2
-    cdef double label_norm(self, Py_ssize_t v) noexcept nogil:
+    cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
+        """Return |phi_v|^2."""
+        # abstract, but what is noexcept cannot raise
+        return 0.0
+
+    # ---- bigram factors ----
+
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        """Find the best outcome of a pair under the messages to its two ends.
+
+        Whether one is above floor is returned; `linear` asks for a search of all
+        outcomes, which is what the sublinear oracle is compared with.
+        """
         raise NotImplementedError
 
-    # The best pair of labels of factor f under messages, above floor; 0 where there is
-    # none.
-    cdef int find_pair(
-        self, Py_ssize_t f, bint linear, Py_ssize_t n, const int32_t* left,
-        const double* left_messages, Py_ssize_t m, const int32_t* right,
-        const double* right_messages, double floor, int32_t* a, int32_t* b,
-        double* value
-    ) except -1 nogil:
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        """Return the number by which the methods below know an outcome of a pair."""
         raise NotImplementedError
 
-    # Number by which a pair of labels of factor f is known below.
-    cdef Py_ssize_t entry(self, Py_ssize_t f, Py_ssize_t a,
-                          Py_ssize_t b) except -1 nogil:
-        raise NotImplementedError
-
-    # Scores, and squared norms of the features, of pairs of labels.
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* out,
+    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
                          double* norms) except -1 nogil:
+        """Write the scores, and the |phi_f|^2, of n outcomes."""
         raise NotImplementedError
 
     cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil:
+        """w += sum_k changes_k phi_f(entries_k)"""
         raise NotImplementedError
 
 
@@ -129,42 +181,54 @@ cdef class BinaryFactorModel:
         self.pairs = np.ascontiguousarray(pairs, dtype=np.int32).reshape(-1, 2)
         self._pairs = self.pairs
         self.n_pairs, self.scaling = len(self.pairs), scaling
+        # both ends of every pair, sorted by label: the pairs of a label are a range
+        # stable, so that neighbors come in the order of their pairs
         ends = self.pairs.T.ravel()
         order = np.argsort(ends, kind="stable")
-        self._near_first = np.searchsorted(
+        self._first_neighbor = np.searchsorted(
             ends[order], np.arange(self.n_labels + 1)).astype(np.intp)
         others = self.pairs[:, ::-1].T.ravel()[order]
-        self._near = np.append(others, 0).astype(np.int32)
-        self._near_pair = np.append(order % max(self.n_pairs, 1), 0).astype(np.int32)
+        # one entry too many each, so that no pairs at all are no empty buffers
+        self._neighbors = np.append(others, 0).astype(np.int32)
+        self._neighbor_pairs = np.append(
+            order % max(self.n_pairs, 1), 0).astype(np.int32)
 
     def start(self):
         """Zero the weights."""
         raise NotImplementedError
 
     def loss_at_zero(self):
-        """The objective at w = 0: all labels may be wrong."""
+        """Return the objective at w = 0: all labels may be wrong."""
+        # both values of a label score zero, and the wrong one costs one
         return float(self.example_weights.sum() * self.n_labels)
 
     def work_of_maxima(self):
-        """About how many scores the objective takes, four for each pair."""
+        """Return about how many scores the objective takes, four for each pair."""
+        # a minimum cut in a graph of twice the labels and pairs, with arcs both ways
         return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 
     def pair_weights(self):
-        """Weights of the pairs, a view."""
+        """Return the weights of the pairs, a view."""
+        # the array is longer than this, so that it is never empty
         return np.asarray(self._pair_weights)[:self.n_pairs]
 
-    # Scores <w_j, x_i> of the labels low <= j < high.
-    cdef int scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
-                    double* out) except -1 nogil:
+    cdef int label_scores(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high,
+                          double* scores) except -1 nogil:
+        """Write the scores <w_j, x_i> of the labels low <= j < high.
+
+        Whole vectors are written, up to seven scores more.
+        """
         raise NotImplementedError
 
-    cdef double score(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    cdef double label_score(self, Py_ssize_t i, Py_ssize_t label) noexcept nogil:
+        """Return <w_j, x_i>."""
         return 0.0
 
-    # w_j += change x_i
-    cdef int add(self, Py_ssize_t i, Py_ssize_t j, double change) except -1 nogil:
+    cdef int add_label(self, Py_ssize_t i, Py_ssize_t label,
+                       double change) except -1 nogil:
+        """w_j += change x_i"""
         raise NotImplementedError
 
-    # |x_i|^2
-    cdef double norm(self, Py_ssize_t i) noexcept nogil:
+    cdef double label_norm(self, Py_ssize_t i) noexcept nogil:
+        """Return |x_i|^2, which all labels share."""
         return 0.0

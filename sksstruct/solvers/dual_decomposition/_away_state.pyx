@@ -1,19 +1,26 @@
 """Away-step Frank-Wolfe on the augmented Lagrangian: Algorithm 2 of Yen et al. (2016).
 
-The point is a combination of bases, each of which picks one outcome of every factor
-(14). A step goes towards the basis of the best outcomes (15), or away from the active
-basis of the least gain (16), whichever promises more (17), with an exact line search:
-the objective is quadratic, and its curvature along a direction is that of |w|^2, from
-the scores before and after a whole step, and that of the consistency terms. Steps are
-repeated until one does not drop a basis.
+The point, all q_v and q_f of `_state.pyx` together, is a convex combination of bases,
+each of which picks one outcome of every factor (14). A step goes towards the basis of
+the best outcomes (15), or away from the active basis of the least gain (16), whichever
+promises more (17), with an exact line search: the objective is quadratic, and its
+curvature along a direction is that of |w|^2, from the gains before and after a whole
+step, and that of the consistency terms. Steps are repeated until one does not drop a
+basis.
+
+Factors are numbered: variables first, then pairs. What belongs to their active outcomes
+lies in flat arrays, those of a factor from its offset on.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._factors cimport FactorModel
-from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Pair, Variable
+from sksstruct.models.protocols._factors cimport FactorModel, Outcome
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, ActiveOutcomes, PairEnd, activate_label,
+)
+from sksstruct.solvers.dual_decomposition._state cimport GDMMState, pair_gain
 
 
 cdef class AwayGDMMState(GDMMState):
@@ -25,267 +32,360 @@ cdef class AwayGDMMState(GDMMState):
         Bases with a coefficient.
     """
 
-    cdef int32_t[:, ::1] _bases          # places of outcomes: variables, then pairs
+    # a row for each basis: the place of its outcome among those of each factor
+    cdef int32_t[:, ::1] _bases
     cdef double[::1] _coefficients
     cdef readonly Py_ssize_t n_bases
+    # the basis of the best outcomes
     cdef int32_t[::1] _best
-    cdef Py_ssize_t[::1] _first          # where the outcomes of a factor are, below
-    cdef double[::1] _gain, _step
+    # of active outcomes: where those of a factor begin, gains, and the direction
+    cdef Py_ssize_t[::1] _offsets
+    cdef double[::1] _gains, _direction
 
     def __init__(self, FactorModel model, double alpha, double rho):
-        n = model.n_variables + model.n_pairs
-        self._bases = np.zeros((8, n), dtype=np.int32)
+        n_factors = model.n_variables + model.n_pairs
+        # rows for the first few bases; every step may need one more
+        self._bases = np.zeros((8, n_factors), dtype=np.int32)
         self._coefficients = np.zeros(8)
-        # the observed labels
+        # the one basis of the observed outcomes, which are the first of their factors
         self._coefficients[0] = 1.0
         self.n_bases = 1
-        self._best = np.zeros(n, dtype=np.int32)
-        self._first = np.zeros(n + 1, dtype=np.intp)
-        self._gain, self._step = np.zeros(n), np.zeros(n)
+        self._best = np.zeros(n_factors, dtype=np.int32)
+        self._offsets = np.zeros(n_factors + 1, dtype=np.intp)
+        self._gains, self._direction = np.zeros(n_factors), np.zeros(n_factors)
 
     def away_step(self, const double[::1] parts, bint linear):
-        """Step until one does not drop a basis; see `GDMMState.visit`."""
-        self._moved = 0.0
+        """Make steps until one does not drop a basis; see `GDMMState.visit`."""
+        self._square_moved = 0.0
+        # it ends soon: each drop step takes a basis that a step before it has added
         while self._one_step(parts, linear):
             pass
 
-    cdef _one_step(self, const double[::1] parts, bint linear):
-        """One step; whether it dropped a basis."""
-        cdef Py_ssize_t worst, b
-        cdef double best, away, current, least = 0.0, slope, curvature, longest, step
-        self._search(parts, linear)
-        self._gains()
-        best = self._value(self._best)
-        current = self._mean()
-        worst = -1
-        for b in range(self.n_bases):
-            away = self._value(self._bases[b])
-            if worst < 0 or away < least:
-                worst, least = b, away
-        self.block_gap = best - current
+    # ---- one step ----
+
+    cdef bint _one_step(self, const double[::1] parts, bint linear) except -1:
+        """Make one step; whether it dropped a basis."""
+        cdef Py_ssize_t worst
+        cdef double current, towards_slope, away_slope, share
+        # what the oracles find is active before gains are computed, so that the best
+        # outcome of a factor is among its active ones
+        self._find_labels(parts)
+        self._find_pairs(linear)
+        self._compute_gains()
+        # slopes along d_F and d_A of (17), gains being falls of the objective
+        current = self._mean_gain()
+        worst = self._worst_basis()
+        towards_slope = self._basis_gain(self._best) - current
+        away_slope = current - self._basis_gain(self._bases[worst])
+        self.block_gap = towards_slope
         # the last basis stays: there is nowhere to go from it but towards another
-        towards = best - current >= current - least or self.n_bases == 1
-        self._direction(self._best if towards else self._bases[worst], towards)
-        slope = best - current if towards else current - least
-        longest = 1.0
-        if not towards:
-            c = self._coefficients[worst]
-            longest = c / (1.0 - c) if c < 1.0 else 0.0
-        if slope <= 0.0 or longest <= 0.0:
+        if towards_slope >= away_slope or self.n_bases == 1:
+            self._aim(self._best, 1.0)
+            self._step_towards(self._search_line(towards_slope, 1.0))
             return False
-        curvature = self._try()
+        # as far as the coefficient of the basis falls to zero: after a step it is
+        # c (1 + step) - step
+        share = self._coefficients[worst]
+        share = share / (1.0 - share) if share < 1.0 else 0.0
+        self._aim(self._bases[worst], -1.0)
+        return self._step_away(worst, self._search_line(away_slope, share), share)
+
+    cdef double _search_line(self, double slope, double longest) except -1.0:
+        """Move along the direction to the minimum; the step, 0 where none is taken."""
+        cdef double curvature, step
+        # at the minimum, or with no place to go
+        if slope <= 0.0 or longest <= 0.0:
+            return 0.0
+        curvature = self._take_whole_step()
+        # rounding may make a curvature of zero negative
         step = slope / curvature if curvature > 0.0 else longest
         step = step if step < longest else longest
-        self._go(step)
-        if towards:
-            for b in range(self.n_bases):
-                self._coefficients[b] *= 1.0 - step
-            if step == 1.0:
-                self.n_bases = 0
-            self._add_basis(step)
+        self._go_back_to(step)
+        return step
+
+    cdef int _step_towards(self, double step) except -1:
+        """Give the best basis the coefficient that a step takes from the others."""
+        cdef Py_ssize_t basis
+        if step == 0.0:
+            return 0
+        for basis in range(self.n_bases):
+            self._coefficients[basis] *= 1.0 - step
+        # the others have nothing left
+        if step == 1.0:
+            self.n_bases = 0
+        self._add_basis(step)
+        return 0
+
+    cdef bint _step_away(self, Py_ssize_t worst, double step,
+                         double longest) except -1:
+        """Take from the worst basis what the others get; whether it is dropped."""
+        cdef Py_ssize_t basis
+        cdef double total = 0.0
+        if step == 0.0:
             return False
-        for b in range(self.n_bases):
-            self._coefficients[b] *= 1.0 + step
+        for basis in range(self.n_bases):
+            self._coefficients[basis] *= 1.0 + step
         self._coefficients[worst] -= step
         if step < longest:
             return False
-        # dropped: the last one takes its place
+        # a drop step: the last basis takes the place of the one that is left
         self.n_bases -= 1
         np.asarray(self._bases)[worst] = self._bases[self.n_bases]
         self._coefficients[worst] = self._coefficients[self.n_bases]
-        # rounding must not add up
-        total = 0.0
-        for b in range(self.n_bases):
-            total += self._coefficients[b]
-        for b in range(self.n_bases):
-            self._coefficients[b] /= total
+        # rounding must not add up over many steps
+        for basis in range(self.n_bases):
+            total += self._coefficients[basis]
+        for basis in range(self.n_bases):
+            self._coefficients[basis] /= total
         return True
 
-    cdef _add_basis(self, double coefficient):
-        cdef Py_ssize_t b, n = self.n_bases
+    cdef int _add_basis(self, double coefficient) except -1:
+        """Add to the coefficient of the best basis, which may be new."""
+        cdef Py_ssize_t n = self.n_bases
         best = np.asarray(self._best)
+        # places do not change, as no outcome leaves here: rows can be compared
         same = np.flatnonzero((np.asarray(self._bases)[:n] == best).all(axis=1))
-        for b in same:
-            self._coefficients[b] += coefficient
-            return
+        # at most one, as a basis is added only if it is not there
+        if len(same):
+            self._coefficients[same[0]] += coefficient
+            return 0
         if n == self._bases.shape[0]:
             self._bases = np.concatenate([self._bases, np.zeros_like(self._bases)])
             self._coefficients = np.concatenate([self._coefficients, np.zeros(n)])
         np.asarray(self._bases)[n] = best
         self._coefficients[n] = coefficient
         self.n_bases += 1
-
-    cdef int _search(self, const double[::1] parts, bint linear) except -1:
-        """Let in outcomes that are better than the active ones."""
-        cdef Py_ssize_t v, f, k
-        cdef double best, gain
-        cdef int32_t a = 0, b = 0, label = 0
-        cdef Variable* variable
-        cdef Variable* first
-        cdef Variable* second
-        cdef Pair* pair
-        with nogil:
-            for v in range(self.model.n_variables):
-                variable = &self._variables[v]
-                self._widen(variable.n + 2)
-                self._variable_gains(v, self._room.value)
-                best = self._room.value[argmax(variable.n, self._room.value)]
-                self.calls += 1
-                if self.model.find_label(v, parts[v], variable.n, variable.label, best,
-                                         &label, &gain):
-                    self._place(variable, label)
-            for f in range(self.model.n_pairs):
-                pair = &self._pairs[f]
-                first = &self._variables[self.model._pairs[f, 0]]
-                second = &self._variables[self.model._pairs[f, 1]]
-                self._load_pair(f)
-                best = self._pair_gain(pair, 0)
-                for k in range(1, pair.n):
-                    gain = self._pair_gain(pair, k)
-                    best = gain if gain > best else best
-                if self._find_pair(f, linear, best, &a, &b, &gain):
-                    k = self.model.entry(f, a, b)
-                    if self._is_new(pair, k):
-                        a, b = self._place(first, a), self._place(second, b)
-                        self._join(pair, <int32_t> k, a, b)
         return 0
 
-    cdef int _gains(self) except -1:
-        """Gains of active outcomes, weighted by p_i, and the best of each factor."""
-        cdef Py_ssize_t n = self.model.n_variables, total = 0, i, v, f, k
-        cdef Pair* pair
+    # ---- oracles and gains ----
+
+    cdef int _find_labels(self, const double[::1] parts) except -1 nogil:
+        """Activate labels that are better than the active ones of their variable."""
+        cdef Py_ssize_t variable
+        cdef ActiveLabels* labels
+        cdef double* gains
+        cdef double best, value
+        cdef int32_t label = 0
+        for variable in range(self.model.n_variables):
+            labels = &self._labels[variable]
+            # nothing moves until all oracles have been asked
+            self._reserve(labels.size + 2)
+            gains = self._scratch.score
+            self._variable_gains(variable, gains)
+            best = gains[argmax(labels.size, gains)]
+            self.calls += 1
+            if self.model.find_label(variable, parts[variable], labels.size,
+                                     labels.label, best, &label, &value):
+                activate_label(self._arena, labels, label)
+        return 0
+
+    cdef int _find_pairs(self, bint linear) except -1 nogil:
+        """Activate outcomes that are better than the active ones of their pair."""
+        cdef Py_ssize_t pair, k
+        cdef ActiveOutcomes* outcomes
+        cdef Outcome outcome
+        cdef double best, gain
+        for pair in range(self.model.n_pairs):
+            outcomes = &self._outcomes[pair]
+            self._load_pair(pair)
+            best = pair_gain(&self._scratch, outcomes, 0)
+            for k in range(1, outcomes.size):
+                gain = pair_gain(&self._scratch, outcomes, k)
+                best = gain if gain > best else best
+            if self._find_pair(pair, linear, best, &outcome):
+                self._activate_pair(pair, &outcome)
+        return 0
+
+    cdef int _compute_gains(self) except -1:
+        """Compute gains of active outcomes, times p_i, and the best of each factor."""
+        cdef Py_ssize_t n = self.model.n_variables, i, variable, pair, k
+        cdef ActiveOutcomes* outcomes
         cdef double weight
-        cdef double* gain
-        for v in range(n):
-            self._first[v] = total
-            total += self._variables[v].n
-        for f in range(self.model.n_pairs):
-            self._first[n + f] = total
-            total += self._pairs[f].n
-        self._first[n + self.model.n_pairs] = total
-        if self._gain.shape[0] < total:
-            self._gain, self._step = np.zeros(2 * total), np.zeros(2 * total)
+        cdef double* gains
+        self._set_offsets()
+        # in the units of the objective, as bases have outcomes of all examples
         for i in range(self.model.n_examples):
             weight = self.model._example_weights[i]
-            for v in range(self.model._first_variable[i],
-                           self.model._first_variable[i + 1]):
-                gain = &self._gain[self._first[v]]
-                self._variable_gains(v, gain)
-                for k in range(self._variables[v].n):
-                    gain[k] *= weight
-                self._best[v] = argmax(self._variables[v].n, gain)
-            for f in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
-                pair = &self._pairs[f]
-                self._load_pair(f)
-                gain = &self._gain[self._first[n + f]]
-                for k in range(pair.n):
-                    gain[k] = weight * self._pair_gain(pair, k)
-                self._best[n + f] = argmax(pair.n, gain)
+            for variable in range(self.model._first_variable[i],
+                                  self.model._first_variable[i + 1]):
+                gains = &self._gains[self._offsets[variable]]
+                self._variable_gains(variable, gains)
+                for k in range(self._labels[variable].size):
+                    gains[k] *= weight
+                self._best[variable] = argmax(self._labels[variable].size, gains)
+            for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+                outcomes = &self._outcomes[pair]
+                self._load_pair(pair)
+                gains = &self._gains[self._offsets[n + pair]]
+                # the scratch holds one pair at a time
+                for k in range(outcomes.size):
+                    gains[k] = weight * pair_gain(&self._scratch, outcomes, k)
+                self._best[n + pair] = argmax(outcomes.size, gains)
         return 0
 
-    cdef double _value(self, const int32_t[::1] basis):
-        cdef Py_ssize_t k
+    cdef int _set_offsets(self) except -1:
+        """Lay out the flat arrays, which grow where outcomes came in."""
+        cdef Py_ssize_t n = self.model.n_variables, total = 0, factor
+        for factor in range(n + self.model.n_pairs):
+            self._offsets[factor] = total
+            total += (self._labels[factor].size if factor < n
+                      else self._outcomes[factor - n].size)
+        self._offsets[n + self.model.n_pairs] = total
+        # never within a step, when the direction is in use and no outcome comes in
+        if self._gains.shape[0] < total:
+            self._gains, self._direction = np.zeros(2 * total), np.zeros(2 * total)
+        return 0
+
+    cdef double* _distribution(self, Py_ssize_t factor) noexcept nogil:
+        """Return q of a factor."""
+        cdef Py_ssize_t n = self.model.n_variables
+        return self._labels[factor].q if factor < n else self._outcomes[factor - n].q
+
+    cdef double _basis_gain(self, const int32_t[::1] basis) noexcept nogil:
+        """Return what the outcomes of a basis gain."""
+        cdef Py_ssize_t factor
         cdef double total = 0.0
-        for k in range(basis.shape[0]):
-            total += self._gain[self._first[k] + basis[k]]
+        # the gradient has a part for each factor, and a basis picks one entry of it
+        for factor in range(basis.shape[0]):
+            total += self._gains[self._offsets[factor] + basis[factor]]
         return total
 
-    cdef double _mean(self):
-        cdef Py_ssize_t v, f, k, n = self.model.n_variables
-        cdef double total = 0.0
-        for v in range(n):
-            for k in range(self._variables[v].n):
-                total += self._variables[v].q[k] * self._gain[self._first[v] + k]
-        for f in range(self.model.n_pairs):
-            for k in range(self._pairs[f].n):
-                total += self._pairs[f].q[k] * self._gain[self._first[n + f] + k]
-        return total
+    cdef Py_ssize_t _worst_basis(self) noexcept nogil:
+        """Return the basis that gains least (16), the first of several."""
+        cdef Py_ssize_t basis, worst = 0
+        cdef double gain, least = self._basis_gain(self._bases[0])
+        # computed anew: every step changes the gains of all bases
+        for basis in range(1, self.n_bases):
+            gain = self._basis_gain(self._bases[basis])
+            if gain < least:
+                worst, least = basis, gain
+        return worst
 
-    cdef void _direction(self, const int32_t[::1] basis, bint towards):
-        """From the point to a basis, or from a basis to the point."""
-        cdef Py_ssize_t v, k, n = self.model.n_variables
-        cdef double sign = 1.0 if towards else -1.0
+    cdef double _mean_gain(self) noexcept nogil:
+        """Return what the outcomes gain on average, under the distributions."""
+        cdef Py_ssize_t factor, k, n_factors = self._offsets.shape[0] - 1
+        cdef double total = 0.0
         cdef double* q
-        cdef Py_ssize_t size
-        for v in range(n + self.model.n_pairs):
-            size = self._first[v + 1] - self._first[v]
-            q = self._variables[v].q if v < n else self._pairs[v - n].q
-            for k in range(size):
-                self._step[self._first[v] + k] = sign * ((k == basis[v]) - q[k])
+        cdef double* gains
+        for factor in range(n_factors):
+            q = self._distribution(factor)
+            gains = &self._gains[self._offsets[factor]]
+            # what every outcome gains counts by its weight: <gradient, point>
+            for k in range(self._offsets[factor + 1] - self._offsets[factor]):
+                total += q[k] * gains[k]
+        return total
 
-    cdef int _move(self, double step) except -1:
-        """Move the distributions, and their marginals, along the direction."""
-        cdef Py_ssize_t v, f, k, n = self.model.n_variables
-        cdef double d
-        cdef Variable* variable
-        cdef Pair* pair
-        for v in range(n):
-            variable = &self._variables[v]
-            for k in range(variable.n):
-                variable.q[k] += step * self._step[self._first[v] + k]
-        for f in range(self.model.n_pairs):
-            pair = &self._pairs[f]
-            for k in range(pair.n):
-                d = step * self._step[self._first[n + f] + k]
-                pair.q[k] += d
-                pair.sides[0].marginal[pair.left[k]] += d
-                pair.sides[1].marginal[pair.right[k]] += d
-                self._variables[self.model._pairs[f, 0]].total[pair.left[k]] += d
-                self._variables[self.model._pairs[f, 1]].total[pair.right[k]] += d
-        return 0
+    # ---- moves ----
 
-    cdef int _weigh(self, double step) except -1:
-        """The weights that go with a step."""
-        cdef Py_ssize_t i, v, f, k, n = self.model.n_variables
-        cdef double factor
-        for i in range(self.model.n_examples):
-            factor = -step * self.model._example_weights[i] / self.alpha
-            for v in range(self.model._first_variable[i],
-                           self.model._first_variable[i + 1]):
-                self._widen(self._variables[v].n + 2)
-                for k in range(self._variables[v].n):
-                    self._room.value[k] = factor * self._step[self._first[v] + k]
-                self.model.add_labels(v, self._variables[v].n,
-                                      self._variables[v].label, self._room.value)
-            for f in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
-                self._widen(self._pairs[f].n + 2)
-                for k in range(self._pairs[f].n):
-                    self._room.value[k] = factor * self._step[self._first[n + f] + k]
-                self.model.add_pairs(self._pairs[f].n, self._pairs[f].entry,
-                                     self._room.value)
-        return 0
+    cdef void _aim(self, const int32_t[::1] basis, double sign) noexcept nogil:
+        """Let the direction lead to a basis for sign 1, from it for sign -1."""
+        cdef Py_ssize_t factor, k, n_factors = self._offsets.shape[0] - 1
+        cdef double* q
+        cdef double* direction
+        for factor in range(n_factors):
+            q = self._distribution(factor)
+            direction = &self._direction[self._offsets[factor]]
+            for k in range(self._offsets[factor + 1] - self._offsets[factor]):
+                direction[k] = sign * ((k == basis[factor]) - q[k])
 
-    cdef double _try(self):
+    cdef double _slope(self) noexcept nogil:
+        """Return how fast the objective falls along the direction."""
+        cdef Py_ssize_t k, total = self._offsets[self._offsets.shape[0] - 1]
+        cdef double slope = 0.0
+        for k in range(total):
+            slope += self._direction[k] * self._gains[k]
+        return slope
+
+    cdef double _take_whole_step(self) except? -1.0:
         """Go a whole step; the fall of the slope on the way is the curvature."""
-        cdef Py_ssize_t k, total = self._first[self._first.shape[0] - 1]
-        cdef double before = 0.0, after = 0.0
-        for k in range(total):
-            before += self._step[k] * self._gain[k]
-        self._weigh(1.0)
-        self._move(1.0)
+        cdef double before = self._slope()
+        # a whole step and not a small one: the quadratic is exact, and the difference
+        # of two slopes loses least
+        self._move_weights(1.0)
+        self._move_distributions(1.0)
+        # the gains at the end of the step are those of no iterate: the best of the
+        # point where the step began is still needed
         best = np.array(self._best)
-        self._gains()
+        self._compute_gains()
         np.asarray(self._best)[:] = best
-        for k in range(total):
-            after += self._step[k] * self._gain[k]
-        return before - after
+        return before - self._slope()
 
-    cdef int _go(self, double step) except -1:
+    cdef int _go_back_to(self, double step) except -1:
         """Come back from the whole step to where the line search ends."""
-        cdef Py_ssize_t v, k
-        self._weigh(step - 1.0)
-        self._move(step - 1.0)
-        for v in range(self.model.n_variables):
-            for k in range(self._variables[v].n):
-                self._moved += self._variables[v].degree * (
-                    step * self._step[self._first[v] + k]) ** 2
+        cdef Py_ssize_t variable, k
+        cdef double* direction
+        # by the difference, which needs no copy of where the step began
+        self._move_weights(step - 1.0)
+        self._move_distributions(step - 1.0)
+        for variable in range(self.model.n_variables):
+            direction = &self._direction[self._offsets[variable]]
+            for k in range(self._labels[variable].size):
+                # once for each pair, whose residual changes by so much
+                self._square_moved += self._labels[variable].degree * (
+                    step * direction[k]) ** 2
+        return 0
+
+    cdef int _move_distributions(self, double step) except -1:
+        """Move the distributions, and the marginals of pairs, along the direction."""
+        cdef Py_ssize_t n = self.model.n_variables, factor, pair, k
+        cdef PairEnd* end
+        cdef double* q
+        cdef double* direction
+        cdef int side
+        for factor in range(n + self.model.n_pairs):
+            q = self._distribution(factor)
+            direction = &self._direction[self._offsets[factor]]
+            for k in range(self._offsets[factor + 1] - self._offsets[factor]):
+                q[k] += step * direction[k]
+        # marginals are linear in q_f, and move with it rather than be summed again
+        for pair in range(self.model.n_pairs):
+            direction = &self._direction[self._offsets[n + pair]]
+            for side in range(2):
+                end = &self._outcomes[pair].ends[side]
+                for k in range(self._outcomes[pair].size):
+                    end.marginal[end.place[k]] += step * direction[k]
+                    end.labels.total[end.place[k]] += step * direction[k]
+        return 0
+
+    cdef int _move_weights(self, double step) except -1:
+        """Move the weights along what the direction is in their space (10)."""
+        cdef Py_ssize_t n = self.model.n_variables, i, variable, pair
+        cdef ActiveLabels* labels
+        cdef ActiveOutcomes* outcomes
+        cdef double scale
+        for i in range(self.model.n_examples):
+            # weights go by e_truth - q
+            scale = -step * self.model._example_weights[i] / self.alpha
+            for variable in range(self.model._first_variable[i],
+                                  self.model._first_variable[i + 1]):
+                labels = &self._labels[variable]
+                self._scale_direction(variable, labels.size, scale)
+                self.model.add_labels(variable, labels.size, labels.label,
+                                      self._scratch.change)
+            for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+                outcomes = &self._outcomes[pair]
+                self._scale_direction(n + pair, outcomes.size, scale)
+                self.model.add_pairs(outcomes.size, outcomes.entry,
+                                     self._scratch.change)
+        return 0
+
+    cdef int _scale_direction(self, Py_ssize_t factor, Py_ssize_t n,
+                              double scale) except -1 nogil:
+        """Write a multiple of the direction of one factor into the scratch."""
+        cdef double* direction = &self._direction[self._offsets[factor]]
+        cdef Py_ssize_t k
+        self._reserve(n + 2)
+        for k in range(n):
+            self._scratch.change[k] = scale * direction[k]
         return 0
 
 
-cdef int32_t argmax(Py_ssize_t n, const double* x) noexcept nogil:
+cdef int32_t argmax(Py_ssize_t n, const double* values) noexcept nogil:
+    """Return the place of the largest of n values, the first of several."""
     cdef Py_ssize_t k
     cdef int32_t best = 0
+    # a tie with the observed outcome, the first of its factor, is for that one
     for k in range(1, n):
-        if x[k] > x[best]:
+        if values[k] > values[best]:
             best = <int32_t> k
     return best

@@ -1,118 +1,196 @@
 """A feasible dual point next to the iterate of dual decomposed training.
 
-The distributions of variables and pairs agree only in the limit. Here those of the
-variables are kept, and each pair is given the nearest marginals that agree with them,
-so that (10) of Yen et al. (2016) has a value that is a lower bound of the optimum:
+The distributions of variables and pairs agree only in the limit. Here the q_v are kept,
+and each q_f is given marginals that agree with them, so that (10) of Yen et al. (2016)
+has a value that is a lower bound of the optimum:
 
     sum_i p_i sum_v <loss_v, q_v>  -  alpha/2 |w + changes|^2
+
+The new q_f is the old one cut down until no marginal is above q_v, plus the product of
+what the two ends then lack, divided by its sum: a transport plan that moves little
+where the marginals agree already. Notation as in `_state.pyx`.
 """
 
 import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Pair, Variable
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, ActiveOutcomes, PairEnd, fit_ends,
+)
+from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Scratch
+
+
+cdef struct Changes:
+    # A list of changes of the scores of outcomes, which are those of the weights w_F.
+    # The arrays belong to the caller, and are long enough.
+    Py_ssize_t size
+    Py_ssize_t* pair
+    int32_t* labels[2]
+    double* amount
 
 
 def expected_loss(GDMMState state):
-    """sum_i p_i sum_v <loss_v, q_v>"""
-    cdef Py_ssize_t i, v
+    """Return sum_i p_i sum_v <loss_v, q_v>."""
+    cdef Py_ssize_t i, variable
     cdef double total = 0.0
     for i in range(state.model.n_examples):
-        for v in range(state.model._first_variable[i],
-                       state.model._first_variable[i + 1]):
-            # the observed label is the first of the list
-            total += (state.model._example_weights[i] * state.model._cost[v]
-                      * (1.0 - state._variables[v].q[0]))
+        for variable in range(state.model._first_variable[i],
+                              state.model._first_variable[i + 1]):
+            # the observed label is the first of the list, and costs nothing
+            total += (state.model._example_weights[i] * state.model._cost[variable]
+                      * (1.0 - state._labels[variable].q[0]))
     return total
 
 
 def feasible_changes(GDMMState state):
-    """What pairs have to change so that they agree with their variables.
-
-    Each distribution of a pair is cut down to the marginals of its variables, and
-    what is missing is spread over the labels that lack it, so that it is feasible.
+    """Return what pairs have to change so that they agree with their variables.
 
     Returns
     -------
-    factors : ndarray of shape (n,), intp
+    pairs : ndarray of shape (n,), intp
         Pairs of variables.
     left, right : ndarray of shape (n,), int32
         Labels of theirs.
     amounts : ndarray of shape (n,)
-        Changes of their scores, those of the weights w_F.
+        Changes of their scores, those of the weights w_F. An outcome may have two.
     """
-    cdef Py_ssize_t i, f, k, j, count = 0, limit = 0
-    cdef double factor, lack, share
-    cdef Pair* pair
-    cdef Variable* ends[2]
-    cdef int s
-    for f in range(state.model.n_pairs):
-        limit += (state._pairs[f].n
-                  + support(&state._variables[state.model._pairs[f, 0]])
-                  * support(&state._variables[state.model._pairs[f, 1]]))
-    cdef Py_ssize_t[::1] factors = np.empty(limit, dtype=np.intp)
-    cdef int32_t[::1] rows = np.empty(limit, dtype=np.int32)
-    cdef int32_t[::1] columns = np.empty(limit, dtype=np.int32)
-    cdef double[::1] amounts = np.empty(limit)
-    cdef double* room[2]
+    cdef Py_ssize_t i, pair, limit = 0
+    cdef double C
+    cdef Changes changes
+    # counted before, so that nothing has to grow in the loop below
+    for pair in range(state.model.n_pairs):
+        limit += most_changes(&state._outcomes[pair])
+    # one too many, so that no changes at all are no empty buffers
+    cdef Py_ssize_t[::1] pairs = np.empty(limit + 1, dtype=np.intp)
+    cdef int32_t[:, ::1] labels = np.empty((2, limit + 1), dtype=np.int32)
+    cdef double[::1] amounts = np.empty(limit + 1)
+    changes.size = 0
+    changes.pair, changes.amount = &pairs[0], &amounts[0]
+    changes.labels[0], changes.labels[1] = &labels[0, 0], &labels[1, 0]
     with nogil:
         for i in range(state.model.n_examples):
-            factor = state.model._example_weights[i] / state.alpha
-            for f in range(state.model._first_pair[i],
-                           state.model._first_pair[i + 1]):
-                pair = &state._pairs[f]
-                state._fit_sides(f)
-                state._widen(state._variables[state.model._pairs[f, 0]].n
-                             + state._variables[state.model._pairs[f, 1]].n + pair.n)
-                room[0], room[1] = state._room.left, state._room.right
-                for s in range(2):
-                    ends[s] = &state._variables[state.model._pairs[f, s]]
-                    for k in range(ends[s].n):
-                        room[s][k] = pair.sides[s].marginal[k]
-                        if room[s][k] > 0.0 and room[s][k] > ends[s].q[k]:
-                            room[s][k] = ends[s].q[k] / room[s][k]
-                        else:
-                            room[s][k] = 1.0
-                for k in range(pair.n):
-                    share = room[0][pair.left[k]]
-                    if room[1][pair.right[k]] < share:
-                        share = room[1][pair.right[k]]
-                    state._room.z[k] = share * pair.q[k]
-                    if share < 1.0 and pair.q[k] > 0.0:
-                        factors[count] = f
-                        rows[count] = ends[0].label[pair.left[k]]
-                        columns[count] = ends[1].label[pair.right[k]]
-                        amounts[count] = -factor * (share - 1.0) * pair.q[k]
-                        count += 1
-                for s in range(2):
-                    for k in range(ends[s].n):
-                        room[s][k] = ends[s].q[k]
-                for k in range(pair.n):
-                    room[0][pair.left[k]] -= state._room.z[k]
-                    room[1][pair.right[k]] -= state._room.z[k]
-                lack = 0.0
-                for k in range(ends[0].n):
-                    lack += room[0][k] if room[0][k] > 0.0 else 0.0
-                if lack <= 0.0:
-                    continue
-                for k in range(ends[0].n):
-                    if room[0][k] <= 0.0:
-                        continue
-                    for j in range(ends[1].n):
-                        if room[1][j] <= 0.0:
-                            continue
-                        factors[count] = f
-                        rows[count] = ends[0].label[k]
-                        columns[count] = ends[1].label[j]
-                        amounts[count] = -factor * room[0][k] * room[1][j] / lack
-                        count += 1
-    return (np.asarray(factors)[:count], np.asarray(rows)[:count],
-            np.asarray(columns)[:count], np.asarray(amounts)[:count])
+            # changes of q_f count for the weights by C_i (10)
+            C = state.model._example_weights[i] / state.alpha
+            for pair in range(state.model._first_pair[i],
+                              state.model._first_pair[i + 1]):
+                change_pair(state, pair, C, &changes)
+    return (np.asarray(pairs)[:changes.size], np.asarray(labels)[0, :changes.size],
+            np.asarray(labels)[1, :changes.size], np.asarray(amounts)[:changes.size])
 
 
-cdef Py_ssize_t support(Variable* variable) noexcept nogil:
-    cdef Py_ssize_t k, n = 0
-    for k in range(variable.n):
-        n += variable.q[k] > 0.0
-    return n
+cdef int change_pair(GDMMState state, Py_ssize_t pair, double C,
+                     Changes* changes) except -1 nogil:
+    """List the changes of one pair."""
+    cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
+    # a variable may have labels that are newer than the pair's last visit
+    fit_ends(state._arena, outcomes)
+    state._reserve(max(outcomes.size, outcomes.ends[0].labels.size,
+                       outcomes.ends[1].labels.size))
+    cut_down(&state._scratch, outcomes, pair, C, changes)
+    fill_up(&state._scratch, outcomes, pair, C, changes)
+    return 0
+
+
+cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,
+                   double C, Changes* changes) noexcept nogil:
+    """Scale outcomes until no marginal is above q_v.
+
+    The q_f that are left are in `target` of the scratch after this.
+    """
+    cdef const PairEnd* end
+    cdef const int32_t* first = outcomes.ends[0].place
+    cdef const int32_t* second = outcomes.ends[1].place
+    cdef double* scale
+    cdef double share
+    cdef Py_ssize_t k
+    cdef int side
+    for side in range(2):
+        end = &outcomes.ends[side]
+        # the places of the messages, which are not needed here
+        scale = scratch.message[side]
+        for k in range(end.labels.size):
+            scale[k] = 1.0
+            # without weight, or below q_v, nothing is to be cut
+            if end.marginal[k] > 0.0 and end.marginal[k] > end.labels.q[k]:
+                scale[k] = end.labels.q[k] / end.marginal[k]
+    for k in range(outcomes.size):
+        # the stronger cut of the two ends is enough for both
+        share = scratch.message[0][first[k]]
+        if scratch.message[1][second[k]] < share:
+            share = scratch.message[1][second[k]]
+        scratch.target[k] = share * outcomes.q[k]
+        # weights go by e_truth - q, hence the sign
+        if share < 1.0 and outcomes.q[k] > 0.0:
+            add_change(changes, outcomes, pair, first[k], second[k],
+                       -C * (share - 1.0) * outcomes.q[k])
+
+
+cdef void fill_up(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,
+                  double C, Changes* changes) noexcept nogil:
+    """Spread what is missing over all pairs of labels that both lack some."""
+    cdef double* left = scratch.message[0]
+    cdef double* right = scratch.message[1]
+    cdef double lack = 0.0
+    cdef Py_ssize_t j, k
+    missing(scratch, outcomes)
+    # what rounding makes negative is no lack
+    for j in range(outcomes.ends[0].labels.size):
+        lack += left[j] if left[j] > 0.0 else 0.0
+    # the two agreed before, as at the optimum all do
+    if lack <= 0.0:
+        return
+    # both ends lack the same in all, so that the product over it has these marginals
+    for j in range(outcomes.ends[0].labels.size):
+        if left[j] <= 0.0:
+            continue
+        # where one of the two lacks nothing the product is zero
+        for k in range(outcomes.ends[1].labels.size):
+            if right[k] > 0.0:
+                add_change(changes, outcomes, pair, j, k,
+                           -C * left[j] * right[k] / lack)
+
+
+cdef void missing(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nogil:
+    """Write what the labels of both ends lack: q_v less the marginal that is left."""
+    cdef const PairEnd* end
+    cdef double* lack
+    cdef Py_ssize_t k
+    cdef int side
+    for side in range(2):
+        end = &outcomes.ends[side]
+        lack = scratch.message[side]
+        for k in range(end.labels.size):
+            lack[k] = end.labels.q[k]
+        # those that `cut_down` left alone are in `target` too, as they are
+        for k in range(outcomes.size):
+            lack[end.place[k]] -= scratch.target[k]
+
+
+cdef inline void add_change(Changes* changes, const ActiveOutcomes* outcomes,
+                            Py_ssize_t pair, Py_ssize_t first_place,
+                            Py_ssize_t second_place, double amount) noexcept nogil:
+    """Add to the list, which is long enough: see `most_changes`."""
+    changes.pair[changes.size] = pair
+    # labels and not places: the places are of no use outside
+    changes.labels[0][changes.size] = outcomes.ends[0].labels.label[first_place]
+    changes.labels[1][changes.size] = outcomes.ends[1].labels.label[second_place]
+    changes.amount[changes.size] = amount
+    changes.size += 1
+
+
+cdef Py_ssize_t most_changes(const ActiveOutcomes* outcomes) noexcept nogil:
+    """Bound the changes of a pair: one of each outcome, and of each pair of labels.
+
+    Only labels with q_v > 0 can lack something.
+    """
+    return (outcomes.size + support(outcomes.ends[0].labels)
+            * support(outcomes.ends[1].labels))
+
+
+cdef Py_ssize_t support(const ActiveLabels* labels) noexcept nogil:
+    """Count the labels with weight."""
+    cdef Py_ssize_t k, count = 0
+    for k in range(labels.size):
+        count += labels.q[k] > 0.0
+    return count

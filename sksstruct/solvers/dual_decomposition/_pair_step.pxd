@@ -1,6 +1,9 @@
 cdef struct PairPoint:
-    double a, b, s
+    # probabilities a and b that each label is on, and s that both are
+    double first, second
+    double both
 
 
-cdef double step_pair(double v, double curvature, double ca, double cb, double rho,
+cdef double step_pair(double score, double curvature, double center_first,
+                      double center_second, double rho,
                       PairPoint* point) noexcept nogil

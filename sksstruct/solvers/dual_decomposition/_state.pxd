@@ -1,75 +1,78 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from sksstruct.models.protocols._factors cimport FactorModel
+from sksstruct.models.protocols._factors cimport FactorModel, Outcome
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, ActiveOutcomes,
+)
 from sksstruct.utils._arena cimport Arena
 
 
-cdef struct Variable:
-    int32_t n, room, degree
-    int32_t* label
-    double* q
-    double* total
-
-
-cdef struct Side:
-    int32_t room
-    double* marginal
-    double* u
-
-
-cdef struct Pair:
-    int32_t n, room
-    int32_t* entry
-    int32_t* left           # places in the lists of the two variables
-    int32_t* right
-    double* q
-    Side sides[2]
-
-
-cdef struct Room:
-    # scratch for the largest factor met so far
-    Py_ssize_t size
-    double* value
-    double* z
-    double* old
-    double* target
-    double* left
-    double* right
+cdef struct Scratch:
+    # Arrays of one visit, with an entry for each active outcome of a pair or label of a
+    # variable, and two to spare: the visit may activate one more.
+    Py_ssize_t capacity
+    # the memory that all of them share
+    double* memory
+    # of labels, what they gain; of outcomes of pairs, their scores without messages
+    double* score
+    # |phi_f|^2 of a pair's outcomes
     double* norm
+    # q + gain / Q, which is to be projected, and a copy that the projection reorders
+    double* target
+    double* work
+    # q before the visit, and its change
+    double* previous
+    double* change
+    # -rho m_vf to the labels of a pair's two ends
+    double* message[2]
 
 
 cdef class GDMMState:
     cdef readonly FactorModel model
     cdef readonly double alpha, rho, infeasibility, primal_residual, dual_residual
     cdef readonly int64_t calls
-    cdef public double ignore            # gains below this part of the loss
-    cdef Variable* _variables
-    cdef Pair* _pairs
-    cdef Room _room
+    cdef public double ignore
+    # of each variable, and of each pair
+    cdef ActiveLabels* _labels
+    cdef ActiveOutcomes* _outcomes
+    cdef Scratch _scratch
     cdef Arena _arena
     cdef readonly double block_gap, residual_square
-    cdef double _moved
-    cdef char* _on                       # factors that were let in by Algorithm 3
+    # |change of q_v|^2 in the last pass, once for each pair of the variable
+    cdef double _square_moved
+    # of variables, then of pairs: whether in the A_i of Algorithm 3
+    cdef char* _active_factors
 
-    cdef int _widen(self, Py_ssize_t size) except -1 nogil
-    cdef int32_t _place(self, Variable* variable, int32_t label) except -1 nogil
-    cdef int _join(self, Pair* pair, int32_t entry, int32_t left,
-                   int32_t right) except -1 nogil
-    cdef int _fit_sides(self, Py_ssize_t f) except -1 nogil
-    cdef int _let_in(self, Py_ssize_t i, double factor, const double[::1] parts,
-                     bint linear) except -1 nogil
-    cdef int _variable_gains(self, Py_ssize_t v, double* gain) except -1 nogil
-    cdef int _load_pair(self, Py_ssize_t f) except -1 nogil
-    cdef double _pair_gain(self, Pair* pair, Py_ssize_t k) noexcept nogil
-    cdef int _find_pair(self, Py_ssize_t f, bint linear, double floor, int32_t* a,
-                        int32_t* b, double* value) except -1 nogil
-    cdef double _variable_progress(self, Py_ssize_t v, double factor,
-                                   double part) except -1.0 nogil
-    cdef double _pair_progress(self, Py_ssize_t f, double factor,
-                               bint linear) except -1.0 nogil
-    cdef int _visit_variable(self, Py_ssize_t v, double factor,
-                             double part) except -1 nogil
-    cdef bint _is_new(self, Pair* pair, Py_ssize_t entry) noexcept nogil
-    cdef double _curvature(self, Pair* pair) noexcept nogil
-    cdef int _visit_pair(self, Py_ssize_t f, double factor,
+    cdef int _reserve(self, Py_ssize_t n) except -1 nogil
+    cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil
+    cdef double _variable_curvature(self, Py_ssize_t variable,
+                                    double C) noexcept nogil
+    cdef int _variable_gains(self, Py_ssize_t variable, double* gain) except -1 nogil
+    cdef double _variable_progress(self, Py_ssize_t variable, double C,
+                                   double part) except -1.0 nogil
+    cdef double _variable_targets(self, Py_ssize_t variable, double C, double part,
+                                  double* threshold) except? -1.0 nogil
+    cdef int _visit_variable(self, Py_ssize_t variable, double C,
+                             double part) except -1 nogil
+    cdef int _load_pair(self, Py_ssize_t pair) except -1 nogil
+    cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
+                        Outcome* outcome) except -1 nogil
+    cdef int _activate_pair(self, Py_ssize_t pair,
+                            const Outcome* outcome) except -1 nogil
+    cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
+                                double C) noexcept nogil
+    cdef double _pair_progress(self, Py_ssize_t pair, double C,
+                               bint linear) except -1.0 nogil
+    cdef double _extend_pair(self, Py_ssize_t pair, double C,
+                             bint linear) except -1.0 nogil
+    cdef int _store_pair(self, ActiveOutcomes* outcomes, double C) except -1 nogil
+    cdef int _visit_pair(self, Py_ssize_t pair, double C,
+                         bint linear) except -1 nogil
+
+
+cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outcomes,
+                             Py_ssize_t k) noexcept nogil:
+    """What an active outcome of the pair in the scratch gains: score and messages."""
+    return (scratch.score[k] + scratch.message[0][outcomes.ends[0].place[k]]
+            + scratch.message[1][outcomes.ends[1].place[k]])

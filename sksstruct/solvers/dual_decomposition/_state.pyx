@@ -1,49 +1,72 @@
 """Blocks of the augmented Lagrangian of dual decomposed training, and its multipliers.
 
-I. Yen et al. (2016). With the distributions q_f of the factors and q_v of the variables
-(their unigram factors), example weights p_i and C_i = p_i / alpha, training minimises
+I. Yen et al. (2016). An example i of weight p_i has variables v and pairs f of them,
+with observed labels y_true. With
+
+    q_v, q_f    distributions over the labels y of a variable, the outcomes (a, b) of a
+                pair; M_vf q_f is the marginal of q_f at its end v
+    C_i         p_i / alpha; the paper's dual variables (11) are
+                alpha_f = C_i (e_truth - q_f), and the constraints are M_vf q_f = q_v
+    rho, u_vf   weight of the quadratic terms, and scaled multipliers:
+                the paper's lambda_vf = rho u_vf, in units of p_i
+    eta         step of the multipliers, in units of rho
+
+training minimizes (12), which is here
 
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
       + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v + u_vf|^2
 
-over the simplices, w as in `models/_factors.pyx`, with scaled multipliers u: (10)-(12)
-with alpha_f = C_i (e_truth - q_f), in units of p_i. The messages are m_vf = M_vf q_f -
-q_v + u_vf, and what an outcome gains is
+over the simplices, w as in `models/protocols/_factors.pyx` (10). The messages are
+m_vf = M_vf q_f - q_v + u_vf, and what an outcome gains is, by (26),
 
     variable:  score(y) + loss(y) + rho sum_f m_vf(y)
     pair:      score(a, b) - rho (m_vf(a) + m_v'f(b))
 
-Only active outcomes are kept, those of the observed labels to begin with. A visit asks
-the factorwise oracle for an outcome that would get weight, lets it in, and solves (25):
-a projection of q + gains / Q onto the simplex, with Q = C |phi|^2 + rho deg(v), which
-is exact, for a variable, and C |phi|^2 + rho (the most active outcomes that share a
-label, of both sides) for a pair. After a pass u += eta / rho (M q_f - q_v) (13).
-
-The labels of a variable that were ever active are a list; the outcomes of its pairs
-point into it, so that messages are found without a search, and `total` holds the sum
-over the pairs of M q_f + u for each of them.
+Only active outcomes are kept (`_active_sets.pyx`), the observed ones to begin with. A
+visit asks the factorwise oracle for an outcome that would get weight (15), activates
+it, and solves (25): a projection of q + gains / Q onto the simplex, Q being a bound of
+the curvature. For a variable Q = C_i |phi_v|^2 + rho deg(v), the curvature in every
+direction, so that one projection is the minimum; for a pair it is C_i |phi_f|^2 + rho
+times `largest_overlap`. After a pass u += eta (M q_f - q_v), which is (13) with a step
+of rho eta.
 """
 
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
-from sksstruct.models.protocols._factors cimport FactorModel
+from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
 from sksstruct.projections._simplex cimport threshold_by_partition
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome,
+    deactivate_outcomes, fit_ends, is_active, largest_overlap,
+)
+from sksstruct.solvers.dual_decomposition._residuals cimport (
+    Residuals, add_residual, relative_norm,
+)
 from sksstruct.utils._arena cimport Arena
+from sksstruct.utils._memory cimport resize
 
-# Projections of one visit to a pair, whose Q is an upper bound.
+# Projections of one visit to a pair: its Q is an upper bound, so that one is not the
+# minimum, and the messages are out of date soon, so that the minimum is not worth many.
 cdef int INNER_STEPS = 4
-# Least curvature of a factor, in units of p_i / alpha.
-cdef double TINY = 1e-9
+# They end where no probability changed by more.
+cdef double LEAST_CHANGE = 1e-3
+# Least curvature of a variable, in units of C_i: one without features and pairs has
+# none, and all of its weight goes to the best label.
+cdef double LEAST_CURVATURE = 1e-9
+# Arrays of the scratch.
+cdef int N_ARRAYS = 8
 
 
-cdef inline double progress_of(double gain, double Q) noexcept nogil:
-    """What moving weight from the observed outcome to a better one gains (18)."""
-    cdef double step = gain / (2.0 * Q)
+cdef inline double progress_of(double gain, double curvature) noexcept nogil:
+    """Return what moving weight from the observed to a better outcome gains (18)."""
+    # with d = step (e_y - e_truth) it is step gain - Q/2 |d|^2, and |d|^2 = 2 step^2
+    cdef double step = gain / (2.0 * curvature)
+    # no more weight than all of it
     step = 1.0 if step > 1.0 else step
-    return step * (gain - step * Q)
+    return step * (gain - step * curvature)
 
 
 cdef class GDMMState:
@@ -54,12 +77,14 @@ cdef class GDMMState:
     model : FactorModel
         The model; its weights are written.
     alpha : float
-        Regularisation.
+        Regularization.
     rho : float
         Weight of the quadratic terms.
 
     Attributes
     ----------
+    ignore : float
+        Outcomes that would gain less than this part of the loss stay inactive.
     block_gap : float
         Sum over the visits of the last pass of what the best outcome of a factor gains
         over its distribution, weighted by p_i / alpha: zero at the minimum.
@@ -76,128 +101,60 @@ cdef class GDMMState:
     """
 
     def __cinit__(self, FactorModel model, double alpha, double rho):
-        cdef Py_ssize_t v, f, n = model.n_variables, m = model.n_pairs, k
+        cdef Py_ssize_t variable, pair, n = model.n_variables, m = model.n_pairs
         cdef int side
-        cdef Variable* variable
-        cdef Pair* pair
         self.model, self.alpha, self.rho = model, alpha, rho
+        # one arena for all lists: what a visit touches lies close together
         self._arena = Arena()
-        self._variables = <Variable*> self._arena.take(max(n, 1) * sizeof(Variable))
-        self._pairs = <Pair*> self._arena.take(max(m, 1) * sizeof(Pair))
-        memset(self._variables, 0, n * sizeof(Variable))
-        memset(self._pairs, 0, m * sizeof(Pair))
-        self._on = <char*> self._arena.take(n + m + 1)
-        memset(self._on, 0, n + m + 1)
-        self._widen(16)
-        with nogil:
-            for f in range(m):
-                for side in range(2):
-                    self._variables[model._pairs[f, side]].degree += 1
-            for v in range(n):
-                variable = &self._variables[v]
-                k = self._place(variable, model._y_true[v])
-                variable.q[k] = 1.0
-                variable.total[k] = variable.degree
-            for f in range(m):
-                pair = &self._pairs[f]
-                self._fit_sides(f)
-                self._join(pair, <int32_t> model.entry(
-                    f, model._y_true[model._pairs[f, 0]],
-                    model._y_true[model._pairs[f, 1]]), 0, 0)
-                pair.q[0] = 1.0
-                pair.sides[0].marginal[0] = pair.sides[1].marginal[0] = 1.0
+        self._labels = <ActiveLabels*> self._arena.take(
+            max(n, 1) * sizeof(ActiveLabels))
+        self._outcomes = <ActiveOutcomes*> self._arena.take(
+            max(m, 1) * sizeof(ActiveOutcomes))
+        self._active_factors = <char*> self._arena.take(n + m + 1)
+        memset(self._labels, 0, n * sizeof(ActiveLabels))
+        memset(self._outcomes, 0, m * sizeof(ActiveOutcomes))
+        memset(self._active_factors, 0, n + m + 1)
+        # it grows with the largest factor that is met
+        self._reserve(16)
+        # variables first: `total` counts their pairs, and pairs point into their lists
+        for pair in range(m):
+            for side in range(2):
+                self._labels[model._pairs[pair, side]].degree += 1
+        for variable in range(n):
+            start_variable(self._arena, &self._labels[variable],
+                           model._y_true[variable])
+        for pair in range(m):
+            start_pair(self._arena, model, self._labels, pair, &self._outcomes[pair])
 
     def __dealloc__(self):
-        free(self._room.value)
+        free(self._scratch.memory)
 
-    # ---- lists that grow ----
-
-    cdef int _widen(self, Py_ssize_t size) except -1 nogil:
-        """Scratch for factors of so many outcomes."""
-        cdef double* values
-        if size <= self._room.size:
+    cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
+        """Give the scratch a capacity of n outcomes; growing loses what it holds."""
+        cdef Scratch* scratch = &self._scratch
+        cdef Py_ssize_t capacity
+        if n <= scratch.capacity:
             return 0
-        size *= 2
-        values = <double*> realloc(self._room.value, 7 * size * sizeof(double))
-        if values == NULL:
-            with gil:
-                raise MemoryError()
-        self._room.value, self._room.z = values, values + size
-        self._room.old, self._room.target = values + 2 * size, values + 3 * size
-        self._room.left, self._room.right = values + 4 * size, values + 5 * size
-        self._room.norm = values + 6 * size
-        self._room.size = size
+        # twice as many, as factors that need a few more follow
+        capacity = 2 * n
+        # the arrays move against each other, which is why nothing in them survives
+        resize(<void**> &scratch.memory, N_ARRAYS * capacity * sizeof(double))
+        scratch.score = scratch.memory
+        scratch.norm = scratch.score + capacity
+        scratch.target = scratch.norm + capacity
+        scratch.work = scratch.target + capacity
+        scratch.previous = scratch.work + capacity
+        scratch.change = scratch.previous + capacity
+        scratch.message[0] = scratch.change + capacity
+        scratch.message[1] = scratch.message[0] + capacity
+        scratch.capacity = capacity
         return 0
 
-    cdef int32_t _place(self, Variable* variable, int32_t label) except -1 nogil:
-        """Place of a label in a variable's list, at the end where it is new."""
-        cdef int32_t k, room
-        for k in range(variable.n):
-            if variable.label[k] == label:
-                return k
-        if variable.n == variable.room:
-            room = 2 * variable.room if variable.room else 4
-            variable.label = <int32_t*> self._arena.grow(
-                variable.label, variable.n * sizeof(int32_t), room * sizeof(int32_t))
-            variable.q = <double*> self._arena.grow(
-                variable.q, variable.n * sizeof(double), room * sizeof(double))
-            variable.total = <double*> self._arena.grow(
-                variable.total, variable.n * sizeof(double), room * sizeof(double))
-            variable.room = room
-        k = variable.n
-        variable.label[k] = label
-        variable.q[k] = variable.total[k] = 0.0
-        variable.n += 1
-        return k
-
-    cdef int _join(self, Pair* pair, int32_t entry, int32_t left,
-                   int32_t right) except -1 nogil:
-        """Let an outcome into a pair's list."""
-        cdef int32_t room, k = pair.n
-        if k == pair.room:
-            room = 2 * pair.room if pair.room else 4
-            pair.entry = <int32_t*> self._arena.grow(
-                pair.entry, k * sizeof(int32_t), room * sizeof(int32_t))
-            pair.left = <int32_t*> self._arena.grow(
-                pair.left, k * sizeof(int32_t), room * sizeof(int32_t))
-            pair.right = <int32_t*> self._arena.grow(
-                pair.right, k * sizeof(int32_t), room * sizeof(int32_t))
-            pair.q = <double*> self._arena.grow(
-                pair.q, k * sizeof(double), room * sizeof(double))
-            pair.room = room
-        pair.entry[k], pair.left[k], pair.right[k] = entry, left, right
-        pair.q[k] = 0.0
-        pair.n += 1
-        return 0
-
-    cdef int _fit_sides(self, Py_ssize_t f) except -1 nogil:
-        """GDMMState and marginals for every label of the pair's variables."""
-        cdef Pair* pair = &self._pairs[f]
-        cdef Variable* variable
-        cdef Side* side
-        cdef int s
-        for s in range(2):
-            variable = &self._variables[self.model._pairs[f, s]]
-            side = &pair.sides[s]
-            if side.room >= variable.n:
-                continue
-            side.marginal = <double*> self._arena.grow(
-                side.marginal, side.room * sizeof(double),
-                variable.room * sizeof(double))
-            side.u = <double*> self._arena.grow(
-                side.u, side.room * sizeof(double), variable.room * sizeof(double))
-            memset(side.marginal + side.room, 0,
-                   (variable.room - side.room) * sizeof(double))
-            memset(side.u + side.room, 0,
-                   (variable.room - side.room) * sizeof(double))
-            side.room = variable.room
-        return 0
-
-    # ---- visits ----
+    # ---- passes ----
 
     def visit(self, const Py_ssize_t[::1] order, const double[::1] parts, bint linear,
               bint greedy=False):
-        """One pass over examples in a given order: Algorithm 4, or 3.
+        """Make one pass over examples in a given order: Algorithm 4, or 3.
 
         Parameters
         ----------
@@ -209,312 +166,427 @@ cdef class GDMMState:
         linear : bool
             Whether oracles look at every outcome.
         greedy : bool
-            Whether only factors are visited that were let in, one more of each example
-            (Algorithm 3).
+            Whether only active factors are visited, one more of each example in each
+            pass (Algorithm 3).
         """
-        cdef Py_ssize_t k, i, v, f
-        cdef double factor
-        self._moved = self.block_gap = 0.0
+        cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
+        cdef double C
+        self._square_moved = self.block_gap = 0.0
         with nogil:
+            # all factors of an example in a row, as messages are between them
             for k in range(order.shape[0]):
                 i = order[k]
-                factor = self.model._example_weights[i] / self.alpha
+                C = self.model._example_weights[i] / self.alpha
                 if greedy:
-                    self._let_in(i, factor, parts, linear)
-                for v in range(self.model._first_variable[i],
-                               self.model._first_variable[i + 1]):
-                    if not greedy or self._on[v]:
-                        self._visit_variable(v, factor, parts[v])
-                for f in range(self.model._first_pair[i],
-                               self.model._first_pair[i + 1]):
-                    if not greedy or self._on[self.model.n_variables + f]:
-                        self._visit_pair(f, factor, linear)
+                    self._add_factor(i, C, parts, linear)
+                for variable in range(self.model._first_variable[i],
+                                      self.model._first_variable[i + 1]):
+                    if not greedy or self._active_factors[variable]:
+                        self._visit_variable(variable, C, parts[variable])
+                for pair in range(self.model._first_pair[i],
+                                  self.model._first_pair[i + 1]):
+                    if not greedy or self._active_factors[n + pair]:
+                        self._visit_pair(pair, C, linear)
 
-    cdef int _let_in(self, Py_ssize_t i, double factor, const double[::1] parts,
-                     bint linear) except -1 nogil:
-        """The factor of an example that would make the most progress (18)."""
-        cdef Py_ssize_t n = self.model.n_variables, v, f, best = -1
+    cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
+                         bint linear) except -1 nogil:
+        """Add to A_i the factor that would make the most progress: (18)."""
+        cdef Py_ssize_t n = self.model.n_variables, variable, pair, best = -1
+        # a factor that makes no progress is not added, even if there is no better one
         cdef double progress, most = 0.0
-        for v in range(self.model._first_variable[i],
-                       self.model._first_variable[i + 1]):
-            if not self._on[v]:
-                progress = self._variable_progress(v, factor, parts[v])
+        for variable in range(self.model._first_variable[i],
+                              self.model._first_variable[i + 1]):
+            if not self._active_factors[variable]:
+                progress = self._variable_progress(variable, C, parts[variable])
                 if progress > most:
-                    best, most = v, progress
-        for f in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
-            if not self._on[n + f]:
-                progress = self._pair_progress(f, factor, linear)
+                    best, most = variable, progress
+        for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+            if not self._active_factors[n + pair]:
+                progress = self._pair_progress(pair, C, linear)
                 if progress > most:
-                    best, most = n + f, progress
+                    best, most = n + pair, progress
         if best >= 0:
-            self._on[best] = 1
+            self._active_factors[best] = 1
         return 0
 
-    cdef int _variable_gains(self, Py_ssize_t v, double* gain) except -1 nogil:
-        """Gains of a variable's active labels."""
-        cdef Variable* variable = &self._variables[v]
+    # ---- variables ----
+
+    cdef double _variable_curvature(self, Py_ssize_t variable,
+                                    double C) noexcept nogil:
+        """Return Q of a variable, which is the same for all sets of labels."""
+        cdef double least = LEAST_CURVATURE * C
+        cdef double curvature = (C * self.model.label_norm(variable)
+                                 + self.rho * self._labels[variable].degree)
+        return curvature if curvature > least else least
+
+    cdef int _variable_gains(self, Py_ssize_t variable, double* gain) except -1 nogil:
+        """Write the gains of a variable's active labels."""
+        cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
-        self.model.label_scores(v, variable.n, variable.label, gain)
-        for k in range(variable.n):
-            if variable.label[k] != self.model._y_true[v]:
-                gain[k] += self.model._cost[v]
-            gain[k] += self.rho * (
-                variable.total[k] - variable.degree * variable.q[k])
+        self.model.label_scores(variable, labels.size, labels.label, gain)
+        for k in range(labels.size):
+            # the loss is no part of scores
+            if labels.label[k] != self.model._y_true[variable]:
+                gain[k] += self.model._cost[variable]
+            # the pairs' M q_f + u are in `total`; each of them also subtracts q_v
+            gain[k] += self.rho * (labels.total[k] - labels.degree * labels.q[k])
         return 0
 
-    cdef int _load_pair(self, Py_ssize_t f) except -1 nogil:
-        """Messages to a pair's labels, and its scores, into the scratch, with room for
-        one more label of each variable and one more outcome."""
-        cdef Pair* pair = &self._pairs[f]
-        cdef Variable* variable
-        cdef Side* side
-        cdef double* room
-        cdef Py_ssize_t k
-        cdef int s
-        self._fit_sides(f)
-        self._widen(pair.n + 2)
-        for s in range(2):
-            self._widen(self._variables[self.model._pairs[f, s]].n + 2)
-        for s in range(2):
-            variable = &self._variables[self.model._pairs[f, s]]
-            side = &pair.sides[s]
-            room = self._room.right if s else self._room.left
-            for k in range(variable.n):
-                room[k] = -self.rho * (side.marginal[k] + side.u[k] - variable.q[k])
-        return self.model.pair_scores(pair.n, pair.entry, self._room.value,
-                                      self._room.norm)
-
-    cdef double _pair_gain(self, Pair* pair, Py_ssize_t k) noexcept nogil:
-        """Gain of an active outcome of the pair that was loaded."""
-        return (self._room.value[k] + self._room.left[pair.left[k]]
-                + self._room.right[pair.right[k]])
-
-    cdef int _find_pair(self, Py_ssize_t f, bint linear, double floor, int32_t* a,
-                        int32_t* b, double* value) except -1 nogil:
-        """The oracle for the pair that was loaded."""
-        cdef Variable* first = &self._variables[self.model._pairs[f, 0]]
-        cdef Variable* second = &self._variables[self.model._pairs[f, 1]]
-        self.calls += 1
-        return self.model.find_pair(
-            f, linear, first.n, first.label, self._room.left, second.n, second.label,
-            self._room.right, floor, a, b, value)
-
-    cdef double _variable_progress(self, Py_ssize_t v, double factor,
+    cdef double _variable_progress(self, Py_ssize_t variable, double C,
                                    double part) except -1.0 nogil:
-        cdef Variable* variable = &self._variables[v]
-        cdef Py_ssize_t n = variable.n, k
-        cdef double Q = factor * self.model.label_norm(v) + self.rho * variable.degree
+        """Return what a visit of a variable would gain (18), about."""
+        cdef ActiveLabels* labels = &self._labels[variable]
+        cdef Py_ssize_t k
         cdef double best
         cdef double* gain
         cdef int32_t label = 0
-        self._widen(n + 2)
-        gain = self._room.value
-        self._variable_gains(v, gain)
+        # found, but not activated: the visits of an active factor do that
+        self._reserve(labels.size + 2)
+        gain = self._scratch.score
+        self._variable_gains(variable, gain)
         best = gain[0]
-        for k in range(1, n):
+        for k in range(1, labels.size):
             best = gain[k] if gain[k] > best else best
         self.calls += 1
-        self.model.find_label(v, part, n, variable.label, best, &label, &best)
-        # the observed label is the first of the list
-        return progress_of(best - gain[0], Q if Q > TINY * factor else TINY * factor)
+        # best stays what it is where no label is above it
+        self.model.find_label(variable, part, labels.size, labels.label, best, &label,
+                              &best)
+        # of a factor that was never visited, all weight is with the observed label,
+        # which is the first of the list
+        return progress_of(best - gain[0], self._variable_curvature(variable, C))
 
-    cdef double _pair_progress(self, Py_ssize_t f, double factor,
-                               bint linear) except -1.0 nogil:
-        cdef int32_t a = 0, b = 0
-        cdef double y_true, best
-        self._load_pair(f)
-        y_true = best = self._pair_gain(&self._pairs[f], 0)
-        self._find_pair(f, linear, y_true, &a, &b, &best)
-        return progress_of(
-            best - y_true, factor * self.model.pair_norm + 2.0 * self.rho)
+    cdef double _variable_targets(self, Py_ssize_t variable, double C, double part,
+                                  double* threshold) except? -1.0 nogil:
+        """Write q + gain / Q of the active labels, one more included if it gets weight.
 
-    cdef int _visit_variable(self, Py_ssize_t v, double factor,
-                             double part) except -1 nogil:
-        cdef Variable* variable = &self._variables[v]
-        cdef Py_ssize_t n = variable.n, k
-        cdef double Q = factor * self.model.label_norm(v) + self.rho * variable.degree
-        cdef double cost = self.model._cost[v], threshold, value = 0.0, new
-        cdef double best = -INFINITY, mean = 0.0
+        Returns what the best label gains over the distribution. Those below the
+        threshold get no weight.
+        """
+        cdef ActiveLabels* labels = &self._labels[variable]
+        cdef Scratch* scratch = &self._scratch
+        cdef Py_ssize_t n = labels.size, k
+        cdef double curvature = self._variable_curvature(variable, C)
+        cdef double floor, value = 0.0, best = -INFINITY, mean = 0.0
         cdef int32_t label = 0
-        cdef double* gain
-        cdef double* z
-        # without features and pairs all weight goes to the best label
-        Q = Q if Q > TINY * factor else TINY * factor
-        self._widen(n + 2)
-        gain, z = self._room.value, self._room.z
-        self._variable_gains(v, gain)
+        self._reserve(n + 2)
+        self._variable_gains(variable, scratch.score)
         for k in range(n):
-            best = gain[k] if gain[k] > best else best
-            mean += variable.q[k] * gain[k]
-            gain[k] = z[k] = variable.q[k] + gain[k] / Q
-        threshold = threshold_by_partition(n, z)
+            best = scratch.score[k] if scratch.score[k] > best else best
+            mean += labels.q[k] * scratch.score[k]
+            scratch.target[k] = labels.q[k] + scratch.score[k] / curvature
+        memcpy(scratch.work, scratch.target, n * sizeof(double))
+        threshold[0] = threshold_by_partition(n, scratch.work)
+        # a label without weight gets some if its gain / Q is above the threshold
+        floor = threshold[0] * curvature + self.ignore * self.model._cost[variable]
         self.calls += 1
-        if self.model.find_label(v, part, n, variable.label,
-                                 threshold * Q + self.ignore * cost, &label, &value):
-            self._place(variable, label)
+        if self.model.find_label(variable, part, n, labels.label, floor, &label,
+                                 &value):
+            activate_label(self._arena, labels, label)
+            # above floor, but an active label may gain more
             best = value if value > best else best
-            gain[n] = value / Q
-            n += 1
-            for k in range(n):
-                z[k] = gain[k]
-            threshold = threshold_by_partition(n, z)
-        self.block_gap += factor * (best - mean)
-        for k in range(n):
-            new = gain[k] - threshold
-            new = new if new > 0.0 else 0.0
-            z[k] = -factor * (new - variable.q[k])
-            self._moved += variable.degree * (new - variable.q[k]) ** 2
-            variable.q[k] = new
-        self.model.add_labels(v, n, variable.label, z)
+            # its q is zero
+            scratch.target[n] = value / curvature
+            # from the targets again: the first projection has reordered its copy
+            memcpy(scratch.work, scratch.target, (n + 1) * sizeof(double))
+            threshold[0] = threshold_by_partition(n + 1, scratch.work)
+        return best - mean
+
+    cdef int _visit_variable(self, Py_ssize_t variable, double C,
+                             double part) except -1 nogil:
+        """Solve (25) for a variable, after asking its oracle for one more label."""
+        cdef ActiveLabels* labels = &self._labels[variable]
+        cdef double* target
+        cdef double* change
+        cdef double threshold = 0.0, q, moved
+        cdef Py_ssize_t k
+        self.block_gap += C * self._variable_targets(variable, C, part, &threshold)
+        # only now: the scratch may have grown
+        target, change = self._scratch.target, self._scratch.change
+        for k in range(labels.size):
+            q = target[k] - threshold
+            q = q if q > 0.0 else 0.0
+            moved = q - labels.q[k]
+            # M q_f - q_v of each of its pairs changes by so much
+            self._square_moved += labels.degree * (moved * moved)
+            # weights go by e_truth - q (10)
+            change[k] = -C * moved
+            labels.q[k] = q
+        self.model.add_labels(variable, labels.size, labels.label, change)
         return 0
 
-    cdef bint _is_new(self, Pair* pair, Py_ssize_t entry) noexcept nogil:
-        """Whether an outcome is not active, whatever rounding says of its gain."""
+    # ---- pairs ----
+
+    cdef int _load_pair(self, Py_ssize_t pair) except -1 nogil:
+        """Load a pair into the scratch: messages, scores and norms.
+
+        The scratch then has place for one more outcome, and one more label at each end.
+        """
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
+        cdef ActiveLabels* labels
+        cdef PairEnd* end
         cdef Py_ssize_t k
-        for k in range(pair.n):
-            if pair.entry[k] == entry:
-                return False
-        return True
+        cdef int side
+        fit_ends(self._arena, outcomes)
+        # before anything is written, which growing would lose
+        self._reserve(outcomes.size + 2)
+        for side in range(2):
+            self._reserve(outcomes.ends[side].labels.size + 2)
+        for side in range(2):
+            end = &outcomes.ends[side]
+            labels = end.labels
+            # of every active label, not only of those in active outcomes: the oracle
+            # looks for outcomes among all of them
+            for k in range(labels.size):
+                self._scratch.message[side][k] = -self.rho * (
+                    end.marginal[k] + end.u[k] - labels.q[k])
+        return self.model.pair_scores(
+            outcomes.size, outcomes.entry, self._scratch.score, self._scratch.norm)
 
-    cdef double _curvature(self, Pair* pair) noexcept nogil:
-        """Bound of the largest eigenvalue of sum_v M_vf^T M_vf on the active set."""
-        cdef Py_ssize_t k, j
-        cdef int shared, most = 0
-        for k in range(pair.n):
-            shared = 0
-            for j in range(pair.n):
-                shared += pair.left[j] == pair.left[k]
-                shared += pair.right[j] == pair.right[k]
-            most = shared if shared > most else most
-        return most
+    cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
+                        Outcome* outcome) except -1 nogil:
+        """Ask the oracle of the pair in the scratch for an outcome above floor."""
+        cdef Messages messages[2]
+        cdef ActiveLabels* labels
+        cdef int side
+        # other labels have no messages: their q_v, marginal and u are zero
+        for side in range(2):
+            labels = self._outcomes[pair].ends[side].labels
+            messages[side].size, messages[side].labels = labels.size, labels.label
+            messages[side].values = self._scratch.message[side]
+        self.calls += 1
+        return self.model.find_pair(pair, linear, messages, floor, outcome)
 
-    cdef int _visit_pair(self, Py_ssize_t f, double factor,
-                         bint linear) except -1 nogil:
-        cdef Pair* pair = &self._pairs[f]
-        cdef Variable* first = &self._variables[self.model._pairs[f, 0]]
-        cdef Variable* second = &self._variables[self.model._pairs[f, 1]]
-        cdef Py_ssize_t k, n
-        cdef double rho = self.rho, Q, threshold, value = 0.0, new, moved, gain
-        cdef double best = -INFINITY, mean = 0.0
-        cdef double* left
-        cdef double* right
-        cdef double* score
-        cdef double* z
-        cdef double* old
-        cdef double* norm
-        cdef int32_t a = 0, b = 0
-        self._load_pair(f)
-        left, right = self._room.left, self._room.right
-        score, z, old = self._room.value, self._room.z, self._room.old
-        norm = self._room.norm
-        Q = factor * self.model.pair_norm + rho * self._curvature(pair)
-        for k in range(pair.n):
-            gain = self._pair_gain(pair, k)
+    cdef int _activate_pair(self, Py_ssize_t pair,
+                            const Outcome* outcome) except -1 nogil:
+        """Activate an outcome of a pair, and its labels; whether it was not active."""
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
+        cdef ActiveLabels* first = outcomes.ends[0].labels
+        cdef ActiveLabels* second = outcomes.ends[1].labels
+        cdef Py_ssize_t entry = self.model.entry(
+            pair, outcome.labels[0], outcome.labels[1])
+        # rounding may let the oracle find an active one above its own gain
+        if is_active(outcomes, entry):
+            return 0
+        # labels that are new to the variables, if they are, have had no messages
+        self._scratch.message[0][first.size] = 0.0
+        self._scratch.message[1][second.size] = 0.0
+        activate_outcome(self._arena, outcomes, <int32_t> entry,
+                         activate_label(self._arena, first, outcome.labels[0]),
+                         activate_label(self._arena, second, outcome.labels[1]))
+        fit_ends(self._arena, outcomes)
+        return 1
+
+    cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
+                                double C) noexcept nogil:
+        """Return Q of the active outcomes of a pair."""
+        return C * self.model.pair_norm + self.rho * largest_overlap(outcomes)
+
+    cdef double _pair_progress(self, Py_ssize_t pair, double C,
+                               bint linear) except -1.0 nogil:
+        """Return what a visit of a pair would gain (18), about."""
+        cdef Outcome outcome
+        cdef double observed
+        self._load_pair(pair)
+        # all weight of a pair that was never visited is with the observed outcome
+        observed = pair_gain(&self._scratch, &self._outcomes[pair], 0)
+        # it stays where no outcome is above
+        outcome.value = observed
+        self._find_pair(pair, linear, observed, &outcome)
+        # two outcomes that share no label: an overlap of two
+        return progress_of(outcome.value - observed,
+                           C * self.model.pair_norm + 2.0 * self.rho)
+
+    cdef double _extend_pair(self, Py_ssize_t pair, double C,
+                             bint linear) except -1.0 nogil:
+        """Activate the best outcome of the pair in the scratch if it would get weight.
+
+        Returns Q of the outcomes that are active then.
+        """
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
+        cdef Scratch* scratch = &self._scratch
+        cdef Py_ssize_t n = outcomes.size, k
+        cdef double curvature = self._pair_curvature(outcomes, C)
+        cdef double gain, floor, best = -INFINITY, mean = 0.0
+        cdef Outcome outcome
+        outcome.value = 0.0
+        for k in range(n):
+            gain = pair_gain(scratch, outcomes, k)
             best = gain if gain > best else best
-            mean += pair.q[k] * gain
-            z[k] = pair.q[k] + gain / Q
-        # an outcome that is not active gets weight above the first of these, but the
-        # one of the highest gain may be active
-        gain = (threshold_by_partition(pair.n, z) * Q
-                + self.ignore * self.model._cost[self.model._pairs[f, 0]])
-        if self._find_pair(f, linear, gain if gain > best else best, &a, &b,
-                           &value) and self._is_new(pair, self.model.entry(f, a, b)):
-            best = value if value > best else best
-            # the outcome, and its labels where they are new to the variables
-            left[first.n] = right[second.n] = 0.0
-            a, b = self._place(first, a), self._place(second, b)
-            self._fit_sides(f)
-            self._join(
-                pair, <int32_t> self.model.entry(f, first.label[a], second.label[b]),
-                a, b)
-            # the score as it was, without messages, and the norm
-            self.model.pair_scores(1, &pair.entry[pair.n - 1], &score[pair.n - 1],
-                                   &norm[pair.n - 1])
-            Q = factor * self.model.pair_norm + rho * self._curvature(pair)
-        self.block_gap += factor * (best - mean)
-        n = pair.n
-        for k in range(n):
-            old[k] = pair.q[k]
+            mean += outcomes.q[k] * gain
+            scratch.work[k] = outcomes.q[k] + gain / curvature
+        # an inactive outcome gets weight above the threshold; one below the best active
+        # outcome is not found, as the oracle looks for the best of all
+        floor = (threshold_by_partition(n, scratch.work) * curvature
+                 + self.ignore * self.model._cost[self.model._pairs[pair, 0]])
+        floor = floor if floor > best else best
+        if (self._find_pair(pair, linear, floor, &outcome)
+                and self._activate_pair(pair, &outcome)):
+            best = outcome.value if outcome.value > best else best
+            # the oracle's value has the messages in it, which change in the steps
+            self.model.pair_scores(1, &outcomes.entry[n], &scratch.score[n],
+                                   &scratch.norm[n])
+            curvature = self._pair_curvature(outcomes, C)
+        self.block_gap += C * (best - mean)
+        return curvature
+
+    cdef int _store_pair(self, ActiveOutcomes* outcomes, double C) except -1 nogil:
+        """Carry the change of q_f since the visit began to marginals and weights."""
+        cdef double* change = self._scratch.change
+        cdef PairEnd* end
+        cdef Py_ssize_t k
+        cdef int side
+        for k in range(outcomes.size):
+            change[k] = outcomes.q[k] - self._scratch.previous[k]
+        for side in range(2):
+            end = &outcomes.ends[side]
+            for k in range(outcomes.size):
+                end.marginal[end.place[k]] += change[k]
+                end.labels.total[end.place[k]] += change[k]
+        # weights go by e_truth - q (10)
+        for k in range(outcomes.size):
+            change[k] *= -C
+        return self.model.add_pairs(outcomes.size, outcomes.entry, change)
+
+    cdef int _visit_pair(self, Py_ssize_t pair, double C,
+                         bint linear) except -1 nogil:
+        """Take steps towards (25) for a pair, after asking its oracle."""
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
+        cdef double* previous
+        cdef double curvature, largest
+        self._load_pair(pair)
+        curvature = self._extend_pair(pair, C, linear)
+        # nothing grows from here on, so that this place stays
+        previous = self._scratch.previous
+        memcpy(previous, outcomes.q, outcomes.size * sizeof(double))
         for _step in range(INNER_STEPS):
-            for k in range(n):
-                z[k] = pair.q[k] + self._pair_gain(pair, k) / Q
-                # kept beside, as the threshold reorders z
-                self._room.target[k] = z[k]
-            threshold = threshold_by_partition(n, z)
-            moved = 0.0
-            for k in range(n):
-                new = self._room.target[k] - threshold
-                new = new if new > 0.0 else 0.0
-                z[k] = new - pair.q[k]
-                moved = fabs(z[k]) if fabs(z[k]) > moved else moved
-            for k in range(n):
-                pair.q[k] += z[k]
-                score[k] -= factor * norm[k] * z[k]
-                left[pair.left[k]] -= rho * z[k]
-                right[pair.right[k]] -= rho * z[k]
-            if moved < 1e-3:
+            largest = project_pair(&self._scratch, outcomes, curvature)
+            take_step(&self._scratch, outcomes, C, self.rho)
+            if largest < LEAST_CHANGE:
                 break
-        for k in range(n):
-            z[k] = pair.q[k] - old[k]
-            pair.sides[0].marginal[pair.left[k]] += z[k]
-            first.total[pair.left[k]] += z[k]
-            pair.sides[1].marginal[pair.right[k]] += z[k]
-            second.total[pair.right[k]] += z[k]
-            z[k] *= -factor
-        self.model.add_pairs(n, pair.entry, z)
-        # what got no weight, now and before, leaves; the observed outcome stays
-        n = 1
-        for k in range(1, pair.n):
-            if pair.q[k] == 0.0 and old[k] == 0.0:
-                continue
-            pair.entry[n], pair.q[n] = pair.entry[k], pair.q[k]
-            pair.left[n], pair.right[n] = pair.left[k], pair.right[k]
-            n += 1
-        pair.n = <int32_t> n
+        self._store_pair(outcomes, C)
+        deactivate_outcomes(outcomes, previous)
         return 0
 
     # ---- multipliers ----
 
-    def update(self, double step):
-        """u += step (M q_f - q_v), step being eta / rho; and the residuals."""
-        cdef Py_ssize_t f, k
-        cdef int s
-        cdef double r, square = 0.0, size = 0.0, total = 0.0, multipliers = 0.0
-        cdef Variable* variable
-        cdef Side* side
+    def update(self, double eta):
+        """Move the multipliers, u += eta (M q_f - q_v), and compute the residuals.
+
+        Parameters
+        ----------
+        eta : float
+            Step in units of rho.
+        """
+        cdef Py_ssize_t pair
+        cdef int side
+        cdef Residuals sums
+        memset(&sums, 0, sizeof(Residuals))
         with nogil:
-            for f in range(self.model.n_pairs):
-                self._fit_sides(f)
-                for s in range(2):
-                    variable = &self._variables[self.model._pairs[f, s]]
-                    side = &self._pairs[f].sides[s]
-                    for k in range(variable.n):
-                        r = side.marginal[k] - variable.q[k]
-                        side.u[k] += step * r
-                        variable.total[k] += step * r
-                        square += r * r
-                        total += fabs(r)
-                        size += variable.q[k] ** 2
-                        multipliers += side.u[k] ** 2
-        m = max(self.model.n_pairs, 1)
-        self.infeasibility, self.residual_square = total / (4 * m), square
-        self.primal_residual = (square / size) ** 0.5 if size else 0.0
-        self.dual_residual = (self._moved / multipliers) ** 0.5 if multipliers else 0.0
+            for pair in range(self.model.n_pairs):
+                # other pairs may have activated labels since this one was visited
+                fit_ends(self._arena, &self._outcomes[pair])
+                for side in range(2):
+                    move_multipliers(&self._outcomes[pair].ends[side], eta, &sums)
+        self.residual_square = sums.square
+        # two ends, and half of the 1-norm at each
+        self.infeasibility = sums.distance / (4 * max(self.model.n_pairs, 1))
+        self.primal_residual = relative_norm(sums.square, sums.size)
+        self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
 
     def set_rho(self, double rho):
-        """Another weight of the quadratic terms, with the same multipliers rho u."""
-        cdef Py_ssize_t f, k
-        cdef int s
+        """Change the weight of the quadratic terms; the multipliers rho u stay.
+
+        Parameters
+        ----------
+        rho : float
+            The new weight.
+        """
+        cdef Py_ssize_t pair, k
+        cdef int side
         cdef double scale = self.rho / rho, change
-        cdef Variable* variable
-        cdef Side* side
+        cdef PairEnd* end
         with nogil:
-            for f in range(self.model.n_pairs):
-                for s in range(2):
-                    variable = &self._variables[self.model._pairs[f, s]]
-                    side = &self._pairs[f].sides[s]
-                    for k in range(min(side.room, variable.n)):
-                        change = (scale - 1.0) * side.u[k]
-                        side.u[k] += change
-                        variable.total[k] += change
+            for pair in range(self.model.n_pairs):
+                for side in range(2):
+                    end = &self._outcomes[pair].ends[side]
+                    # what is new since the last update has no multiplier yet
+                    for k in range(min(end.capacity, end.labels.size)):
+                        change = (scale - 1.0) * end.u[k]
+                        end.u[k] += change
+                        end.labels.total[k] += change
         self.rho = rho
+
+
+cdef int start_variable(Arena arena, ActiveLabels* labels,
+                        int32_t y_true) except -1 nogil:
+    """Put all weight on the observed label of a variable and of its pairs."""
+    activate_label(arena, labels, y_true)
+    labels.q[0] = 1.0
+    # a marginal of one from each pair, and no multipliers
+    labels.total[0] = labels.degree
+    return 0
+
+
+cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
+                    Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil:
+    """Put all weight on the observed outcome of a pair, which agrees with its ends."""
+    cdef const int32_t* ends = &model._pairs[pair, 0]
+    cdef int side
+    for side in range(2):
+        # the array of all variables does not move
+        outcomes.ends[side].labels = &labels[ends[side]]
+    fit_ends(arena, outcomes)
+    # the observed labels are the first of the variables, which have no other yet
+    activate_outcome(arena, outcomes, <int32_t> model.entry(
+        pair, model._y_true[ends[0]], model._y_true[ends[1]]), 0, 0)
+    outcomes.q[0] = 1.0
+    for side in range(2):
+        outcomes.ends[side].marginal[0] = 1.0
+    return 0
+
+
+cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes,
+                                double curvature) noexcept nogil:
+    """Write the change of q_f that a projection asks for; its largest entry."""
+    cdef Py_ssize_t n = outcomes.size, k
+    cdef double threshold, q, largest = 0.0
+    for k in range(n):
+        scratch.target[k] = outcomes.q[k] + pair_gain(scratch, outcomes, k) / curvature
+    # the threshold reorders what it is given
+    memcpy(scratch.work, scratch.target, n * sizeof(double))
+    threshold = threshold_by_partition(n, scratch.work)
+    for k in range(n):
+        q = scratch.target[k] - threshold
+        q = q if q > 0.0 else 0.0
+        scratch.change[k] = q - outcomes.q[k]
+        if fabs(scratch.change[k]) > largest:
+            largest = fabs(scratch.change[k])
+    return largest
+
+
+cdef inline void take_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
+                           double rho) noexcept nogil:
+    """Change q_f, and with it the scores and messages, as the features would."""
+    cdef Py_ssize_t k
+    cdef double change
+    # w and the marginals themselves wait for the end of the visit, once for all steps
+    for k in range(outcomes.size):
+        change = scratch.change[k]
+        outcomes.q[k] += change
+        scratch.score[k] -= C * scratch.norm[k] * change
+        scratch.message[0][outcomes.ends[0].place[k]] -= rho * change
+        scratch.message[1][outcomes.ends[1].place[k]] -= rho * change
+
+
+cdef inline void move_multipliers(PairEnd* end, double eta,
+                                  Residuals* sums) noexcept nogil:
+    """u += eta (M q_f - q_v) at one end of a pair (13)."""
+    cdef ActiveLabels* labels = end.labels
+    cdef Py_ssize_t k
+    cdef double residual
+    for k in range(labels.size):
+        residual = end.marginal[k] - labels.q[k]
+        end.u[k] += eta * residual
+        # so that a label's gain needs no sum over its pairs
+        labels.total[k] += eta * residual
+        add_residual(sums, residual, labels.q[k], end.u[k])

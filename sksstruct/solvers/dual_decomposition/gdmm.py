@@ -1,8 +1,10 @@
 """Greedy direction method of multipliers: training through factorwise oracles.
 
-Algorithm 1 of Yen et al. (2016); the augmented Lagrangian, its blocks and the signs are
-stated in `_gdmm.pyx`. The dual value that is reported belongs to a feasible point, next
-to the iterate: it is a lower bound of the optimum, and the duality gap a certificate.
+Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
+Lagrangian (12), then a step of the multipliers (13). Notation, blocks and signs are
+stated in `_state.pyx`. The dual value that is reported is that of a feasible point next
+to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the duality gap
+is a certificate.
 """
 
 from numbers import Integral, Real
@@ -22,24 +24,25 @@ from sksstruct.solvers.dual_decomposition._feasible import (
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# rho begins with so many times the curvature p_i / alpha of a pair, and follows the
-# residuals: the relative primal one is kept at so many times the relative dual one.
+# rho begins at this multiple of the mean curvature C_i of a pair, and then follows the
+# residuals: the relative primal one is kept at _BALANCE times the relative dual one.
 _START, _BALANCE = 4.0, 5.0
-# Where the primal one falls by less than this in so many passes, after the first ones,
-# rho is too small for the steps to converge, and that ratio is reduced.
-_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST = 0.95, 5, 20, 0.6, 1.5
-# Where it is as small as that already, the multipliers' steps are reduced.
+# If the primal residual falls by less than this factor in _PERIOD passes, after the
+# first ones, rho is too small for the steps to converge, and the balance is reduced.
+_FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
+# If the balance is at its least already, eta is reduced, down to this part of itself.
 _LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
 _CHANGE, _RANGE = 1.25, 1e4
-# Passes before the objective is computed for the first time.
-_FIRST_LOOK = 5
-# Outcomes that would gain less than this part of tol times their loss are left out.
+# Pass after which the objective may be computed for the first time.
+_FIRST_EVALUATION = 5
+# Outcomes that would gain less than this part of tol, times their loss, stay inactive:
+# all of them together could add no more than a small part of the target to the gap.
 _IGNORE = 0.1
-# Passes over labels without pairs, and passes with them before those that came in too
-# early are let go.
-_PASSES_ALONE, _FORGET_AFTER = 2, (5, 10, 20)
-# Pairs of labels that an example lets in at a time.
+# Binary labels: passes without pairs, and the passes with pairs after which those that
+# came in too early are deactivated.
+_PASSES_ALONE, _DEACTIVATE_AFTER = 2, (5, 10, 20)
+# Pairs of binary labels with a positive score that an example activates in a visit.
 _NEW_PAIRS = 16
 
 
@@ -47,8 +50,8 @@ class GDMM(Solver):
     """Greedy direction method of multipliers: thousands of labels, many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
-    between factors that share a variable. Visits maximise over the outcomes of one
-    factor and never over labelings; only outcomes that were ever worth it are kept.
+    between factors that share a variable. Each visit maximizes over the outcomes of one
+    factor, never over labelings, and only outcomes that have proved useful are kept.
     For variables with many labels, or many pairs of binary variables.
 
     Parameters
@@ -58,29 +61,32 @@ class GDMM(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
-        "auto": "bgcd" for labels that are on or off, as `MultilabelPairwise` has them,
-        else "bcfw". "bcfw": a step for one factor after the other, on its active
-        outcomes (Algorithm 4). "afw": away-step Frank-Wolfe over all factors at once
-        (Algorithm 2), for small problems: the theory's algorithm, which is slow.
-        "bgcd": block-greedy coordinate descent, where every example lets in its most
-        promising factor and steps for its active ones (Algorithm 3).
+        How a pass over the factors is made.
+
+        - "bcfw": one step for each factor in turn, on its active outcomes
+          (Algorithm 4).
+        - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). This is the
+          variant that the theory covers; it is slow, and meant for small problems.
+        - "bgcd": block-greedy coordinate descent, in which every example activates its
+          most promising factor and takes steps for the active ones (Algorithm 3).
+        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw".
     oracle : {"sublinear", "scan"}, default="sublinear"
-        How outcomes are found: with ordered scores for indicator factors and a part
-        of the labels at a time for inner-product factors; or by looking at all of
-        them.
+        How the best outcome of a factor is found. "sublinear" keeps the scores of
+        indicator factors in order, and searches one part of the labels of inner-product
+        factors at a time; "scan" looks at every outcome.
     partitions : int or "auto", default="auto"
-        Parts into which the labels of an inner-product factor are divided, one of
-        which is looked at in a visit. "auto" is about the square root of the number of
-        labels over eight, so that a part has eight times the square root.
+        Number of parts into which the labels of an inner-product factor are divided.
+        Each visit searches one of them. "auto" is about one eighth of the square root
+        of the number of labels.
     rho : float or "auto", default="auto"
-        Weight of the quadratic terms of the augmented Lagrangian, relative to the
-        scores. "auto" begins at the mean curvature of the factors and balances the
-        residuals.
+        Weight of the quadratic terms of the augmented Lagrangian, in the units of the
+        scores. "auto" begins at a multiple of the mean curvature of the factors, and
+        then balances the primal and the dual residual.
     eta : float, default=1.0
-        Step of the multipliers in units of `rho`.
+        Step size of the multipliers, in units of `rho`.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective and the dual value; "auto"
-        keeps their share of the time small.
+        Passes between two computations of the objective and the dual value. "auto"
+        computes them rarely enough that they take a small part of the time.
 
     Notes
     -----
@@ -88,8 +94,8 @@ class GDMM(Solver):
     distance between the marginals of the factors and the distributions of their
     variables, and ``elements``, the number of scores that the oracles have looked at.
 
-    The objective is that of the LP relaxation: the structured support vector machine's
-    on chains, where the relaxation is tight.
+    The objective is that of the LP relaxation. On chains the relaxation is tight, and
+    the objective is that of the structured support vector machine.
 
     References
     ----------
@@ -147,33 +153,47 @@ class GDMM(Solver):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
-        model = self.factors(model)
-        kind = BinaryRun if isinstance(model, BinaryFactorModel) else Run
-        return kind(self, model, alpha, options).run()
+        model = self._factors(model)
+        is_binary = isinstance(model, BinaryFactorModel)
+        run_type = BinaryGDMMRun if is_binary else GDMMRun
+        return run_type(self, model, alpha, options).run()
 
-    def factors(self, model):
-        """The factors of a model, in the form that the updates are of."""
+    def _factors(self, model):
+        """Factors of a model, in the form that the updates are for."""
         factors = model.factors()
-        binary = isinstance(factors, BinaryFactorModel)
-        if binary and self.update not in ("auto", "bgcd"):
+        is_binary = isinstance(factors, BinaryFactorModel)
+        if is_binary and self.update not in ("auto", "bgcd"):
             return factors.graph()
         return factors
 
 
-class Run:
-    """One run of `GDMM` or a relative of it on a model of factors."""
+class GDMMRun:
+    """One run of `GDMM`, or of a solver derived from it, on a model of factors.
 
-    # oracles look at so many times the scores of computing the objective in between
-    work = 5.0
+    Parameters
+    ----------
+    solver : GDMM
+        Its parameters are read.
+    model : FactorModel
+        The model bound to its training data; its weights are overwritten.
+    alpha : float
+        Regularization.
+    options : Options
+        Random state, threads and output.
+    """
+
+    # With check_every="auto" the oracles look at this many times the scores of one
+    # evaluation before the next one.
+    evaluation_interval = 5.0
 
     def __init__(self, solver, model, alpha, options):
         self.solver, self.model, self.alpha = solver, model, alpha
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        # of a pair of weight one
+        # that of a pair whose features have norm one: the mean C_i
         self.curvature = float(np.mean(model.example_weights)) / alpha
-        self.first_rho = self.rho_at_start()
+        self.first_rho = self.initial_rho()
         self.balance, self.eta, self.residuals = _BALANCE, solver.eta, []
         self.loop = Loop(
             solver,
@@ -183,55 +203,57 @@ class Run:
             extra=("infeasibility", "elements"),
         )
         self.state = self.make_state()
-        self.looked = 0
+        self.visited_before = 0
 
-    def rho_at_start(self):
-        """The weight of the quadratic terms, or what it begins with."""
+    def initial_rho(self):
+        """Return the weight of the quadratic terms in the first pass."""
         if self.solver.rho != "auto":
             return self.solver.rho
         return (1.0 if self.solver.update == "afw" else _START) * self.curvature
 
     @property
-    def adapts(self):
-        """Whether rho follows the residuals; they say nothing after one step of all
-        factors at once."""
+    def adapts_rho(self):
+        """Whether rho follows the residuals.
+
+        After a single step for all factors, as "afw" makes it, they are no guide.
+        """
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
-    def is_done(self):
-        """A status where passes make no more progress, whatever the gap is."""
+    def final_status(self):
+        """Return a status if further passes make no progress, whatever the gap."""
         return None
 
     def make_state(self):
-        """Distributions and multipliers, and the parts of the labels."""
+        """Divide the labels into parts; return distributions and multipliers."""
         solver, model = self.solver, self.model
-        parts = solver.partitions
+        n_parts = solver.partitions
         if solver.oracle == "scan":
-            parts = 1
-        elif parts == "auto":
-            parts = max(1, round(np.sqrt(model.n_labels) / 8))
-        self.n_parts = model.set_partition(parts)
-        kind = AwayGDMMState if solver.update == "afw" else GDMMState
-        state = kind(model, self.alpha, self.first_rho)
+            n_parts = 1
+        elif n_parts == "auto":
+            n_parts = max(1, round(np.sqrt(model.n_labels) / 8))
+        self.n_parts = model.set_partition(n_parts)
+        state_type = AwayGDMMState if solver.update == "afw" else GDMMState
+        state = state_type(model, self.alpha, self.first_rho)
         state.ignore = _IGNORE * solver.tol
         return state
 
     def run(self):
-        """Passes until the gap is small enough."""
+        """Make passes until the gap is small enough; return the result."""
         zero = np.zeros_like(self.model.weights())
         self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
-        return self.loop.run(self.one_pass, self.look, dual_state=dict)
+        return self.loop.run(self.one_pass, self.evaluate, dual_state=dict)
 
     def one_pass(self):
-        """Step 1 and 2 of Algorithm 1, and a look where it is time."""
+        """Carry out steps 1 and 2 of Algorithm 1, and evaluate if it is time."""
         self.step()
         self.loop.calls = self.state.calls
-        done = self.is_done()
-        if self.is_time() or done:
-            self.look()
-        return done
+        status = self.final_status()
+        if self.is_time_to_evaluate() or status:
+            self.evaluate()
+        return status
 
     def step(self):
-        """One pass over the factors, and the multipliers."""
+        """Make one pass over the factors, and move multipliers and rho."""
         solver, state = self.solver, self.state
         linear = solver.oracle == "scan"
         n = self.model.n_variables
@@ -242,20 +264,20 @@ class Run:
             order = self.rng.permutation(self.model.n_examples).astype(np.intp)
             state.visit(order, parts, linear, solver.update == "bgcd")
         state.update(self.eta)
-        if self.adapts:
+        if self.adapts_rho:
             state.set_rho(self.next_rho())
 
     def next_rho(self):
-        """A weight of the quadratic terms that balances the residuals."""
+        """Return a weight of the quadratic terms that balances the residuals."""
         state = self.state
         self.residuals.append(state.primal_residual)
         n = len(self.residuals)
         if n >= _FIRST_PASSES and n % _PERIOD == 0:
             if self.residuals[-1] > _FALL * self.residuals[-1 - _PERIOD]:
-                if self.balance == _LEAST:
+                if self.balance == _LEAST_BALANCE:
                     # the multipliers turn in circles
                     self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * self.solver.eta)
-                self.balance = max(_REDUCTION * self.balance, _LEAST)
+                self.balance = max(_REDUCTION * self.balance, _LEAST_BALANCE)
         if not (state.primal_residual > 0.0 and state.dual_residual > 0.0):
             return state.rho
         ratio = state.primal_residual / (self.balance * state.dual_residual)
@@ -263,47 +285,48 @@ class Run:
         limits = self.first_rho / _RANGE, self.first_rho * _RANGE
         return float(np.clip(rho, *limits))
 
-    def is_time(self):
-        """Whether the objective is computed after this pass."""
+    def is_time_to_evaluate(self):
+        """Tell whether the objective is computed after this pass."""
         loop, every = self.loop, self.solver.check_every
         if every != "auto":
             return loop.n_iter % every == 0
-        if loop.n_iter < _FIRST_LOOK:
+        if loop.n_iter < _FIRST_EVALUATION:
             return False
         # counted and not timed, so that a run can be repeated
-        done = self.model.visited - self.looked
-        return done >= self.work * self.model.work_of_maxima()
+        visited = self.model.visited - self.visited_before
+        return visited >= self.evaluation_interval * self.model.work_of_maxima()
 
-    def look(self):
-        """Compute the objective at the weights, and a dual value."""
+    def evaluate(self):
+        """Report the objective at the weights, and a dual value."""
         weights = self.model.weights()
-        value = self.model.maxima(weights, self.n_jobs)
-        primal = value + self.alpha / 2 * float(weights @ weights)
+        loss = self.model.maxima(weights, self.n_jobs)
+        primal = loss + self.alpha / 2 * float(weights @ weights)
         dual = self.expected_loss() - self.alpha / 2 * self.feasible_square()
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
-        self.looked = self.model.visited
+        self.visited_before = self.model.visited
 
     def expected_loss(self):
-        """The linear term of the dual."""
+        """Return the linear term of the dual."""
         return expected_loss(self.state)
 
     def feasible_square(self):
-        """|w|^2 of the feasible point next to the iterate."""
+        """Return |w|^2 at the feasible point next to the iterate."""
         return self.model.square_with(*feasible_changes(self.state))
 
 
-class BinaryRun(Run):
-    """A run on labels that are on or off, and pairs of them: Algorithm 3."""
+class BinaryGDMMRun(GDMMRun):
+    """A run on binary labels and pairs of them: Algorithm 3."""
 
-    work = 2.0
+    # smaller, as a pass looks at few of the pairs, of which an evaluation counts each
+    # as four scores
+    evaluation_interval = 2.0
 
     def make_state(self):
         solver, model = self.solver, self.model
-        parts = 1
+        self.n_parts = 1
         if solver.oracle != "scan" and solver.partitions != "auto":
-            parts = solver.partitions
-        self.n_parts = parts
+            self.n_parts = solver.partitions
         self.n_alone = min(_PASSES_ALONE, solver.max_iter - 1)
         state = BinaryGDMMState(model, self.alpha, self.first_rho)
         state.ignore = _IGNORE * solver.tol
@@ -314,7 +337,7 @@ class BinaryRun(Run):
         n = model.n_examples
         order = self.rng.permutation(n).astype(np.intp)
         if self.loop.n_iter <= self.n_alone:
-            # at w = 0 every label would move, and with it every pair come in
+            # at w = 0 every label would move, and activate all of its pairs
             state.visit_alone(order)
             if self.loop.n_iter == self.n_alone:
                 state.begin_pairs()
@@ -322,10 +345,10 @@ class BinaryRun(Run):
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.zeros(n)
         most = model.n_pairs if solver.oracle == "scan" else _NEW_PAIRS
         state.visit(order, parts, self.n_parts, most, self.eta)
-        if self.adapts:
+        if self.adapts_rho:
             state.rho = self.next_rho()
-        if self.loop.n_iter - self.n_alone in _FORGET_AFTER:
-            state.forget()
+        if self.loop.n_iter - self.n_alone in _DEACTIVATE_AFTER:
+            state.deactivate_pairs()
 
     def expected_loss(self):
         return self.state.expected_loss()

@@ -1,46 +1,46 @@
-"""Soft-BCFW: factors and variables agree by a penalty, and not exactly.
+"""Soft-BCFW: a penalty, and not a constraint, makes factors and variables agree.
 
 O. Meshi, N. Srebro and T. Hazan (2015). The problem is the augmented Lagrangian of
-`_gdmm.pyx` with multipliers that stay zero,
+`_state.pyx`, whose notation is used here, with multipliers u that stay zero,
 
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
         + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v|^2
 
-solved by the block steps of GDMM. The larger rho is, the closer are its optimum and
-that of the structured support vector machine, and the slower is the way.
+and it is solved by the block steps of GDMM. The larger rho is, the closer its optimum
+is to that of the structured support vector machine, and the more passes it takes.
 """
 
 from numbers import Real
 
 from sksstruct.models.protocols._factors import BinaryFactorModel
-from sksstruct.solvers.dual_decomposition.gdmm import GDMM, BinaryRun, Run
+from sksstruct.solvers.dual_decomposition.gdmm import GDMM, BinaryGDMMRun, GDMMRun
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
 class SoftBCFW(GDMM):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
-    A baseline for `GDMM`, which papers compare with: the same blocks without
-    multipliers. It ends near the optimum, at a distance that `rho` decides and
-    ``dual_gap_`` shows.
+    The baseline that papers compare `GDMM` with: the same blocks, without multipliers.
+    It converges to a point near the optimum, at a distance that depends on `rho` and
+    that ``dual_gap_`` bounds.
 
     Parameters
     ----------
     max_iter : int, default=1000
         Largest number of passes over the factors.
     tol : float, default=3e-3
-        Stop where a pass can improve the softened problem by no more than ``tol`` times
-        the objective at w = 0.
+        Stop when the gap of the softened problem, added up over the visits of a pass,
+        is at most ``tol`` times the objective at w = 0.
     rho : float, default=10.0
         Weight of the penalty, in units of the mean curvature p_i / alpha.
     update : {"auto", "bcfw", "bgcd"}, default="auto"
-        As of `GDMM`.
+        See `GDMM`.
     oracle : {"sublinear", "scan"}, default="scan"
-        As of `GDMM`.
+        See `GDMM`.
     partitions : int or "auto", default="auto"
-        As of `GDMM`.
+        See `GDMM`.
     check_every : int or "auto", default="auto"
-        As of `GDMM`.
+        See `GDMM`.
 
     References
     ----------
@@ -86,35 +86,40 @@ class SoftBCFW(GDMM):
         self.check_every = check_every
 
     def _solve(self, model, alpha, options):
-        model = self.factors(model)
-        kind = SoftBinaryRun if isinstance(model, BinaryFactorModel) else SoftRun
-        return kind(self, model, alpha, options).run()
+        model = self._factors(model)
+        is_binary = isinstance(model, BinaryFactorModel)
+        run_type = BinarySoftBCFWRun if is_binary else SoftBCFWRun
+        return run_type(self, model, alpha, options).run()
 
 
-class _Soft:
-    """What a run without multipliers does otherwise."""
+class _WithoutMultipliers:
+    """What differs in a run whose multipliers stay zero: rho is fixed, and how it ends.
 
-    def rho_at_start(self):
+    The duality gap does not go to zero, so that it is the gap of the softened problem
+    that tells when to stop.
+    """
+
+    def initial_rho(self):
         return self.solver.rho * self.curvature
 
     @property
-    def adapts(self):
+    def adapts_rho(self):
         return False
 
-    def is_done(self):
+    def final_status(self):
         gap = self.state.block_gap * self.alpha
         if gap <= self.solver.tol * self.loop.scale:
             return "softened"
         return None
 
 
-class SoftRun(_Soft, Run):
-    """A run of `SoftBCFW` on variables of any number of labels."""
+class SoftBCFWRun(_WithoutMultipliers, GDMMRun):
+    """A run of `SoftBCFW` on variables with any number of labels."""
 
 
-class SoftBinaryRun(_Soft, BinaryRun):
-    """A run of `SoftBCFW` on labels that are on or off."""
+class BinarySoftBCFWRun(_WithoutMultipliers, BinaryGDMMRun):
+    """A run of `SoftBCFW` on binary labels and pairs of them."""
 
-    def is_done(self):
-        # the first passes are without pairs
-        return super().is_done() if self.loop.n_iter > self.n_alone else None
+    def final_status(self):
+        # in the passes without pairs the softened problem is another one
+        return super().final_status() if self.loop.n_iter > self.n_alone else None

@@ -1,0 +1,147 @@
+"""Decoding chains with many labels, of whose transitions few have a weight.
+
+The score of labels y for the features F of a sequence is that of `_chain.pyx`,
+
+    sum_t theta_t(y_t) + sum_t transitions[y_t, y_{t+1}]
+    theta_t = F_t W + bias (+ start at the first position, + end at the last)
+
+with transitions that are zero where none is stored; `SparseTransitions` finds the best
+labels without looking at all pairs. Positions are t; a row has ld >= n_labels entries.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
+from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.utils._simd cimport sks_axpy
+
+from sksstruct.utils._layout import aligned_zeros
+
+
+cdef class SparseChain:
+    """A chain with given weights, to decode sequences.
+
+    Parameters
+    ----------
+    X : PackedSequences
+        Features.
+    weights : ndarray of shape (n_features + 3, ld)
+        Emission rows, bias, start, end.
+    transitions : sparse array of shape (n_labels, n_labels)
+        Scores of pairs of labels; -inf for those that are forbidden.
+    mask : ndarray of shape (2, ld) or None
+        Constraints as scores, 0 or -inf: first labels, last labels.
+    forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
+        Labels that are not allowed at a position.
+    """
+
+    def __init__(self, X, weights, transitions, mask=None, forbidden_labels=None):
+        self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
+        # both are shared by threads, which only read them
+        self._rows = FeatureRows(X)
+        self._transitions = SparseTransitions(transitions)
+        self._weights = weights
+        # None where nothing is forbidden, which saves a pass over theta
+        self._mask, self._forbidden_labels = mask, forbidden_labels
+        self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
+        self.n_sequences = len(X)
+        # a score of -inf is an error where nothing is forbidden
+        self.is_constrained = (mask is not None or forbidden_labels is not None
+                               or bool((transitions.data == -np.inf).any()))
+
+    cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil:
+        """Write theta of a sequence, -inf where a constraint forbids the label."""
+        cdef Py_ssize_t first = self._offsets[i], size = self._offsets[i + 1] - first
+        cdef Py_ssize_t ld = self.ld, t, label
+        cdef const double* weights = &self._weights[0, 0]
+        cdef const double* bias = weights + self._rows.n_features * ld
+        cdef double* last = theta + (size - 1) * ld
+        # the bias is what the scores begin with
+        for t in range(size):
+            self._rows.scores(first + t, weights, ld, bias, theta + t * ld)
+        # the rows of start and end follow that of the bias
+        sks_axpy(ld, 1.0, bias + ld, theta)
+        sks_axpy(ld, 1.0, bias + 2 * ld, last)
+        # a sequence of one position has both masks, as it has both weights
+        if self._mask is not None:
+            sks_axpy(ld, 1.0, &self._mask[0, 0], theta)
+            sks_axpy(ld, 1.0, &self._mask[1, 0], last)
+        if self._forbidden_labels is not None:
+            for t in range(size):
+                for label in range(self.n_labels):
+                    if self._forbidden_labels[first + t, label]:
+                        theta[t * ld + label] = -INFINITY
+
+    cdef double _augment(self, Py_ssize_t i, const int32_t* y_true,
+                         const double* costs, double* theta) noexcept nogil:
+        """Let wrong labels gain their cost in theta; the score of the observed ones.
+
+        All labels but the observed one would gain it. Taking it from that one instead
+        changes one entry of a row, and every labeling by the same amount, which the
+        score that is returned makes up for.
+        """
+        cdef Py_ssize_t size = self._offsets[i + 1] - self._offsets[i], t
+        cdef double observed = 0.0
+        cdef double* gain
+        cdef bint stored
+        # the first position has no pair before it
+        for t in range(size):
+            gain = theta + t * self.ld + y_true[t]
+            observed += gain[0] - costs[t]
+            gain[0] -= costs[t]
+            if t:
+                observed += self._transitions.score(y_true[t - 1], y_true[t], &stored)
+        return observed
+
+    def workspace(self, training=False):
+        """Return None: `decode` has a workspace of its own."""
+        # callers ask every kind of chain for one
+        return None
+
+    def predict(self, workspace, start, stop, labels, scores):
+        """Decode sequences start <= i < stop into flat labels and their scores."""
+        self.decode(start, stop, labels, scores)
+
+    def decode(self, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
+               double[::1] scores, const int32_t[::1] y_true=None,
+               const double[::1] costs=None):
+        """Decode sequences, with the loss where observed labels and costs are given.
+
+        Parameters
+        ----------
+        start, stop : int
+            Sequences start <= i < stop.
+        labels : ndarray of shape (n_positions,), int32
+            Overwritten with the best labels, all sequences one after the other.
+        scores : ndarray of shape (n_sequences,)
+            Overwritten with their scores, or with max_y L_i(y) + score(y) - score(y_i)
+            where observed labels are given.
+        y_true : ndarray of shape (n_positions,), int32, default=None
+            Observed labels.
+        costs : ndarray of shape (n_positions,), default=None
+            Loss of missing each of them.
+        """
+        cdef Py_ssize_t i, first, longest = 1
+        cdef bint augmented = y_true is not None
+        cdef double observed = 0.0
+        # the caller's threads decode sequences of their own, each with its own arrays
+        for i in range(start, stop):
+            longest = max(longest, self._offsets[i + 1] - self._offsets[i])
+        # theta, Viterbi's prefix scores, and the labels in the order of these
+        cdef double[::1] theta = aligned_zeros(longest * self.ld)
+        cdef double[::1] best = aligned_zeros(longest * self.ld)
+        cdef int32_t[::1] order = np.empty(self.n_labels, dtype=np.int32)
+        with nogil:
+            for i in range(start, stop):
+                first = self._offsets[i]
+                self._unary_scores(i, &theta[0])
+                # in place: without the loss theta is of no more use
+                if augmented:
+                    observed = self._augment(i, &y_true[first], &costs[first],
+                                             &theta[0])
+                scores[i] = self._transitions.decode(
+                    self._offsets[i + 1] - first, self.ld, &theta[0], &best[0],
+                    &order[0], &labels[first]) - observed

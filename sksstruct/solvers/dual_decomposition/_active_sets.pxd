@@ -1,0 +1,66 @@
+# The active outcomes of factors, in lists that grow; `_state.pyx` states the notation.
+
+from libc.stdint cimport int32_t
+
+from sksstruct.utils._arena cimport Arena
+
+
+cdef struct ActiveLabels:
+    # of a variable v: the observed label first, and none ever leaves
+    int32_t size, capacity
+    # pairs of the variable
+    int32_t degree
+    int32_t* label
+    double* q
+    # sum over its pairs f of M_vf q_f + u_vf
+    double* total
+
+
+cdef struct PairEnd:
+    # where a pair f meets one of its two variables v, whose active labels these are
+    ActiveLabels* labels
+    # of each active outcome of the pair: where its label is among them
+    int32_t* place
+    # M_vf q_f and u_vf, an entry for each of the labels
+    int32_t capacity
+    double* marginal
+    double* u
+
+
+cdef struct ActiveOutcomes:
+    # of a pair f: the observed outcome first; those without weight leave
+    int32_t size, capacity
+    # the model's number of each
+    int32_t* entry
+    double* q
+    PairEnd ends[2]
+
+
+cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
+                            int32_t label) except -1 nogil
+cdef int activate_outcome(Arena arena, ActiveOutcomes* outcomes, int32_t entry,
+                          int32_t first_place, int32_t second_place) except -1 nogil
+cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil
+cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
+                              const double* previous) noexcept nogil
+cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil
+
+
+cdef inline int fit_ends(Arena arena, ActiveOutcomes* outcomes) except -1 nogil:
+    """Give a pair a marginal and a multiplier for every active label at its ends."""
+    cdef int side
+    for side in range(2):
+        # another pair of the variable may have activated a label since the last visit
+        if outcomes.ends[side].capacity < outcomes.ends[side].labels.size:
+            grow_end(arena, &outcomes.ends[side])
+    return 0
+
+
+cdef inline bint is_active(const ActiveOutcomes* outcomes,
+                           Py_ssize_t entry) noexcept nogil:
+    """Whether an outcome is active."""
+    cdef Py_ssize_t k
+    for k in range(outcomes.size):
+        if outcomes.entry[k] == entry:
+            return True
+    return False

@@ -1,0 +1,92 @@
+from libc.stdint cimport int32_t, int64_t
+
+from sksstruct.models.protocols._factors cimport BinaryFactorModel
+from sksstruct.solvers.dual_decomposition._pair_step cimport PairPoint
+from sksstruct.solvers.dual_decomposition._residuals cimport Residuals
+
+
+cdef enum:
+    # labels in a vector: scores are written by whole vectors, and parts consist of them
+    VECTOR = 8
+
+
+cdef struct ActivePair:
+    int32_t pair
+    # a, b, s
+    PairPoint point
+    # multipliers lambda of its two labels
+    double first, second
+
+
+cdef struct ActivePairs:
+    Py_ssize_t size, capacity
+    ActivePair* items
+
+
+cdef class BinaryBlocks:
+    cdef readonly BinaryFactorModel model
+    cdef readonly double alpha, infeasibility, primal_residual, dual_residual
+    cdef public double rho, ignore
+    cdef readonly double block_gap
+    cdef readonly int64_t calls, n_active
+    # |change of q_j|^2 in the last pass, once for each active pair of the label
+    cdef double _square_moved
+
+    # of all examples
+    cdef ActivePairs* _active_pairs
+    cdef double[:, ::1] _probabilities
+    cdef unsigned char[:, ::1] _have_moved
+
+    # of the example that is visited: C_i, q, whether labels have moved, were observed
+    cdef Py_ssize_t _example
+    cdef double _C
+    cdef double* _q
+    cdef unsigned char* _moved
+    cdef const unsigned char* _y_true
+    cdef ActivePairs* _active
+
+    # and of its labels: scores; sums over inactive pairs of what they make the label
+    # gain, and the number that is tied to it; sums over active pairs of
+    # lambda + 2 rho a, and their number; labels that had moved when the visit began
+    cdef double[::1] _score, _inactive_gain, _message_sum
+    cdef int32_t[::1] _n_tied, _n_active_pairs, _movers
+    cdef Py_ssize_t _n_movers
+
+    # the last example in which each pair was seen to be active: a mark that needs not
+    # be taken back when the next example is visited
+    cdef int32_t[::1] _active_in
+
+    cdef void _begin_example(self, Py_ssize_t i) noexcept nogil
+    cdef int _step_labels_alone(self) except -1 nogil
+    cdef int _gather(self, Py_ssize_t low, Py_ssize_t high) except -1 nogil
+    cdef void _gather_inactive(self, Py_ssize_t label) noexcept nogil
+    cdef int _append(self, int32_t pair, double both, double first,
+                     double second) except -1 nogil
+    cdef int _activate(self, int32_t pair, double first, double second) except -1 nogil
+    cdef int _activate_moved(self, Py_ssize_t label) except -1 nogil
+    cdef int _activate_both_moved(self, int32_t pair, Py_ssize_t label,
+                                  Py_ssize_t neighbor) except -1 nogil
+    cdef int _step_label(self, Py_ssize_t label) except -1 nogil
+    cdef void _move_tied(self, Py_ssize_t label, double change) noexcept nogil
+    cdef void _step_pair(self, ActivePair* item) noexcept nogil
+    cdef void _move_multipliers(self, double eta, Residuals* sums) noexcept nogil
+    cdef void _add_changes(self, double* changes) noexcept nogil
+
+
+cdef inline bint is_active(BinaryBlocks state, int32_t pair) noexcept nogil:
+    """Whether a pair is active in the example."""
+    return state._active_in[pair] == state._example
+
+
+cdef inline double label_gain(BinaryBlocks state, Py_ssize_t label) noexcept nogil:
+    """What a label gains by being on."""
+    cdef double loss = -1.0 if state._y_true[label] else 1.0
+    return (state._score[label] + loss + state._inactive_gain[label]
+            + state._message_sum[label]
+            - 2.0 * state.rho * state._n_active_pairs[label] * state._q[label])
+
+
+cdef inline void change_weight(BinaryBlocks state, int32_t pair,
+                               double change) noexcept nogil:
+    """Change the weight of a pair as a change of its s does (10)."""
+    state.model._pair_weights[pair] -= state._C * state.model.scaling * change

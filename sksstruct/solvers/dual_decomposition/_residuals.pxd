@@ -1,0 +1,27 @@
+# Residuals of the consistency constraints, which tell how rho is to be changed.
+
+from libc.math cimport fabs
+
+
+cdef struct Residuals:
+    # Sums over pairs f, their variables v and the labels of these, of the entries of
+    # M_vf q_f - q_v: squares, and absolute values
+    double square
+    double distance
+    # and of the squares of q_v and u_vf, to which they are compared
+    double size
+    double multipliers
+
+
+cdef inline void add_residual(Residuals* sums, double residual, double q,
+                              double u) noexcept nogil:
+    """Count one entry of M_vf q_f - q_v, and those of q_v and u_vf beside it."""
+    sums.square += residual * residual
+    sums.distance += fabs(residual)
+    sums.size += q * q
+    sums.multipliers += u * u
+
+
+cdef inline double relative_norm(double square, double whole) noexcept nogil:
+    """The norm of which one square is known, relative to another; 0 without that."""
+    return (square / whole) ** 0.5 if whole else 0.0
