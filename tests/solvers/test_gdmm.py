@@ -12,8 +12,8 @@ from sksstruct.solvers.dual_decomposition._feasible import expected_loss
 from sksstruct.solvers.dual_decomposition._pair_step import solve_pair
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
-from sksstruct import ChainCRF, MultilabelPairwise
-from sksstruct.solvers import GDMM, SoftBCFW, resolve_solver
+from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
+from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.utils.packed import PackedSequences
 
 UPDATES = ["bcfw", "afw", "bgcd"]
@@ -253,7 +253,7 @@ def test_parameters():
     with pytest.raises(ValueError, match="'rho' parameter of GDMM"):
         ChainCRF(solver=GDMM(rho=0.0)).fit(X, y)
     with pytest.raises(ValueError, match="needs the oracle factors"):
-        resolve_solver("gdmm", max_iter=1, tol=0.1)
+        SSVMClassifier(solver="gdmm").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     with pytest.raises(ValueError, match="GDMM needs every label"):
         ChainCRF(solver="gdmm").fit(X, [[None, *y[0][1:]], *y[1:]])
     with pytest.raises(ValueError, match="cannot keep forbidden_transitions"):
