@@ -80,7 +80,7 @@ cdef class FlowTrees:
         self._m = len(self.edges)
         self._ends = self.edges
         n, m = self._n, self._m
-        # -1, -2 and -3 have another meaning where arcs are stored
+        # Half the memory of 64-bit indices, through which the search walks at random.
         if 2 * m >= 2**31 or n >= 2**31:
             raise ValueError("the graph is too large for 32-bit indices")
         self._link_arcs()
@@ -105,8 +105,7 @@ cdef class FlowTrees:
         self._head = np.empty(2 * m + 1, dtype=np.int32)
         self._sister = np.empty(2 * m + 1, dtype=np.int32)
         self._arc = np.empty(m + 1, dtype=np.int32)
-        # Arcs are visited variable by variable: as runs in memory, and in 32 bits, as
-        # the search does little else than look at them.
+        # Arcs are visited variable by variable, and so are stored that way.
         cdef int32_t[::1] place = np.array(self._first)
         for edge in range(m):
             first, second = self._ends[edge, 0], self._ends[edge, 1]

@@ -262,8 +262,8 @@ cdef class CutKernel(FlowTrees):
         # first variable and the terminals.
         forward = 0.0 if first < 0.0 else (both if first > both else first)
         backward = both - forward
-        # The flow kept, as far as it fits. It enters at one end and leaves at the other,
-        # which the terminals make up for: the cuts cost what they would without it.
+        # The flow kept, as far as it fits. It enters at one end and leaves at the
+        # other, which the terminals make up for: no cut costs more or less for it.
         flow = self._flow[edge]
         flow = -backward if flow < -backward else (forward if flow > forward else flow)
         self._residual[arc] = forward - flow

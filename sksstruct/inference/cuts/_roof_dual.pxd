@@ -6,6 +6,7 @@ from sksstruct.inference.cuts._maxflow cimport FlowTrees
 cdef class RoofDual(FlowTrees):
     cdef readonly Py_ssize_t n_labels, n_pairs
     cdef const int32_t[:, ::1] _pairs
+    # Scores of pairs come from the caller, each time others.
     # Partners of label j in pairs, and which pairs these are, are at the places
     # _first_partner[j] .. _first_partner[j + 1] - 1 of two lists.
     cdef const Py_ssize_t[::1] _first_partner
