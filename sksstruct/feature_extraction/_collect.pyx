@@ -51,7 +51,8 @@ cdef class Rows:
 
     def arrays(self):
         """Copies of data, indices and indptr."""
-        # One entry more than needed, so that there is always a first one to point at.
+        # Columns fit in 32 bits, numbers of entries may not. One entry more than
+        # needed, so that there is always a first one to point at.
         cdef double[::1] data = np.zeros(self.count + 1)
         cdef int32_t[::1] indices = np.zeros(self.count + 1, dtype=np.int32)
         if self.count:
@@ -76,6 +77,7 @@ cdef class Collector:
     # Columns by name and value: most pairs are met again and again, and the name with
     # its value is joined, and sought among all features, only once.
     cdef dict known
+    # kept here and not passed from call to call, as only errors need them
     cdef Py_ssize_t sequence, position
 
     def __init__(self, dict vocabulary, bint grow, str separator):
@@ -164,6 +166,7 @@ cdef class Collector:
         cdef Py_ssize_t column
         if found != NULL:
             return <object> found
+        # pairs that are left out are remembered as such too, by the caller
         if not self.grow:
             return -1
         column = len(self.vocabulary)
