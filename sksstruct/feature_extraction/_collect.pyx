@@ -169,6 +169,7 @@ cdef class Collector:
         # pairs that are left out are remembered as such too, by the caller
         if not self.grow:
             return -1
+        # columns in the order of first appearance
         column = len(self.vocabulary)
         self.vocabulary[feature] = column
         return column

@@ -119,7 +119,8 @@ cdef class Problem:
         cdef double size = 0.0, at_lower, at_upper
         least[0] = most[0] = 0.0
         for i in range(self.size):
-            # 0 times an infinite bound is 0 here, not NaN
+            # Entries that do not move add nothing; 0 times an infinite bound would be
+            # NaN.
             if self.normal[i] == 0.0:
                 continue
             at_lower = self.normal[i] * self.lower[i]

@@ -107,7 +107,7 @@ cdef double evaluate(const Chain* chain, const double* duals, double* gradient,
                     entry += duals[column]
                 entry = entry if entry > 0.0 else 0.0
                 out[(t * n_states + i) * n_states + j] = entry
-                # most entries, near the solution
+                # so are most entries, near the solution
                 if entry == 0.0:
                     continue
                 total += 0.5 * entry * entry
@@ -154,7 +154,8 @@ cdef void factorise(Py_ssize_t n, Py_ssize_t width, double damping, double* band
             band[row * width + first] /= pivot
         band[row * width] = pivot
         step[row] /= pivot
-        # The row is subtracted from those below it right away, while it is at hand.
+        # Two entries of a row are two other rows: their entry in these is `second` -
+        # `first` from the diagonal.
         for first in range(1, last):
             factor = band[row * width + first]
             # tables are sparse near the solution
@@ -242,7 +243,8 @@ cdef double project_chain(const Chain* chain, double* duals, Workspace* workspac
     cdef double value, worst, damping = DAMPING
     cdef int halvings
     value = evaluate(chain, duals, workspace.gradient, out)
-    # the gradient is by how much tables miss the mass and disagree with each other
+    # The gradient is by how much tables miss the mass and disagree with each other; so
+    # its largest entry is the largest violation.
     worst = largest(n, workspace.gradient)
     for _ in range(MOST_STEPS + STEPS_PER_TABLE * chain.n_edges):
         if worst <= TOLERANCE * chain.mass:
@@ -310,7 +312,7 @@ def project_chain_polytope(m):
     Parameters
     ----------
     m : array-like of shape (n_edges, n_states, n_states)
-        A table for each pair of neighbours, from -> to; ``-inf`` entries stay zero.
+        A table for each pair of neighbors, from -> to; ``-inf`` entries stay zero.
 
     Returns
     -------

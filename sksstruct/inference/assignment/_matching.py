@@ -120,7 +120,7 @@ def matching_max_marginals(scores, unassigned=None):
     Raises
     ------
     ValueError
-        As `matching` does.
+        In the cases of `matching`.
 
     References
     ----------

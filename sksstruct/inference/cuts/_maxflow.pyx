@@ -140,6 +140,7 @@ cdef class FlowTrees:
         """Join a variable to the terminal that has capacity for it."""
         self._side[variable] = SOURCE if self._terminal[variable] > 0.0 else SINK
         self._parent[variable] = TERMINAL
+        # a terminal is one step away, and no other way is shorter
         self._time[variable] = self._now
         self._distance[variable] = 1
         self._activate(variable)

@@ -58,8 +58,8 @@ cdef class Snapshot:
     cdef void restore(self, FlowTrees trees) noexcept nogil:
         """Put everything back.
 
-        Lists of active variables and orphans are empty between two searches, and
-        `_now` may go on: only its equality to `_time` counts.
+        Lists of active variables and orphans are empty between two searches; `_now`
+        goes on, so that all times that are put back are past.
         """
         cdef Py_ssize_t n = self._terminal.shape[0]
         memcpy(&trees._residual[0], &self._residual[0],
@@ -76,6 +76,7 @@ cdef class CutKernel(FlowTrees):
 
     # a cost that is never worth paying, in the place of -inf
     cdef double _big
+    # scores of the problem solved last, None after an error
     cdef object _lock, _unary, _pairwise
 
     def __init__(self, edges, n_variables=None):
@@ -90,21 +91,21 @@ cdef class CutKernel(FlowTrees):
         self._lock = Lock()
 
     def solve(self, unary, pairwise):
-        """Best labeling.
+        """Find the best labeling.
 
         Parameters
         ----------
         unary : array-like of shape (n_variables, 2)
             Scores of labels 0 and 1; ``-inf`` forbids a label.
         pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-            Table of scores of each edge, or one for all: the labels of the edge's
-            first variable are the rows. ``-inf`` forbids a pair.
+            Table of scores of each edge, or one for all edges; the labels of the edge's
+            first variable are the rows. ``-inf`` forbids a pair of labels.
 
         Returns
         -------
         labeling : ndarray of shape (n_variables,), int32
-            Labels. Among several best labelings the one with label 1 only where all of
-            them have it.
+            State of each variable. Among several best labelings, it is the one with
+            label 1 only where all of them have it.
         score : float
             Its score; ``-inf`` if every labeling is forbidden.
 
@@ -112,7 +113,7 @@ cdef class CutKernel(FlowTrees):
         ------
         ValueError
             If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an
-            edge prefers its variables to differ.
+            edge is not supermodular; the error names the edge.
         RuntimeError
             If another thread uses the object at the same time.
         """
@@ -126,7 +127,7 @@ cdef class CutKernel(FlowTrees):
             return self._labeling()
 
     def max_marginals(self):
-        """Max-marginals of the problem solved last, by a cut for every variable.
+        """Max-marginals of the problem that was solved last.
 
         Returns
         -------
@@ -137,7 +138,7 @@ cdef class CutKernel(FlowTrees):
         Raises
         ------
         ValueError
-            If there is no problem solved yet.
+            If no problem has been solved yet.
         """
         with self._alone():
             return self._max_marginals()
@@ -356,23 +357,23 @@ cdef class CutKernel(FlowTrees):
 
 
 class MinCut(CutKernel):
-    """Best labelings of binary variables with pairs that like to agree, on any graph.
+    """Best labelings of binary variables whose pairs favor agreement, on any graph.
 
-    Keeps the last flow: problems on the same graph are solved faster one after the
-    other than each on its own.
+    The flow of one problem is kept for the next, so that several problems on the same
+    graph are solved faster one after the other than each on its own.
 
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2)
         Pairs of variables; any graph, also several edges between two variables.
     n_variables : int, default=None
-        Number of variables; default: as many as edges name.
+        Number of variables; None: as many as the edges name.
 
     Notes
     -----
-    Label 1 is given where every best labeling has it. Arithmetic is in double
-    precision; the flow of Boykov and Kolmogorov's algorithm [1]_ is reused as Kohli and
-    Torr [2]_ do.
+    Among several best labelings, the one with label 1 only where all of them have it is
+    returned. Arithmetic is in double precision. The flow is found by the algorithm of
+    Boykov and Kolmogorov [1]_ and reused as by Kohli and Torr [2]_.
 
     References
     ----------
@@ -395,7 +396,7 @@ class MinCut(CutKernel):
 
 
 def min_cut(unary, edges, pairwise):
-    """Best labeling of binary variables with pairs that like to agree, on any graph.
+    """Best labeling of binary variables whose pairs favor agreement, on any graph.
 
     Parameters
     ----------
@@ -404,22 +405,22 @@ def min_cut(unary, edges, pairwise):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables.
     pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores of each edge, or one for all; ``s00 + s11 >= s01 + s10``, so
-        that the energy, which is minus the score, is submodular.
+        Table of scores s of each edge, or one for all edges. It has to be supermodular,
+        ``s00 + s11 >= s01 + s10``, so that the energy, minus the score, is submodular.
 
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        Labels. Among several best labelings the one with label 1 only where all of
-        them have it.
+        State of each variable. Among several best labelings, it is the one with label 1
+        only where all of them have it.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge,
-        which is named, is not as it must be.
+        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge
+        is not supermodular; the error names the edge.
 
     See Also
     --------
@@ -441,7 +442,7 @@ def min_cut(unary, edges, pairwise):
 
 
 def min_cut_max_marginals(unary, edges, pairwise):
-    """Max-marginals of binary variables with pairs that like to agree.
+    """Max-marginals of binary variables whose pairs favor agreement.
 
     Parameters
     ----------
@@ -450,17 +451,18 @@ def min_cut_max_marginals(unary, edges, pairwise):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables.
     pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores of each edge, or one for all; see `min_cut`.
+        Table of scores of each edge, or one for all edges; see `min_cut`.
 
     Returns
     -------
     max_marginals : ndarray of shape (n_variables, 2)
-        For each variable and label the score of the best labeling that has it.
+        For each variable and label the score of the best labeling that has it;
+        ``-inf`` where all of them are forbidden.
 
     Raises
     ------
     ValueError
-        As `min_cut` does.
+        In the cases of `min_cut`.
 
     References
     ----------

@@ -98,6 +98,7 @@ cdef class RoofDual(FlowTrees):
         cdef int32_t[::1] states = np.zeros(self.n_labels, dtype=np.int32)
         cdef double[::1] fields = np.empty(self.n_labels)
         cdef double value
+        # not a Python object, for what follows
         cdef bint all_of_them = exact
         with nogil:
             if all_of_them:

@@ -460,7 +460,7 @@ def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):
     Raises
     ------
     ValueError
-        As `parts_max_product` does.
+        In the cases of `parts_max_product`.
 
     Examples
     --------

@@ -114,7 +114,7 @@ cdef class Search:
     def __init__(self, weights):
         height, width = weights.shape
         forbidden = weights == -np.inf
-        # apart from the sums, where -inf minus -inf would come out of the look-ups
+        # Forbidden pixels are counted apart: sums of -inf would differ by NaN.
         finite = np.where(forbidden, 0.0, weights)
         # row and column 0 are zero, so that the edges are no special case
         images = np.zeros((3, height + 1, width + 1))
@@ -173,7 +173,7 @@ cdef class Search:
     cdef int _split(self, const Boxes* boxes, Py_ssize_t side) except -1 nogil:
         """Put both halves of a set into the queue, without what cannot be a box."""
         cdef Boxes half
-        # The half made last has the higher number, and of equal bounds comes first.
+        # The upper half is made last, and so comes first if their bounds are equal.
         cdef int32_t middle = (boxes.low[side] + boxes.high[side]) // 2
         half = boxes[0]
         half.high[side] = middle
@@ -185,8 +185,8 @@ cdef class Search:
 
     cdef int _push(self, Boxes* boxes) except -1 nogil:
         """Bound a set and put it into the queue, unless none of it is allowed."""
-        # Intervals may overlap, but not be in the wrong order: then no first row of the
-        # set is above, or on, any last row of it.
+        # Where all first rows come after all last rows, or columns do, the set has no
+        # box at all.
         if (boxes.low[TOP] > boxes.high[BOTTOM]
                 or boxes.low[LEFT] > boxes.high[RIGHT]):
             return 0
