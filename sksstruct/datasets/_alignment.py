@@ -1,4 +1,4 @@
-"""Matchings: aligned words of the Hansards, keypoints of the CMU house and hotel."""
+"""Matchings: aligned words of the Hansards, landmarks of the CMU house and hotel."""
 
 import gzip
 
@@ -21,16 +21,16 @@ def load_hansards(*, data_home=None):
     -------
     data : `sklearn.utils.Bunch`
         ``trial`` (37 pairs), ``test`` (447) and ``unaligned`` (2383): each a list of
-        Bunch with ``english`` and ``french``, lists of words, and, but for the last,
-        ``links``, an array of shape (n_english, n_french): 1 for a sure link, -1 for a
-        possible one, 0 for none.
+        Bunch with ``english`` and ``french``, lists of words. Those of ``trial`` and
+        ``test`` also have ``links``, an array of shape (n_english, n_french): 1 for a
+        sure link, -1 for a possible one, 0 for none.
 
     Raises
     ------
     OSError
         If a file is missing; they cannot be fetched.
     ValueError
-        If a line is not as expected; the message has its number.
+        If a line is not in the expected form; the error gives its number.
 
     References
     ----------
@@ -59,10 +59,11 @@ def _pair(columns, where, name):
     for column, value in ((columns[3], -1), (columns[2], 1)):
         for link in column.split():
             try:
-                f, e = map(int, link.split("-"))
-                if min(f, e) < 0:
+                french, english = map(int, link.split("-"))
+                # NumPy would count from the end
+                if min(french, english) < 0:
                     raise IndexError
-                pair.links[e, f] = value
+                pair.links[english, french] = value
             except (ValueError, IndexError):
                 raise ValueError(
                     f"{where}: {link!r} is not a link of {len(pair.french)} and "
@@ -72,9 +73,9 @@ def _pair(columns, where, name):
 
 
 def load_cmu_house(sequence="house", *, data_home=None):
-    """Landmarks of a toy house, or hotel, in the frames of a turning sequence.
+    """Landmarks of a toy house, or hotel, that turns from frame to frame.
 
-    The same landmark has the same number in every frame.
+    A landmark has the same number in every frame.
 
     Parameters
     ----------

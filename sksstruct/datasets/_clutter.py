@@ -1,4 +1,4 @@
-"""Handwritten digits in clutter: synthetic scenes for localisation."""
+"""Handwritten digits in clutter: synthetic scenes for object localization."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -8,11 +8,11 @@ from sklearn.utils import Bunch, check_random_state
 def make_digit_clutter(
     n_images=200, *, size=28, clutter=25, noise=0.1, part="all", random_state=None
 ):
-    """A handwritten digit somewhere among fragments of other digits.
+    """Images of a handwritten digit among fragments of other digits.
 
-    Each image has one digit of `sklearn.datasets.load_digits`, 8 x 8 pixels, magnified
-    to a height and width between 8 and 16, in a square field. The rest is clutter:
-    pieces of 4 x 4 pixels cut from random digits, and Gaussian pixel noise.
+    Each image is square and has one digit of `sklearn.datasets.load_digits`, 8 x 8
+    pixels magnified to a height and width between 8 and 16. The rest is clutter: pieces
+    of 4 x 4 pixels cut from random digits, and Gaussian pixel noise.
 
     Parameters
     ----------
@@ -21,20 +21,20 @@ def make_digit_clutter(
     size : int, default=28
         Height and width of the images.
     clutter : int, default=25
-        Number of pieces.
+        Number of pieces in each image.
     noise : float, default=0.1
         Standard deviation of the noise; digits are between 0 and 1.
     part : {"all", "train", "test"}, default="all"
         Which digits are used: all, the first 1200, or the others.
     random_state : int, RandomState instance or None, default=None
-        Seed.
+        Seed or source of random numbers.
 
     Returns
     -------
     data : `sklearn.utils.Bunch`
         ``images``: array of shape (n_images, size, size); ``boxes``: integer array of
-        shape (n_images, 4), top, left, bottom, right of the digit, the last two
-        outside; ``labels``: the digits.
+        shape (n_images, 4), the top, left, bottom and right of each digit, of which the
+        last two are exclusive; ``labels``: the digits.
 
     Examples
     --------
@@ -56,19 +56,19 @@ def make_digit_clutter(
     labels = np.empty(n_images, dtype=names.dtype)
     for i, image in enumerate(images):
         for _ in range(clutter):
-            r, c = rng.randint(5, size=2)
-            piece = drawings[rng.randint(len(drawings)), r : r + 4, c : c + 4]
+            row, column = rng.randint(5, size=2)
+            digit = drawings[rng.randint(len(drawings))]
+            piece = digit[row : row + 4, column : column + 4]
             top, left = rng.randint(size - 3, size=2)
             here = image[top : top + 4, left : left + 4]
             np.maximum(here, piece, out=here)
         k = rng.randint(len(drawings))
         height, width = rng.randint(8, 17, size=2)
         top, left = rng.randint(size - height + 1), rng.randint(size - width + 1)
+        bottom, right = top + height, left + width
         rows, columns = np.arange(height) * 8 // height, np.arange(width) * 8 // width
-        image[top : top + height, left : left + width] = drawings[k][
-            np.ix_(rows, columns)
-        ]
-        boxes[i] = top, left, top + height, left + width
+        image[top:bottom, left:right] = drawings[k][np.ix_(rows, columns)]
+        boxes[i] = top, left, bottom, right
         labels[i] = names[k]
     images += noise * rng.normal(size=images.shape)
     return Bunch(images=images, boxes=boxes, labels=labels)

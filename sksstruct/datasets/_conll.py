@@ -15,9 +15,10 @@ _SHA256 = {
 
 
 def read_conll(source, *, n_columns=None, separator=None, comment=None):
-    """Read sentences in CoNLL column format, strictly.
+    """Read sentences in CoNLL column format.
 
-    One token a line, its columns separated by white space; empty lines end sentences.
+    There is one token on each line, its columns separated by white space; empty lines
+    end sentences. Files that deviate from this are refused.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def read_conll(source, *, n_columns=None, separator=None, comment=None):
     separator : str, default=None
         Column separator; by default any white space.
     comment : str, default=None
-        Lines that begin with it are skipped.
+        Lines that begin with this string are skipped.
 
     Returns
     -------
@@ -38,8 +39,8 @@ def read_conll(source, *, n_columns=None, separator=None, comment=None):
     Raises
     ------
     ValueError
-        If a line has another number of columns, or an empty one, with the number of
-        the line; if there is no token at all; if the file is not UTF-8.
+        If a line has another number of columns, or an empty one, in which case the
+        error gives its number; if there is no token at all; if the file is not UTF-8.
 
     Examples
     --------
@@ -90,8 +91,8 @@ def _parse(lines, place, n_columns, separator, comment):
 def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True):
     """Text chunking data of the CoNLL-2000 shared task.
 
-    8936 training and 2012 test sentences of the Wall Street Journal with
-    part-of-speech tags; 22 chunk labels in training, one more in the test.
+    There are 8936 training and 2012 test sentences of the Wall Street Journal with
+    part-of-speech tags, 22 chunk labels in training, and one more in the test.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True)
         Folder with ``conll2000/train.txt.gz``; by default the environment variable
         ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.
     download_if_missing : bool, default=True
-        Whether to fetch the file when it is not there.
+        Whether to fetch the file if it is missing.
 
     Returns
     -------

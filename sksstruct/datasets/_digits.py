@@ -8,17 +8,17 @@ from sklearn.utils import Bunch, check_random_state
 def load_digit_strings(n_train=400, n_test=1000, *, random_state=0):
     """Years in real handwriting: strings of four digits, 1950 to 2029.
 
-    Every year is as likely; each of its digits is drawn from the images of
+    Every year is equally likely; each of its digits is drawn from the images of
     `sklearn.datasets.load_digits`. The images of training and test strings come from
-    different halves of that data set. A digit tells much of the next one: a year begins
-    with 1 or 2, a 9 follows the 1, a 0 the 2.
+    different halves of that data set. A digit tells much about the next one: a year
+    begins with 1 or 2, the 1 is followed by a 9 and the 2 by a 0.
 
     Parameters
     ----------
     n_train, n_test : int, default=400, 1000
         Number of strings.
     random_state : int, RandomState instance or None, default=0
-        Which years and images.
+        Seed or source of random numbers for years and images.
 
     Returns
     -------

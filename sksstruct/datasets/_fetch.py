@@ -1,4 +1,4 @@
-"""Files in a data folder, fetched from their public home when they are missing."""
+"""Files in a data folder, fetched from their public home if they are missing."""
 
 import os
 import tempfile
@@ -33,18 +33,19 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
     Parameters
     ----------
     names : sequence of str
-        Names below the data folder that hold the data; a download takes the last.
+        Names of files in the data folder that may hold the data; a download is stored
+        under the last.
     url : str
-        Public home.
+        Where to fetch the file from.
     data_home : str or path-like, default=None
         See `get_data_home`.
     download_if_missing : bool, default=True
-        Whether to fetch.
+        Whether to fetch the file if it is missing.
 
     Raises
     ------
     OSError
-        If the file is missing and cannot be fetched, or must not be.
+        If the file is missing and cannot be fetched, or is not to be.
     """
     folder = get_data_home(data_home)
     for name in names:

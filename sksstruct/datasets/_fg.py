@@ -17,15 +17,15 @@ def load_fg(path, *, trailing="error"):
     Parameters
     ----------
     path : path-like
-        A ``.fg`` file with factors XOR, ATMOSTONE, OR, OROUT and PAIR; others are
-        refused by name. ``.gz`` files are decompressed.
+        A ``.fg`` file with factors XOR, ATMOSTONE, OR, OROUT and PAIR; an error names
+        any others. ``.gz`` files are decompressed.
     trailing : {"error", "ignore"}, default="error"
         What to do with text after the last factor.
 
     Returns
     -------
     graph : FactorGraph
-        State 1 of a variable scores its log-potential.
+        State 1 of a variable scores its log-potential, state 0 scores 0.
 
     Raises
     ------
@@ -42,29 +42,17 @@ def load_fg(path, *, trailing="error"):
         unaries[v, 1] = tokens.number(f"the log-potential of variable {v + 1}")
     edges, weights, factors, tables = [], [], [], {}
     for f in range(m):
-        kind = tokens.next(f"factor {f + 1}")
-        if kind != b"PAIR" and kind not in _KINDS:
-            tokens.fail(f"factors {kind[:30].decode('ascii', 'replace')} are not read")
-        degree = tokens.integer("the degree", 1, min(n, tokens.left))
-        ids = [tokens.integer("a variable", -n, n) for _ in range(degree)]
-        if 0 in ids or len({abs(v) for v in ids}) < degree:
-            tokens.fail(f"factor {f + 1} must name different variables, from 1 on")
-        scope, negated = [abs(v) - 1 for v in ids], [v < 0 for v in ids]
+        kind, scope, negated = _read_scope(tokens, f, n)
         if kind == b"PAIR":
-            if degree != 2 or any(negated):
-                tokens.fail("PAIR needs two variables that are not negated")
             edges.append(scope)
             weights.append(tokens.number("the log-potential of PAIR"))
             continue
-        if kind == b"OROUT" and degree < 2:
-            tokens.fail("OROUT needs two variables or more")
+        # equal conditions share a table; those of one or two variables are written out
         key = kind, tuple(negated)
         if key not in tables:
-            tables[key] = Logic(_KINDS[kind], degree, negated)
-        table = tables[key]
-        if degree <= 2:
-            table = tables.setdefault((*key, "dense"), table.dense())
-        factors.append((scope, table))
+            table = Logic(_KINDS[kind], len(scope), negated)
+            tables[key] = table.dense() if len(scope) <= 2 else table
+        factors.append((scope, tables[key]))
     if not tokens.done() and trailing == "error":
         token = tokens.next("")
         tokens.fail(f"there is more after the last factor: {token[:30]!r}")
@@ -77,6 +65,23 @@ def load_fg(path, *, trailing="error"):
     )
 
 
+def _read_scope(tokens, f, n):
+    """Kind and scope of a factor, and which of its variables are negated."""
+    kind = tokens.next(f"factor {f + 1}")
+    if kind != b"PAIR" and kind not in _KINDS:
+        tokens.fail(f"factors {kind[:30].decode('ascii', 'replace')} are not read")
+    degree = tokens.integer("the degree", 1, min(n, tokens.left))
+    ids = [tokens.integer("a variable", -n, n) for _ in range(degree)]
+    if 0 in ids or len({abs(v) for v in ids}) < degree:
+        tokens.fail(f"factor {f + 1} must name different variables, from 1 on")
+    scope, negated = [abs(v) - 1 for v in ids], [v < 0 for v in ids]
+    if kind == b"PAIR" and (degree != 2 or any(negated)):
+        tokens.fail("PAIR needs two variables that are not negated")
+    if kind == b"OROUT" and degree < 2:
+        tokens.fail("OROUT needs two variables or more")
+    return kind, scope, negated
+
+
 def dump_fg(graph, path):
     """Write a graph of binary variables, pairs of (1, 1), and conditions.
 
@@ -86,7 +91,7 @@ def dump_fg(graph, path):
         Tables of edges may score state (1, 1) only; larger factors are `Logic` of the
         kinds that `load_fg` reads.
     path : path-like
-        ``.gz`` files are compressed.
+        The file; ``.gz`` files are compressed.
     """
     if (graph.n_states != 2).any():
         raise ValueError("all variables must be binary")

@@ -28,16 +28,17 @@ def make_chain(
     n_classes : int, default=3
         Number of labels, 0 to ``n_classes - 1``.
     min_length, max_length : int, default=1, 10
-        Lengths are uniform between them.
+        Lengths are drawn uniformly between these, both included.
     noise : float, default=1.0
         Standard deviation of the features around the mean of their label.
     persistence : float, default=0.7
-        Probability that the next label is the one after, cyclically; else it is
-        uniform.
+        Probability that a label is followed by the next one, cyclically; otherwise any
+        label follows with equal probability.
     density : float, default=None
-        Share of the features kept; the result is then CSR.
+        Share of the features that are kept, in which case the result is CSR. None:
+        dense arrays with all features.
     random_state : int, RandomState instance or None, default=None
-        Seed.
+        Seed or source of random numbers.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from sksstruct.datasets._fetch import find_file
 def load_weizmann_horses(*, data_home=None):
     """Images of horses and their masks, the longer side resized to 64 pixels.
 
-    328 images; there is no official split.
+    There are 328 images, without an official split.
 
     Parameters
     ----------
@@ -37,6 +37,6 @@ def load_weizmann_horses(*, data_home=None):
         X, y, shapes, offsets = (data[name] for name in ("X", "y", "shape", "offsets"))
     spans = list(zip(offsets[:-1], offsets[1:], shapes, strict=True))
     return Bunch(
-        images=[X[a:b].reshape(*shape, 3) / 255.0 for a, b, shape in spans],
-        masks=[y[a:b].reshape(shape) for a, b, shape in spans],
+        images=[X[start:end].reshape(*shape, 3) / 255.0 for start, end, shape in spans],
+        masks=[y[start:end].reshape(shape) for start, end, shape in spans],
     )

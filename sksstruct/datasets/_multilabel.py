@@ -20,10 +20,10 @@ _SETS = {
 
 
 def load_multilabel(name, subset="train", *, data_home=None):
-    """Load one of seven multilabel data sets, in their published splits.
+    """Load one of seven multilabel data sets, in its published split.
 
-    They are read from ``multilabel/<name>_<subset>.svm.gz`` in the data folder, in
-    svmlight form with labels separated by commas.
+    It is read from ``multilabel/<name>_<subset>.svm.gz`` in the data folder, in
+    svmlight format with labels separated by commas.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ def load_multilabel(name, subset="train", *, data_home=None):
 
     Notes
     -----
-    The two halves of rcv1sub1 number labels differently: what is k in the test file is
-    k + 1 in the training file, as label frequencies and the scores of classifiers say.
-    Here both have the numbers of the training file, without its first label, which the
-    test file lacks: 100 labels.
+    The two parts of rcv1sub1 number labels differently: label k of the test file is
+    label k + 1 of the training file, as label frequencies and the scores of classifiers
+    show. Here both have the numbers of the training file, without its first label,
+    which the test file lacks; this leaves 100 labels.
     """
     if name not in _SETS:
         raise ValueError(f"name must be one of {sorted(_SETS)}, got {name!r}")

@@ -14,8 +14,9 @@ _SHA256 = "161e5f84c20df0468612c8b1729d06f93b167eb612f6557a326b28f9320d3f5e"
 def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True):
     """Handwritten words, each a sequence of binary images of 16 x 8 pixels.
 
-    6877 words without their first letter, 52152 letters, in ten folds. The usual small
-    problem trains on fold 0 and tests on the others; the large one is the reverse.
+    There are 6877 words without their first letter, 52152 letters, in ten folds. The
+    usual small problem trains on fold 0 and tests on the others; the large problem is
+    the reverse.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True)
         Folder with ``ocr_letters.npz`` or ``letter.data.gz``; by default the
         environment variable ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.
     download_if_missing : bool, default=True
-        Whether to fetch the file when it is not there.
+        Whether to fetch the file if it is missing.
 
     Returns
     -------

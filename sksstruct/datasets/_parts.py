@@ -1,22 +1,59 @@
-"""What a reader of factor graphs collects, without an object for each number."""
+"""What readers of factor graphs collect, and writers list."""
 
 from array import array
 
 import numpy as np
 
-from sksstruct.factor_graphs import DenseTable, FactorGraph
+from sksstruct.factor_graphs import DenseTable, FactorGraph, Table
+
+
+def list_factors(graph):
+    """Everything that a graph scores: offset, variables, edges, and larger factors.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        A graph.
+
+    Returns
+    -------
+    factors : list of tuple of (scope, table, weight)
+        A table is an array or a `Table`; `write_out` makes an array of it and its
+        weight. The offset, with an empty scope, is left out where it is zero.
+    """
+    weights = graph.edge_weights
+    weights = np.ones(graph.n_edges) if weights is None else weights
+    factors = [((), np.array(graph.offset), 1.0)] if graph.offset else []
+    factors += [((v,), graph.unary(v), 1.0) for v in range(graph.n_variables)]
+    factors += [
+        (tuple(scope), graph.tables[t], weight)
+        for scope, t, weight in zip(
+            graph.edges, graph.edge_tables, weights, strict=True
+        )
+    ]
+    factors += [
+        (tuple(scope), graph.tables[t], 1.0)
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
+    ]
+    return factors
+
+
+def write_out(table, weight):
+    """Scores of a factor of `list_factors`, as an array."""
+    values = table.dense() if isinstance(table, Table) else table
+    return values if weight == 1.0 else values * weight
 
 
 class Parts:
-    """Scores by scope, in the order of a file.
+    """Scores by scope, in the order of a file, without an object for each number.
 
     Parameters
     ----------
     sizes : sequence of int
         Number of states of each variable.
     share : int
-        Tables of more entries are looked up, so that equal ones are kept once; small
-        ones take less memory than knowing them again.
+        Tables with more entries than this are looked up, so that equal ones are kept
+        once. For smaller ones the look-up would take more memory than it saves.
     """
 
     def __init__(self, sizes, share):
@@ -30,14 +67,14 @@ class Parts:
         self.offset = 0.0
 
     def add(self, scope, values):
-        """Add scores of the variables of a scope; tell whether they are in range.
+        """Add the scores of a scope; returns whether they are in range.
 
         Parameters
         ----------
         scope : sequence of int
             Variables.
         values : ndarray
-            Their scores, which nobody else holds.
+            Their scores, in an array that nobody else changes.
 
         Returns
         -------
@@ -76,7 +113,7 @@ class Parts:
         Returns
         -------
         graph : FactorGraph
-            Of all that was added.
+            A graph of all that was added.
         """
         self._known = {}
         return FactorGraph._assemble(

@@ -27,12 +27,13 @@ def make_stick_figures(
     clutter=12,
     random_state=None,
 ):
-    """Drawings of stick figures among stray strokes, with the places of their joints.
+    """Drawings of stick figures among stray strokes, with the positions of joints.
 
-    A figure hangs from its neck, which is about the middle of the upper half; every
-    other joint is where its bone has it on average, moved by Gaussian noise. Bones and
-    a round head are drawn as strokes, stray strokes of random places, lengths and
-    directions are added, then the image is blurred a little and pixel noise is added.
+    A figure hangs from its neck, which is about the middle of the upper half. Every
+    other joint is at the mean position that its bone gives, moved by Gaussian noise.
+    Bones and a round head are drawn, and stray strokes with random positions, lengths
+    and directions are added; then the image is blurred a little and pixel noise is
+    added.
 
     Parameters
     ----------
@@ -43,13 +44,13 @@ def make_stick_figures(
     size : float, default=9.0
         Length of the back in pixels; it varies by a tenth.
     wobble : float, default=0.22
-        Standard deviation of the joints, in units of the size.
+        Standard deviation of the positions of joints, in units of the size.
     noise : float, default=0.2
         Standard deviation of the pixel noise; strokes have brightness 1.
     clutter : int, default=12
-        Number of stray strokes.
+        Number of stray strokes in each image.
     random_state : int, RandomState instance or None, default=None
-        Seed.
+        Seed or source of random numbers.
 
     Returns
     -------

@@ -101,6 +101,12 @@ class Tokens:
         """Whether nothing is left."""
         return not self._fill()
 
+    def finish(self, last):
+        """Raise an error unless everything has been read, up to the last what."""
+        if not self.done():
+            self.next("")
+            self.fail(f"there is more after the last {last}")
+
     def next(self, what):
         """The next token."""
         if not self._fill():

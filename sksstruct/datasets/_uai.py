@@ -5,7 +5,7 @@ from array import array
 
 import numpy as np
 
-from sksstruct.datasets._parts import Parts
+from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._text import Tokens, open_write, read_bytes
 
 
@@ -19,14 +19,14 @@ def load_uai(path, *, evidence=None, log=None):
     evidence : path-like or dict, default=None
         Evidence file, or observed states by variable.
     log : bool, default=None
-        Whether tables hold natural logarithms and not potentials. None: they do in
-        files ``*.LG`` and ``*.LG.gz``.
+        Whether tables contain natural logarithms instead of potentials. None: they do
+        in files ``*.LG`` and ``*.LG.gz``.
 
     Returns
     -------
     graph : FactorGraph
-        Scores are natural logarithms of the potentials, -inf for zero. Equal tables are
-        shared.
+        Its scores are natural logarithms of the potentials, -inf for zero. Equal tables
+        are shared.
 
     Raises
     ------
@@ -50,9 +50,8 @@ def load_uai(path, *, evidence=None, log=None):
         scope = scopes[first[f] : first[f + 1]]
         if not parts.add(scope, _read_table(tokens, f, [sizes[v] for v in scope], log)):
             tokens.fail(f"factor {f} is zero, or has too large sums with others")
-    if not tokens.done():
-        tokens.next("")
-        tokens.fail("there is more after the last table")
+    tokens.finish("table")
+    # the graph takes about as much memory again
     del scopes, first
     if evidence is not None and not isinstance(evidence, dict):
         evidence = load_uai_evidence(evidence, sizes)
@@ -60,12 +59,17 @@ def load_uai(path, *, evidence=None, log=None):
 
 
 def _read_scopes(tokens, sizes, bayes):
-    """Scopes of all factors in a row, and where each begins; their tables fit."""
+    """Where the scope of each factor begins, and all scopes in a row.
+
+    Checks that the file is long enough for the tables, before any memory is taken for
+    them.
+    """
     n = len(sizes)
     m = tokens.integer("the number of factors", 0, tokens.left)
     if bayes and m != n:
         tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
     scopes, first = array("i"), array("q", [0])
+    # variables in some scope, and how often each is the last of one; 2 is too often
     used, last, needed = bytearray(n), bytearray(n), 0
     for f in range(m):
         arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left, 64))
@@ -88,7 +92,8 @@ def _read_scopes(tokens, sizes, bayes):
             )
     if bayes and any(count != 1 for count in last):
         tokens.fail("each variable must be the last of the scope of one factor")
-    # each state of the others has an entry in some table
+    # Each state of the others has an entry in some table, and so in the file. These
+    # could be so many that the graph does not fit into memory.
     free = sum(size for size, seen in zip(sizes, used, strict=True) if not seen)
     if free > len(tokens.data):
         tokens.fail(f"variables without factors have {free} states")
@@ -122,8 +127,8 @@ def load_uai_evidence(path, n_states):
     Parameters
     ----------
     path : path-like
-        An evidence file: ``k v1 x1 .. vk xk``, or the same after a number of samples,
-        which has to be 0 or 1.
+        An evidence file: ``k v1 x1 .. vk xk``, which may follow a number of samples
+        that has to be 0 or 1.
     n_states : sequence of int
         Number of states of each variable.
 
@@ -166,30 +171,19 @@ def dump_uai(graph, path, *, log=False):
     graph : FactorGraph
         The graph; evidence is not part of the file (see `dump_uai_evidence`).
     path : path-like
-        ``.gz`` files are compressed.
+        The file; ``.gz`` files are compressed.
     log : bool, default=False
         Whether to write logarithms instead of potentials.
     """
-    weights = graph.edge_weights
-    weights = np.ones(graph.n_edges) if weights is None else weights
-    factors = [((), graph.offset)] if graph.offset else []
-    factors += [((v,), graph.unary(v)) for v in range(graph.n_variables)]
-    factors += [
-        (tuple(scope), (graph.tables[t], w))
-        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
-    ]
-    factors += [
-        (tuple(scope), (graph.tables[t], 1.0))
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
-    ]
+    factors = list_factors(graph)
     with open_write(path) as file:
         file.write(f"MARKOV\n{graph.n_variables}\n")
         file.write(" ".join(str(k) for k in graph.n_states) + f"\n{len(factors)}\n")
-        for scope, _ in factors:
+        for scope, _, _ in factors:
             file.write(" ".join(str(int(v)) for v in (len(scope), *scope)) + "\n")
-        for _, table in factors:
-            values = table[0].dense() * table[1] if isinstance(table, tuple) else table
-            values = np.atleast_1d(values).reshape(-1)
+        # written out one at a time: all of them may be much larger than the graph
+        for _, table, weight in factors:
+            values = write_out(table, weight).reshape(-1)
             if not log:
                 finite = values[values > -np.inf]
                 if finite.size and (finite.max() > 709.0 or finite.min() < -700.0):
@@ -210,7 +204,7 @@ def dump_uai_evidence(evidence, path):
     evidence : dict of int to int
         Observed states by variable.
     path : path-like
-        File.
+        The file; ``.gz`` files are compressed.
     """
     with open_write(path) as file:
         pairs = " ".join(f"{int(v)} {int(x)}" for v, x in evidence.items())
@@ -218,7 +212,7 @@ def dump_uai_evidence(evidence, path):
 
 
 def load_uai_solution(path, n_states):
-    """Read a labeling from a result file; the last solution counts.
+    """Read a labeling from a result file: the last solution in it.
 
     Parameters
     ----------
@@ -263,7 +257,7 @@ def dump_uai_solution(labeling, path):
     labeling : array-like of int of shape (n_variables,)
         State of each variable.
     path : path-like
-        File.
+        The file; ``.gz`` files are compressed.
     """
     with open_write(path) as file:
         states = " ".join(str(int(x)) for x in labeling)

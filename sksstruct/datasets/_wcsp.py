@@ -1,10 +1,19 @@
-"""Weighted constraint satisfaction problems in toulbar2's text format."""
+"""Weighted constraint satisfaction problems in toulbar2's text format.
 
+A file has, in blank-separated tokens: a name, the numbers of variables, of states of
+the largest domain, and of cost functions, the top cost; the number of states of each
+variable; and each cost function as the size of its scope, the scope, a default cost,
+the number of tuples with another cost, and these tuples, each followed by its cost. A
+negative size of the scope marks a function that later ones share, by its number,
+negative, in the place of the number of tuples.
+"""
+
+import math
 import os
 
 import numpy as np
 
-from sksstruct.datasets._parts import Parts
+from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._text import Tokens, open_write, read_bytes
 
 
@@ -15,14 +24,14 @@ def load_wcsp(path):
     ----------
     path : path-like
         A ``.wcsp`` file; ``.gz`` files are decompressed. Cost functions given by
-        keywords, and interval domains, are refused.
+        keywords and interval domains are refused.
 
     Returns
     -------
     graph : FactorGraph
-        Scores are minus the costs, and -inf from the top cost of the first line on. A
-        labeling whose total cost reaches the top cost is forbidden as well, which the
-        graph does not know.
+        Scores are minus the costs, and -inf for costs from the top cost, which the
+        first line gives, on. A labeling whose total cost reaches the top cost is
+        forbidden as well; the graph cannot express that.
 
     Raises
     ------
@@ -35,6 +44,15 @@ def load_wcsp(path):
     largest = tokens.integer("the largest domain", 0)
     m = tokens.integer("the number of cost functions", 0, tokens.left)
     top = tokens.integer("the top cost", 1)
+    reader = _Reader(tokens, _read_sizes(tokens, n, largest), top)
+    for f in range(m):
+        reader.read_function(f)
+    tokens.finish("cost function")
+    return reader.parts.build()
+
+
+def _read_sizes(tokens, n, largest):
+    """Number of states of each variable."""
     sizes = []
     for v in range(n):
         size = tokens.integer(f"the states of variable {v}")
@@ -52,18 +70,24 @@ def load_wcsp(path):
         tokens.fail(
             f"the variables have {sum(sizes)} states, more than the file tells of"
         )
-    parts, shared = Parts(sizes, share=0), []
-    # entries that may be written out: as many as bytes, or a few more
-    entries_left = len(tokens.data) + 1_000_000
-    for f in range(m):
-        most = min(n, 64)
+    return sizes
+
+
+class _Reader:
+    """Reads cost functions, one after the other, into `parts`."""
+
+    def __init__(self, tokens, sizes, top):
+        self.parts = Parts(sizes, share=0)
+        self._tokens, self._sizes, self._top = tokens, sizes, top
+        self._shared = []
+        # entries that may be written out: as many as bytes, or a few more
+        self._entries_left = len(tokens.data) + 1_000_000
+
+    def read_function(self, f):
+        tokens = self._tokens
+        most = min(len(self._sizes), 64)
         arity = tokens.integer(f"the arity of cost function {f}", -most, most)
-        scope = [
-            tokens.integer(f"a variable of cost function {f}", 0, n - 1)
-            for _ in range(abs(arity))
-        ]
-        if len(set(scope)) < len(scope):
-            tokens.fail(f"cost function {f} names a variable twice")
+        scope = self._read_scope(f, abs(arity))
         default = tokens.integer(f"the default cost of function {f}")
         if default == -1:
             word = tokens.next("a keyword")
@@ -71,59 +95,72 @@ def load_wcsp(path):
         if default < 0:
             tokens.fail(f"the default cost of function {f} is negative")
         count = tokens.integer(f"the number of tuples of function {f}")
-        shape = tuple(sizes[v] for v in scope)
         if count < 0:
-            if -count > len(shared):
-                tokens.fail(f"there is no shared cost function {-count} yet")
-            table = shared[-count - 1]
-            if table.shape != shape:
-                tokens.fail(f"shared cost function {-count} has shape {table.shape}")
-            if len(scope) == 1:
-                entries_left -= shape[0]
-                if entries_left < 0:
-                    tokens.fail("too many costs of single variables")
+            self.parts.add(scope, self._find_shared(scope, -count))
         elif not scope:
-            if count:
-                tokens.fail("a constant cost has no tuples")
-            parts.offset -= float(default)
-            if default >= top:
-                tokens.fail("a constant cost reaches the top cost")
-            continue
+            self._add_constant(default, count)
         else:
-            size = 1
-            for k in shape:
-                size *= k
-            if size > entries_left:
-                tokens.fail(
-                    f"cost function {f} has {size} entries, too many to write out"
-                )
-            entries_left -= size
-            table = _table(tokens, f, shape, default, count, top)
+            table = self._read_table(f, scope, default, count)
             if arity < 0:
-                shared.append(table)
-        parts.add(scope, table)
-    if not tokens.done():
-        tokens.next("")
-        tokens.fail("there is more after the last cost function")
-    return parts.build()
+                self._shared.append(table)
+            self.parts.add(scope, table)
 
+    def _read_scope(self, f, arity):
+        last = len(self._sizes) - 1
+        scope = [
+            self._tokens.integer(f"a variable of cost function {f}", 0, last)
+            for _ in range(arity)
+        ]
+        if len(set(scope)) < len(scope):
+            self._tokens.fail(f"cost function {f} names a variable twice")
+        return scope
 
-def _table(tokens, f, shape, default, count, top):
-    if count * (len(shape) + 1) > tokens.left:
-        tokens.fail(f"the {count} tuples of cost function {f} do not fit into the file")
-    # compared as integers: from 2 ** 53 on not all of them are floats
-    scores = np.full(shape, -np.inf if default >= top else -float(default))
-    seen = np.zeros(shape, dtype=bool)
-    for _ in range(count):
-        states = tuple(
-            tokens.integer(f"a state of cost function {f}", 0, k - 1) for k in shape
-        )
-        if seen[states]:
-            tokens.fail(f"cost function {f} has a tuple twice")
-        seen[states] = True
-        cost = tokens.integer(f"a cost of function {f}", 0)
-        scores[states] = -np.inf if cost >= top else -float(cost)
-    return scores
+    def _find_shared(self, scope, number):
+        """The table of a function that was read before, counted from 1."""
+        if number > len(self._shared):
+            self._tokens.fail(f"there is no shared cost function {number} yet")
+        table = self._shared[number - 1]
+        if table.shape != tuple(self._sizes[v] for v in scope):
+            self._tokens.fail(f"shared cost function {number} has shape {table.shape}")
+        # tables of single variables are added up, not shared: this takes time
+        if len(scope) == 1:
+            self._entries_left -= table.size
+            if self._entries_left < 0:
+                self._tokens.fail("too many costs of single variables")
+        return table
+
+    def _add_constant(self, default, count):
+        if count:
+            self._tokens.fail("a constant cost has no tuples")
+        self.parts.offset -= float(default)
+        if default >= self._top:
+            self._tokens.fail("a constant cost reaches the top cost")
+
+    def _read_table(self, f, scope, default, count):
+        """Scores of a function that is listed."""
+        tokens, top = self._tokens, self._top
+        shape = tuple(self._sizes[v] for v in scope)
+        size = math.prod(shape)
+        if size > self._entries_left:
+            tokens.fail(f"cost function {f} has {size} entries, too many to write out")
+        self._entries_left -= size
+        if count * (len(shape) + 1) > tokens.left:
+            tokens.fail(
+                f"the {count} tuples of cost function {f} do not fit into the file"
+            )
+        # compared as integers: from 2 ** 53 on not all of them are floats
+        scores = np.full(shape, -np.inf if default >= top else -float(default))
+        seen = np.zeros(shape, dtype=bool)
+        for _ in range(count):
+            states = tuple(
+                tokens.integer(f"a state of cost function {f}", 0, k - 1) for k in shape
+            )
+            if seen[states]:
+                tokens.fail(f"cost function {f} has a tuple twice")
+            seen[states] = True
+            cost = tokens.integer(f"a cost of function {f}", 0)
+            scores[states] = -np.inf if cost >= top else -float(cost)
+        return scores
 
 
 def dump_wcsp(graph, path, *, name="graph", top=None):
@@ -134,33 +171,17 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
     graph : FactorGraph
         The graph.
     path : path-like
-        ``.gz`` files are compressed.
+        The file; ``.gz`` files are compressed.
     name : str, default="graph"
         Name of the problem, without blanks.
     top : int, default=None
-        Cost in the place of -inf; None: one more than all finite costs together.
+        Cost that stands for -inf; None: one more than all finite costs together.
     """
-    weights = graph.edge_weights
-    weights = np.ones(graph.n_edges) if weights is None else weights
-    factors = [((), np.array(graph.offset))] if graph.offset else []
-    factors += [((v,), graph.unary(v)) for v in range(graph.n_variables)]
-    factors += [
-        (tuple(scope), graph.tables[t].dense() * w)
-        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
+    factors = [
+        (scope, write_out(table, weight))
+        for scope, table, weight in list_factors(graph)
     ]
-    factors += [
-        (tuple(scope), graph.tables[t].dense())
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
-    ]
-    total = 0
-    for scope, values in factors:
-        finite = values[values > -np.inf]
-        if (finite > 0).any() or (finite != np.round(finite)).any():
-            raise ValueError(
-                f"the scores of {tuple(int(v) for v in scope)} are not integers of at "
-                "most zero, as minus costs have to be"
-            )
-        total += int(-finite.min()) if finite.size else 0
+    total = sum(_largest_cost(scope, values) for scope, values in factors)
     top = total + 1 if top is None else top
     if not total < top < 2**53:
         raise ValueError(
@@ -176,12 +197,28 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
         file.write(f"{name} {len(sizes)} {largest} {len(factors)} {top}\n")
         file.write(" ".join(sizes) + "\n")
         for scope, values in factors:
-            head = " ".join(str(int(v)) for v in (len(scope), *scope))
-            if not scope:
-                file.write(f"{head} {int(-values)} 0\n")
-                continue
-            file.write(f"{head} 0 {np.count_nonzero(values)}\n")
-            for states in np.argwhere(values != 0):
-                cost = values[tuple(states)]
-                cost = top if cost == -np.inf else int(-cost)
-                file.write(" ".join(str(int(x)) for x in (*states, cost)) + "\n")
+            file.writelines(_function_lines(scope, values, top))
+
+
+def _largest_cost(scope, values):
+    """The largest finite cost of a function, whose costs have to be integers."""
+    finite = values[values > -np.inf]
+    if (finite > 0).any() or (finite != np.round(finite)).any():
+        raise ValueError(
+            f"the scores of {tuple(int(v) for v in scope)} are not integers of at "
+            "most zero, as minus costs have to be"
+        )
+    return int(-finite.min()) if finite.size else 0
+
+
+def _function_lines(scope, values, top):
+    """A cost function as lines: those of its tuples that do not cost 0 are listed."""
+    head = " ".join(str(int(v)) for v in (len(scope), *scope))
+    if not scope:
+        yield f"{head} {int(-values)} 0\n"
+        return
+    yield f"{head} 0 {np.count_nonzero(values)}\n"
+    for states in np.argwhere(values != 0):
+        cost = values[tuple(states)]
+        cost = top if cost == -np.inf else int(-cost)
+        yield " ".join(str(int(x)) for x in (*states, cost)) + "\n"

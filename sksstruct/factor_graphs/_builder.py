@@ -1,4 +1,4 @@
-"""A factor graph piece by piece."""
+"""Building a factor graph piece by piece."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from sksstruct.factor_graphs._graph import FactorGraph
 
 
 class FactorGraphBuilder:
-    """Collects variables and factors; `build` makes the graph.
+    """Builds a factor graph from variables and factors that are added one by one.
 
     Examples
     --------
@@ -35,23 +35,24 @@ class FactorGraphBuilder:
         Returns
         -------
         variable : int
-            Its number, for scopes.
+            Number of the variable, to be used in scopes.
         """
         self._unaries.append(np.array(scores, dtype=np.float64))
         return len(self._unaries) - 1
 
     def add_factor(self, scope, table, weight=1.0):
-        """Add a factor over variables that are there.
+        """Add a factor over variables that have been added.
 
         Parameters
         ----------
         scope : sequence of int
             Different variables; none at all for a constant.
         table : array-like or Table
-            Scores, a dimension for each variable. The same object can be given many
-            times, and is kept once.
+            Scores, with a dimension for each variable. The same object can be given
+            many times and is kept once.
         weight : float, default=1.0
-            Factor of the scores of two variables; with others it has to be 1.
+            Number that multiplies the scores of a factor of two variables; for other
+            factors it has to be 1.
         """
         scope = list(scope)
         if len(scope) != 2 and weight != 1.0:
@@ -68,7 +69,7 @@ class FactorGraphBuilder:
             self._factors.append((scope, table))
 
     def observe(self, variable, state):
-        """Note an observed state.
+        """Record the observed state of a variable.
 
         Parameters
         ----------
@@ -78,7 +79,7 @@ class FactorGraphBuilder:
         self._evidence[variable] = state
 
     def build(self):
-        """The graph of what was added so far.
+        """Build the graph of all that has been added so far.
 
         Returns
         -------

@@ -17,29 +17,29 @@ class FactorGraph:
 
     Tables are shared and not copied: many edges may name the same one, and an edge
     ``(v, u)`` uses the transpose of what ``(u, v)`` would. Graphs are immutable and can
-    be pickled. `FactorGraphBuilder` makes one piece by piece, `sksstruct.datasets` has
-    readers of files.
+    be pickled. `FactorGraphBuilder` builds one piece by piece, and `sksstruct.datasets`
+    has readers of files.
 
     Parameters
     ----------
     unaries : sequence of array-likes, or array-like of shape (n_variables, n_states)
-        Scores of the states of each variable, which say how many states it has; -inf
-        forbids a state.
+        Scores of the states of each variable; their number is the number of states.
+        -inf forbids a state.
     edges : array-like of shape (n_edges, 2), default=None
         Pairs of different variables. A pair may occur several times.
     tables : table or sequence of tables, default=None
-        A table is an array of two dimensions or a `Table`, such as `Potts`. One table
-        is shared by all edges; a sequence has one for each edge, unless `edge_tables`
-        says which.
+        A table is an array of two dimensions or a `Table`, such as `Potts`. A single
+        table is shared by all edges; a sequence has one for each edge, unless
+        `edge_tables` says which edge has which.
     edge_tables : array-like of shape (n_edges,), default=None
         Index into `tables` for each edge.
     edge_weights : array-like of shape (n_edges,), default=None
-        Factors of the tables of the edges. None: all are 1.
+        Factors that multiply the tables of the edges. None: all are 1.
     factors : sequence of (scope, table), default=None
         Scores of any number of variables: a sequence of different variables, and a
-        table with a dimension for each of them; scopes of two become edges.
+        table with a dimension for each of them. Factors of two variables become edges.
     evidence : dict of int to int, default=None
-        Observed states by variable. Labelings have to agree with it.
+        Observed states by variable, with which labelings have to agree.
     offset : float, default=0.0
         Score of every labeling.
 
@@ -92,13 +92,30 @@ class FactorGraph:
         if not (isinstance(offset, numbers.Real) and np.isfinite(offset)):
             raise ValueError(f"offset must be a finite number, got {offset!r}")
         self.offset = float(offset)
+        pairs = self._add_factors(factors, tables)
+        if pairs:
+            pairs = np.array(pairs, dtype=np.int32)
+            edges = np.concatenate([edges, pairs[:, :2]])
+            edge_tables = np.concatenate([edge_tables, pairs[:, 2]])
+            if weights is not None:
+                weights = np.concatenate([weights, np.ones(len(pairs))])
+        self.edges, self.edge_tables, self.edge_weights = edges, edge_tables, weights
+        self.tables = tuple(tables)
+        self._complete(evidence)
 
-        scopes, of_factor, more = [], [], []
-        # equal objects are one table; they are kept here, so that no other gets the id
+    def _add_factors(self, factors, tables):
+        """Sort factors by the size of their scopes; new tables are appended.
+
+        Those of one variable are added to its scores, those of three or more are kept,
+        and those of two are returned, as (variable, variable, table).
+        """
+        scopes, of_factor, pairs = [], [], []
+        # Equal objects are one table. They are kept here, so that no other object can
+        # have the id of one of them.
         index, given = {id(table): t for t, table in enumerate(tables)}, []
         known = {}
         for f, factor in enumerate(_sequence(factors, "factors")):
-            scope, table = _factor(factor, f, n, known)
+            scope, table = _factor(factor, f, self.n_variables, known)
             given.append(factor)
             _check_shape(table, self.n_states[scope], f"factors[{f}]")
             if len(scope) == 1:
@@ -110,21 +127,13 @@ class FactorGraph:
             if t == len(tables):
                 tables.append(table)
             if len(scope) == 2:
-                more.append((*scope, t))
+                pairs.append((*scope, t))
             else:
                 scopes.append(scope)
                 of_factor.append(t)
-        if more:
-            more = np.array(more, dtype=np.int32)
-            edges = np.concatenate([edges, more[:, :2]])
-            edge_tables = np.concatenate([edge_tables, more[:, 2]])
-            if weights is not None:
-                weights = np.concatenate([weights, np.ones(len(more))])
-        self.edges, self.edge_tables, self.edge_weights = edges, edge_tables, weights
         self.factor_scopes = tuple(scopes)
         self.factor_tables = np.array(of_factor, dtype=np.int32)
-        self.tables = tuple(tables)
-        self._complete(evidence)
+        return pairs
 
     @classmethod
     def _assemble(cls, n_states, unaries, edges, edge_tables, tables, scopes,
@@ -312,6 +321,7 @@ class FactorGraph:
 
 
 def _unaries(unaries):
+    """Numbers of states, where the scores of each variable begin, and all scores."""
     try:
         rows = [np.asarray(row, dtype=np.float64) for row in unaries]
     except (TypeError, ValueError):
@@ -334,6 +344,7 @@ def _unaries(unaries):
 
 
 def _edges(edges, n):
+    """Checked pairs of n variables."""
     try:
         edges = np.zeros((0, 2), dtype=np.int32) if edges is None else np.asarray(edges)
     except ValueError:
@@ -354,33 +365,18 @@ def _edges(edges, n):
 
 
 def _edge_tables(tables, edge_tables, m):
+    """Distinct tables, and which of them each of m edges has."""
     if tables is None:
         if m or edge_tables is not None:
             raise ValueError("edges need tables")
         return [], np.zeros(0, dtype=np.int32)
-    shared = isinstance(tables, Table)
-    if not shared and isinstance(tables, np.ndarray):
-        shared = tables.ndim == 2
-    if not shared and not isinstance(tables, np.ndarray):
+    if not isinstance(tables, (Table, np.ndarray)):
         tables = _sequence(tables, "tables")
-        # rows of numbers are one table, lists of tables are not
-        shared = bool(tables) and not isinstance(tables[0], Table)
-        shared = shared and np.ndim(tables[0]) == 1
-    if shared:
+    if _is_single(tables):
         if edge_tables is not None:
             raise ValueError("edge_tables is for a sequence of tables")
         return [as_table(tables)], np.zeros(m, dtype=np.int32)
-    # the same object is the same table
-    unique, index = [], {}
-    for table in tables:
-        if id(table) not in index or isinstance(tables, np.ndarray):
-            index[id(table)] = len(unique)
-            unique.append((table, as_table(table)))
-    if isinstance(tables, np.ndarray):
-        of_table = np.arange(len(unique), dtype=np.int32)
-    else:
-        of_table = np.array([index[id(table)] for table in tables], dtype=np.int32)
-    unique = [table for _, table in unique]
+    unique, of_table = _distinct(tables)
     if edge_tables is None:
         if len(of_table) != m:
             raise ValueError(
@@ -399,6 +395,31 @@ def _edge_tables(tables, edge_tables, m):
     return unique, of_table[edge_tables.astype(np.intp)]
 
 
+def _is_single(tables):
+    """Whether this is one table, shared by all edges."""
+    if isinstance(tables, Table):
+        return True
+    if isinstance(tables, np.ndarray):
+        return tables.ndim == 2
+    # rows of numbers are one table, lists of tables are not
+    return bool(tables) and not isinstance(tables[0], Table) and np.ndim(tables[0]) == 1
+
+
+def _distinct(tables):
+    """Tables without repetition, and which of them each was."""
+    # tables cut from an array are new objects each
+    if isinstance(tables, np.ndarray):
+        unique = [as_table(table) for table in tables]
+        return unique, np.arange(len(unique), dtype=np.int32)
+    # the same object is the same table
+    unique, index = [], {}
+    for table in tables:
+        if id(table) not in index:
+            index[id(table)] = len(unique)
+            unique.append(as_table(table))
+    return unique, np.array([index[id(table)] for table in tables], dtype=np.int32)
+
+
 def _sequence(values, name):
     try:
         return list(() if values is None else values)
@@ -407,6 +428,7 @@ def _sequence(values, name):
 
 
 def _weights(weights, m):
+    """Checked weights of m edges, or None."""
     if weights is None:
         return None
     try:
@@ -419,6 +441,7 @@ def _weights(weights, m):
 
 
 def _factor(factor, f, n, known):
+    """Checked scope and table of a factor; tables made before are in known, by id."""
     if not isinstance(factor, (tuple, list)) or len(factor) != 2:
         raise ValueError(f"factors[{f}] must be (scope, table)")
     try:
@@ -450,6 +473,7 @@ def _check_shape(table, sizes, name):
 
 
 def _evidence(evidence, n_states):
+    """Observed states as an array, -1 for variables without."""
     states = np.full(len(n_states), -1, dtype=np.int32)
     if evidence is None:
         return states

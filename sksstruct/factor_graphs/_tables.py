@@ -1,19 +1,19 @@
 """Tables of scores: written out, or given by a few numbers.
 
-A table is immutable, and factors share it. What the kernels know of a kind of table is
-its `kind` and `parameters`; the rest of this file is what a table means.
+A table is immutable, and factors share it. The kernels know a table by its `kind` and
+`parameters`; this file defines what these mean.
 """
 
 import numpy as np
 
 # The kinds the kernels know (see inference/lp/_problem.pxd).
 DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
-# The largest table of a parametric kind that is written out.
+# Most entries of a parametric table that is written out.
 _MAX_DENSE = 1 << 26
 
 
 class Table:
-    """A table of scores; subclasses say what is in it.
+    """A table of scores; subclasses define its entries.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Table:
         Number of states of each variable.
     """
 
-    # a graph may have very many of them
+    # a graph may have very many tables: no dict for each
     __slots__ = ()
     kind = None
 
@@ -60,13 +60,13 @@ class Table:
 
 
 class DenseTable(Table):
-    """A table that is written out; arrays become one by themselves.
+    """A table that is written out; arrays are converted to this kind.
 
     Parameters
     ----------
     values : array-like of numbers
-        Scores, which may be -inf where a joint state is forbidden. An array of
-        C-ordered float64 is not copied: do not change it afterwards.
+        Scores; -inf forbids a joint state. An array of float64 in C order is not
+        copied, and must not be changed afterwards.
     """
 
     __slots__ = ("values",)
@@ -87,7 +87,7 @@ class DenseTable(Table):
 
     @classmethod
     def _own(cls, values):
-        """A table of a new array that nobody else has, without a view of it."""
+        """A table of a new array that nobody else uses, without checks or a view."""
         table = object.__new__(cls)
         values.flags.writeable = False
         object.__setattr__(table, "values", values)
@@ -131,7 +131,7 @@ class _Square(Table):
     __slots__ = ("parameters", "shape")
 
     def __repr__(self):
-        rest = ", ".join(f"{v:g}" for v in self.parameters)
+        rest = ", ".join(f"{value:g}" for value in self.parameters)
         return f"{type(self).__name__}({self.shape[0]}, {rest})"
 
     def __reduce__(self):
@@ -146,7 +146,7 @@ class Potts(_Square):
     n_states : int
         Number of states of both variables.
     agree, differ : float, default=1.0, 0.0
-        Scores, finite.
+        Finite scores.
     """
 
     __slots__ = ()
@@ -190,7 +190,7 @@ class TruncatedLinear(_Distance):
     n_states : int
         Number of states of both variables.
     scale : float, default=1.0
-        Cost of each step between the states, not negative.
+        Cost of each step between the states; it must not be negative.
     limit : float, default=inf
         Largest cost.
     """
@@ -211,7 +211,7 @@ class TruncatedQuadratic(_Distance):
     n_states : int
         Number of states of both variables.
     scale : float, default=1.0
-        Factor of the squared distance, not negative.
+        Cost of a squared distance of 1; it must not be negative.
     limit : float, default=inf
         Largest cost.
     """
@@ -231,15 +231,15 @@ class Logic(Table):
     ----------
     condition : {"xor", "atmostone", "or", "orout", "xorout", "budget"}
         "xor": exactly one variable is 1; "atmostone": none or one; "or": at least one;
-        "orout": the last is 1 if and only if one of the others is; "xorout": the last
-        is 1 if exactly one of the others is, and 0 if none is; "budget": at most
-        `limit` variables are 1.
+        "orout": the last is 1 if and only if at least one of the others is; "xorout":
+        the last is 1 if exactly one of the others is, and 0 if none is; "budget": at
+        most `limit` variables are 1.
     n_variables : int
-        Number of variables, at least one ("orout" and "xorout": two).
+        Number of variables; at least one, or two for "orout" and "xorout".
     negated : sequence of bool, default=None
-        Variables that count as 1 where they are 0.
+        Variables that are negated: their state 0 counts as 1.
     limit : int, default=None
-        Of "budget".
+        Number of variables that may be 1, for "budget" only.
     """
 
     __slots__ = ("condition", "limit", "negated", "shape")
@@ -287,7 +287,7 @@ class Logic(Table):
 
 
 def as_table(table):
-    """A `Table` of an array, or the table given; small conditions are written out."""
+    """A `Table` as it is, or one of an array; small conditions are written out."""
     if isinstance(table, Logic) and len(table.shape) <= 2:
         return DenseTable(table.dense())
     return table if isinstance(table, Table) else DenseTable(table)

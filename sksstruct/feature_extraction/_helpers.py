@@ -1,4 +1,4 @@
-"""Attributes of tokens, as people write them for CRFsuite: lists of strings."""
+"""Attributes of tokens as lists of strings, which is how CRFsuite takes them."""
 
 
 def window_features(columns, templates, *, boundary=True):
@@ -9,11 +9,11 @@ def window_features(columns, templates, *, boundary=True):
     columns : dict of {str: sequence of str}
         Named columns of one sequence, for instance ``{"w": words, "pos": tags}``.
     templates : sequence of sequences of (str, int)
-        Each template is a list of (column, offset) pairs; its attribute is the values
-        at these offsets, joined. A position whose template leaves the sequence lacks
-        the attribute.
+        Each template is a list of (column, offset) pairs; its attribute joins the
+        values at these offsets. Positions at which an offset leaves the sequence do
+        not get the attribute.
     boundary : bool, default=True
-        Whether to mark the first and last position by ``__BOS__`` and ``__EOS__``.
+        Whether to mark the first and last position with ``__BOS__`` and ``__EOS__``.
 
     Returns
     -------
@@ -38,15 +38,16 @@ def window_features(columns, templates, *, boundary=True):
         prefix = "|".join(f"{column}[{offset}]" for column, offset in template) + "="
         low = max(0, -min(offset for _, offset in template))
         high = size - max(0, max(offset for _, offset in template))
-        if len(template) == 1:
-            ((column, offset),) = template
-            values = columns[column]
+        parts = [(columns[column], offset) for column, offset in template]
+        # most templates have one part, and need no join
+        if len(parts) == 1:
+            ((values, offset),) = parts
             for t in range(low, high):
                 features[t].append(prefix + values[t + offset])
         else:
-            parts = [(columns[column], offset) for column, offset in template]
             for t in range(low, high):
-                features[t].append(prefix + "|".join([c[t + o] for c, o in parts]))
+                joined = "|".join([values[t + offset] for values, offset in parts])
+                features[t].append(prefix + joined)
     if boundary and size:
         features[0].append("__BOS__")
         features[-1].append("__EOS__")
@@ -61,7 +62,7 @@ def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
     tokens : sequence of str
         Tokens of one sequence.
     lengths : sequence of int, default=(1, 2, 3)
-        Lengths of the affixes; tokens that are shorter lack them.
+        Lengths of the affixes; tokens that are shorter do not get them.
     name : str, default="w"
         Name of the column in the attributes.
 
@@ -79,16 +80,16 @@ def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
     features = []
     for token in tokens:
         row = []
-        for n in lengths:
-            if len(token) >= n:
-                row.append(f"{name}:prefix={token[:n]}")
-                row.append(f"{name}:suffix={token[len(token) - n :]}")
+        for length in lengths:
+            if len(token) >= length:
+                row.append(f"{name}:prefix={token[:length]}")
+                row.append(f"{name}:suffix={token[len(token) - length :]}")
         features.append(row)
     return features
 
 
 def shape_features(tokens, *, name="w"):
-    """Word shape of each token: X, x and 9 for letters and digits, runs shortened.
+    """Word shape of each token: X, x and 9 for letters and digits, runs collapsed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Dicts and strings to sparse feature rows, for sequences."""
+"""Sparse feature rows from sequences of dicts and strings."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -26,11 +26,11 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     Parameters
     ----------
     min_count : int, default=1
-        Features on fewer positions of the training data are left out.
+        Features that occur at fewer positions of the training data are left out.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the values.
     separator : str, default="="
-        Between the name and the value of a feature with string values.
+        String between the name and the value of a feature with string values.
 
     Attributes
     ----------
@@ -107,11 +107,10 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         """
         self._check_parameters()
         vocabulary = {}
-        data, indices, indptr, offsets = self._collect(X, vocabulary, grow=True)
+        values, offsets = self._rows(X, vocabulary, grow=True)
         names = list(vocabulary)
         if not names:
             raise ValueError("X has no features at all")
-        values = self._matrix(data, indices, indptr, len(names))
         if self.min_count > 1:
             counts = np.bincount(values.indices, minlength=len(names))
             keep = np.flatnonzero(counts >= self.min_count)
@@ -143,8 +142,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self, "vocabulary_")
         self._check_parameters()
-        data, indices, indptr, offsets = self._collect(X, self.vocabulary_, grow=False)
-        values = self._matrix(data, indices, indptr, len(self.feature_names_))
+        values, offsets = self._rows(X, self.vocabulary_, grow=False)
         return PackedSequences(values, offsets, self._names_out)
 
     def get_feature_names_out(self, input_features=None):
@@ -168,18 +166,21 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         if self.dtype not in (np.float32, np.float64, "float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
-    def _collect(self, X, vocabulary, grow):
+    def _rows(self, X, vocabulary, grow):
+        """The rows of all sequences in one CSR array, and where each sequence begins.
+
+        The vocabulary gets the features that it lacks if grow; else these are left out.
+        """
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
             raise TypeError(
                 f"X is a single {type(X).__name__}: pass a list of sequences, each a "
                 "list of dicts or of lists of strings"
             )
-        return collect(X, vocabulary, grow, self.separator)
-
-    def _matrix(self, data, indices, indptr, n_features):
+        data, indices, indptr, offsets = collect(X, vocabulary, grow, self.separator)
         values = sparse.csr_array(
             (data.astype(self.dtype, copy=False), indices, indptr),
-            shape=(len(indptr) - 1, n_features),
+            shape=(len(indptr) - 1, len(vocabulary)),
         )
+        # a feature that a position has twice counts twice
         values.sum_duplicates()
-        return values
+        return values, offsets

@@ -10,13 +10,14 @@ from sklearn.metrics import classification_report, f1_score
 from sksstruct.utils.validation import check_labels, check_sequence_weight
 
 
-def _sized(y):
-    return hasattr(y, "__len__")
+def _are_sequences(y):
+    return hasattr(y, "__len__") and all(hasattr(row, "__len__") for row in y)
 
 
 def _pairs(y_true, y_pred):
+    """Checked labels of all positions in a row, and the lengths of the sequences."""
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if not all(hasattr(row, "__len__") for row in [y, *(y if _sized(y) else [])]):
+        if not _are_sequences(y):
             raise TypeError(f"{name} must be a list of label sequences")
     if len(y_true) == 0:
         raise ValueError("y_true is empty: at least one sequence is required")
@@ -40,14 +41,15 @@ def _pairs(y_true, y_pred):
 
 
 def _correct(y_true, y_pred):
+    """Whether each position is labeled correctly, and the lengths of the sequences."""
     flat_true, flat_pred, lengths = _pairs(y_true, y_pred)
     pairs = zip(flat_true, flat_pred, strict=True)
-    correct = np.fromiter((a == b for a, b in pairs), dtype=bool, count=len(flat_true))
-    return correct, lengths
+    equal = (true == predicted for true, predicted in pairs)
+    return np.fromiter(equal, dtype=bool, count=len(flat_true)), lengths
 
 
 def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
-    """Share of positions labeled correctly.
+    """Fraction of positions labeled correctly.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
 
 
 def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None):
-    """Share of sequences with all positions labeled correctly.
+    """Fraction of sequences with all positions labeled correctly.
 
     Parameters
     ----------
@@ -98,38 +100,41 @@ def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None):
     correct, lengths = _correct(y_true, y_pred)
     weight = check_sequence_weight(sample_weight, len(lengths))
     ends = np.cumsum(lengths)
-    whole = [correct[b - n : b].all() for b, n in zip(ends, lengths, strict=True)]
+    whole = [
+        correct[end - length : end].all()
+        for end, length in zip(ends, lengths, strict=True)
+    ]
     return float(np.average(whole, weights=weight))
 
 
 def flat_f1_score(y_true, y_pred, **kwargs):
-    """`sklearn.metrics.f1_score` of all positions, sequences strung together.
+    """F1 of the labels of all positions, by `sklearn.metrics.f1_score`.
 
     Parameters
     ----------
     y_true, y_pred : list of array-like of shape (n_positions,)
         True and predicted labels.
     **kwargs
-        Passed on, for instance ``average="macro"`` or ``labels=[...]``.
+        Passed on to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
 
     Returns
     -------
     score : float or ndarray
-        F1.
+        F1 of each label, or their average.
     """
     flat_true, flat_pred, _ = _pairs(y_true, y_pred)
     return f1_score(flat_true, flat_pred, **kwargs)
 
 
 def flat_classification_report(y_true, y_pred, **kwargs):
-    """`sklearn.metrics.classification_report` of all positions strung together.
+    """Report on all positions, by `sklearn.metrics.classification_report`.
 
     Parameters
     ----------
     y_true, y_pred : list of array-like of shape (n_positions,)
         True and predicted labels.
     **kwargs
-        Passed on.
+        Passed on to scikit-learn.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def flat_classification_report(y_true, y_pred, **kwargs):
 def iter_chunks(tags):
     """Chunks of one sequence of IOB tags, as the CoNLL-2000 evaluation reads them.
 
-    ``B-x`` begins a chunk of type x. ``I-x`` goes on with one of type x and begins one
+    ``B-x`` begins a chunk of type x. ``I-x`` continues a chunk of type x, or begins one
     after anything else. Every other tag ends a chunk.
 
     Parameters
@@ -154,7 +159,7 @@ def iter_chunks(tags):
     Yields
     ------
     chunk : tuple of (str, int, int)
-        Type, first position, and position after the last.
+        Type, first position, and the position after the last.
 
     Examples
     --------
@@ -174,7 +179,7 @@ def iter_chunks(tags):
 
 
 def chunk_precision_recall_fscore(y_true, y_pred):
-    """Precision, recall and F1 of chunks: type and both ends must be right.
+    """Precision, recall and F1 of chunks, whose type and both ends must be right.
 
     Parameters
     ----------
@@ -184,15 +189,13 @@ def chunk_precision_recall_fscore(y_true, y_pred):
     Returns
     -------
     precision, recall, f1 : float
-        0, with a warning, where there is nothing to divide by.
+        Scores between 0 and 1; 0, with a warning, where there is nothing to divide by.
     """
     _pairs(y_true, y_pred)
     found = true = right = 0
     for tags_true, tags_pred in zip(y_true, y_pred, strict=True):
-        chunks_true, chunks_pred = (
-            set(iter_chunks(tags_true)),
-            set(iter_chunks(tags_pred)),
-        )
+        chunks_true = set(iter_chunks(tags_true))
+        chunks_pred = set(iter_chunks(tags_pred))
         true += len(chunks_true)
         found += len(chunks_pred)
         right += len(chunks_true & chunks_pred)

@@ -1,4 +1,4 @@
-"""Displays, in scikit-learn's manner; they need matplotlib."""
+"""Displays in the style of scikit-learn's; they need matplotlib."""
 
 from sksstruct.plotting._convergence import ConvergenceDisplay
 from sksstruct.plotting._interactions import InteractionsDisplay

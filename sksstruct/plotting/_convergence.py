@@ -1,7 +1,9 @@
-"""How an objective fell, or a gap closed, during a fit."""
+"""How an objective decreased, or a gap closed, during a fit."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.plotting._axes import axes_for, line_options
 
 _LABELS = {
     "seconds": "seconds",
@@ -85,22 +87,19 @@ class ConvergenceDisplay:
                 raise ValueError(f"{argument} must be one of {names}, got {value!r}")
         if (self.y == "suboptimality") != (self.optimum is not None):
             raise ValueError("y='suboptimality' needs optimum, which nothing else uses")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
+        ax = axes_for(self, ax)
         values = np.asarray(
             self.history["primal" if self.y == "suboptimality" else self.y], float
         )
         if self.y == "suboptimality":
             values = values - self.optimum
-        # What is not known is not drawn; nor is zero, on a scale of logarithms.
+        # What is not known is not drawn; nor is zero, on a logarithmic scale.
         shown = np.isfinite(values)
         if self.y in ("gap", "suboptimality"):
             shown &= values > 0
             ax.set_yscale("log")
-        name = self.name if name is None else name
-        kwargs = {"label": name, **kwargs}
+        kwargs = line_options(self, name, kwargs)
+        # matplotlib's short name of the same option
         if "ds" not in kwargs:
             kwargs.setdefault("drawstyle", "steps-post")
         (self.line_,) = ax.plot(
@@ -109,7 +108,6 @@ class ConvergenceDisplay:
         ax.set(xlabel=_LABELS[self.x], ylabel=_LABELS[self.y])
         if kwargs["label"] is not None:
             ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod
@@ -136,7 +134,7 @@ class ConvergenceDisplay:
         y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
             What to draw.
         optimum : float, default=None
-            For "suboptimality": the optimum, or a lower bound.
+            The optimum of the objective, or a lower bound, for "suboptimality".
         name : str, default=None
             Label of the line; by default the name of the solver.
         ax : matplotlib Axes, default=None

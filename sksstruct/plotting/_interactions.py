@@ -3,6 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.plotting._axes import axes_for
+
 
 class InteractionsDisplay:
     """Interactions of labels as a heat map.
@@ -21,7 +23,7 @@ class InteractionsDisplay:
     image_ : matplotlib AxesImage
         The heat map, blue where labels exclude each other.
     ax_ : matplotlib Axes
-        Axes with it.
+        Axes with the heat map.
     figure_ : matplotlib Figure
         Figure with the axes.
 
@@ -50,9 +52,9 @@ class InteractionsDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on; new ones where None.
         cmap : str or matplotlib Colormap, default="RdBu_r"
-            Colours, those of zero in the middle.
+            Colors; the one in the middle is for zero.
         colorbar : bool, default=True
-            Whether there is a scale beside it.
+            Whether to draw a scale beside the heat map.
         **kwargs : dict
             Passed on to matplotlib's ``imshow``.
 
@@ -61,10 +63,7 @@ class InteractionsDisplay:
         display : InteractionsDisplay
             The display itself.
         """
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
+        ax = axes_for(self, ax)
         # a label does not interact with itself
         values = np.array(self.interactions, dtype=np.float64)
         np.fill_diagonal(values, np.nan)
@@ -78,7 +77,6 @@ class InteractionsDisplay:
         ax.set(xlabel="label", ylabel="label")
         if colorbar:
             ax.figure.colorbar(self.image_, ax=ax, label="score of both")
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     @classmethod

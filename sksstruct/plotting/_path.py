@@ -1,7 +1,9 @@
-"""A regularisation path: held-out score, gap and cost against alpha."""
+"""A regularisation path: held-out score, gap, or cost against alpha."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.plotting._axes import axes_for, line_options
 
 _LABELS = {
     "score": "held-out score",
@@ -21,15 +23,16 @@ class PathDisplay:
     Parameters
     ----------
     paths : list of SSVMPath
-        One path, or that of each fold.
+        A single path, or the path of each fold.
     scores : tuple of ndarray, default=None
         Ends of the pieces, of shape (n_pieces + 1,), and scores, of shape (n_pieces,
         n_folds); needed to draw "score".
     best : float, default=None
-        An alpha to mark.
+        A value of alpha to mark.
     y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
-        What to draw against alpha. Costs are those of reaching an alpha from infinity.
+        What to draw against alpha. Costs are those of following the path from infinity
+        to an alpha.
     name : str, default=None
         Label of the line.
 
@@ -83,41 +86,44 @@ default="score"
             raise ValueError(f"y must be one of {tuple(_LABELS)}, got {self.y!r}")
         if self.y == "score" and self.scores is None:
             raise ValueError("y='score' needs scores, as SSVMPathCV has them")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots()
-        name = self.name if name is None else name
-        kwargs = {"label": name, **kwargs}
+        ax = axes_for(self, ax)
+        kwargs = line_options(self, name, kwargs)
         ax.set_xscale("log")
         if self.y == "score":
-            edges, scores = self.scores
-            x, mean = _steps(edges, scores.mean(axis=1))
-            self.lines_ = ax.plot(x, mean, **kwargs)
-            spread = _steps(edges, scores.std(axis=1))[1]
-            ax.fill_between(
-                x, mean - spread, mean + spread, alpha=0.2,
-                color=self.lines_[0].get_color(),
-            )  # fmt: skip
+            self._plot_scores(ax, kwargs)
         else:
-            column = {"gap": "gaps", "objective": "objectives"}.get(self.y, self.y)
-            self.lines_ = []
-            if self.y == "gap":
-                ax.set_yscale("log")
-                ax.axhline(self.paths[0].epsilon, color="0.5", linewidth=0.8)
-            for path in self.paths:
-                values = getattr(path, column).astype(float)
-                if self.y == "gap":  # zero is nowhere on a scale of logarithms
-                    values = np.where(values > 0, values, np.nan)
-                self.lines_ += ax.plot(path.alphas, values, **{"marker": ".", **kwargs})
-                kwargs["label"] = None
+            self._plot_paths(ax, kwargs)
         if self.best is not None:
             ax.axvline(self.best, color="0.5", linestyle="--", linewidth=0.8)
         ax.set(xlabel="alpha", ylabel=_LABELS[self.y])
-        if name is not None:
+        if name is not None or self.name is not None:
             ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _plot_scores(self, ax, options):
+        """A line for the mean over the folds, and a band for the standard deviation."""
+        edges, scores = self.scores
+        x, mean = _steps(edges, scores.mean(axis=1))
+        self.lines_ = ax.plot(x, mean, **options)
+        spread = _steps(edges, scores.std(axis=1))[1]
+        color = self.lines_[0].get_color()
+        ax.fill_between(x, mean - spread, mean + spread, alpha=0.2, color=color)
+
+    def _plot_paths(self, ax, options):
+        """A line for each path, the first of which has the label."""
+        column = {"gap": "gaps", "objective": "objectives"}.get(self.y, self.y)
+        options = {"marker": ".", **options}
+        self.lines_ = []
+        if self.y == "gap":
+            ax.set_yscale("log")
+            ax.axhline(self.paths[0].epsilon, color="0.5", linewidth=0.8)
+        for path in self.paths:
+            values = getattr(path, column).astype(float)
+            # zero is nowhere on a logarithmic scale
+            if self.y == "gap":
+                values = np.where(values > 0, values, np.nan)
+            self.lines_ += ax.plot(path.alphas, values, **options)
+            options["label"] = None
 
     @classmethod
     def from_path(cls, path, *, y="gap", name=None, ax=None, **kwargs):
@@ -150,7 +156,7 @@ default="score"
         Parameters
         ----------
         estimator : SSVMPathCV
-            Fitted.
+            A fitted search.
         y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
             What to draw: the mean score with its standard deviation over the folds, or

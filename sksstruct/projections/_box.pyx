@@ -6,11 +6,17 @@ is solved by x_i = clip(z_i + rho a_i, l_i, u_i), where rho is the root of
 
     f(rho) = sum_i a_i x_i(rho) - c,
 
-which increases and is linear between kinks, those where an entry leaves one bound and
-where it reaches the other. Each round of Algorithm 2 looks at f in the middle of the
-kinks that are left and drops half of them; entries that have no kink left are summed up
-in a slope and an offset, so that all rounds together take as long as the first few.
+which increases and is linear between kinks: an entry i has one where it leaves a bound
+and one where it reaches the other. Below z, a, l, u and c are `point`, `normal`,
+`lower`, `upper` and `target`, and a value of rho is `at`.
+
+Each round of Algorithm 2 looks at f in the middle of the kinks that are left and drops
+half of them. Entries that have no kink left inside the bracket of the root are summed
+up in one line, offset + slope rho, so that all rounds together take as long as the
+first few.
 """
+
+cimport cython
 
 import numpy as np
 
@@ -18,190 +24,363 @@ from libc.math cimport INFINITY, fabs
 
 from sksstruct.projections._select cimport select_kth
 
-# Kinks that a pivot is the median of. Where that drops too little, as on data made for
-# it, the next pivot is the median of all.
 cdef enum:
+    # Kinks that a pivot is the median of. Where that drops too little, as on data made
+    # for it, the next pivot is the median of all.
     SAMPLE = 127
-    FEW = 2048         # entries that tell about where the root is
+    # Entries whose own root tells where that of all of them is.
+    FEW = 2048
+    # Steps from there until the root is bracketed.
+    MOST_STEPS = 4
 
 
-cdef inline bint inside(double k, double low, double high) noexcept nogil:
-    return low < k < high
+cdef struct Bracket:
+    # f(low) < 0 <= f(high)
+    double low
+    double high
 
 
-cdef double pivot(Py_ssize_t n, const double* first, const double* last, double low,
-                  double high, bint exact, double* buffer) noexcept nogil:
-    """About the median of the kinks strictly inside the bracket, of which there are."""
-    cdef Py_ssize_t step = 1 if exact or n <= SAMPLE else n // SAMPLE, i = 0, m = 0
-    while i < n and (exact or m < 2 * SAMPLE):
-        if inside(first[i], low, high):
-            buffer[m] = first[i]
-            m += 1
-        if inside(last[i], low, high):
-            buffer[m] = last[i]
-            m += 1
-        i += step
-    return select_kth(buffer, m, m // 2)
+cdef struct Line:
+    # the sum of a_i x_i(rho) over some entries, minus c
+    double offset
+    double slope
 
 
-cdef double derivative(const double[:] a, const double[:] z, const double[:] l,
-                       const double[:] u, double c, double at,
-                       double* slope) noexcept nogil:
-    """f, and its slope, at a point."""
-    cdef Py_ssize_t i
-    cdef double total = -c, x
-    slope[0] = 0.0
-    for i in range(z.shape[0]):
-        x = z[i] + at * a[i]
-        if x <= l[i]:
-            total += a[i] * l[i]
-        elif x >= u[i]:
-            total += a[i] * u[i]
-        else:
-            total += a[i] * x
-            slope[0] += a[i] * a[i]
-    return total
+cdef struct Kinks:
+    # where entry[k] leaves its first bound and reaches its last, for k < count
+    Py_ssize_t count
+    double* first
+    double* last
+    Py_ssize_t* entry
+    # scratch for medians
+    double* sample
 
 
-cdef void narrow(const double[:] a, const double[:] z, const double[:] l,
-                 const double[:] u, double c, double at, double* low,
-                 double* high) noexcept nogil:
-    """Bracket the root from a guess, by a few steps that go a bit too far."""
-    cdef double value, slope
-    cdef int _step
-    for _step in range(4):
-        value = derivative(a, z, l, u, c, at, &slope)
-        if value >= 0.0:
-            high[0] = at
-        else:
-            low[0] = at
-        if slope <= 0.0 or (low[0] > -INFINITY and high[0] < INFINITY):
-            return
-        at -= 1.5 * value / slope
+cdef inline bint inside(double kink, const Bracket* bracket) noexcept nogil:
+    """Whether a kink is strictly inside a bracket."""
+    return bracket.low < kink < bracket.high
 
 
-cdef double root_by_medians(
-    const double[:] a, const double[:] z, const double[:] l, const double[:] u,
-    double c, double low, double high, double* first, double* last,
-    Py_ssize_t* index, double* buffer
-) noexcept nogil:
-    """The root of f in a bracket; first, last, index (n,) and buffer are scratch."""
-    cdef Py_ssize_t i, j, m = 0, left, before
-    cdef double offset = -c, slope = 0.0, at, value, x, y, kink
-    cdef bint exact = False, finite = low > -INFINITY and high < INFINITY
-    for i in range(z.shape[0]):
-        if a[i] == 0.0:
-            continue
-        if finite:
-            # what both ends of the bracket agree on needs no kinks
-            x, y = z[i] + low * a[i], z[i] + high * a[i]
-            if x <= l[i] and y <= l[i]:
-                offset += a[i] * l[i]
+cdef double pivot(const Kinks* kinks, const Bracket* bracket,
+                  bint exact) noexcept nogil:
+    """About the median of the kinks inside the bracket, of which there are some."""
+    cdef Py_ssize_t step = 1, k = 0, count = 0
+    # A sample spread over all entries, whatever order the caller has them in.
+    if not exact and kinks.count > SAMPLE:
+        step = kinks.count // SAMPLE
+    while k < kinks.count and (exact or count < 2 * SAMPLE):
+        if inside(kinks.first[k], bracket):
+            kinks.sample[count] = kinks.first[k]
+            count += 1
+        if inside(kinks.last[k], bracket):
+            kinks.sample[count] = kinks.last[k]
+            count += 1
+        k += step
+    return select_kth(kinks.sample, count, count // 2)
+
+
+@cython.final
+cdef class Problem:
+    """A point, a box and a hyperplane."""
+
+    # strided: bounds may be one number for all entries, and samples every k-th entry
+    cdef const double[:] point, normal, lower, upper
+    cdef Py_ssize_t size
+    cdef double target
+
+    def __init__(self, point, normal, lower, upper, double target):
+        self.point, self.normal, self.target = point, normal, target
+        self.lower, self.upper = lower, upper
+        self.size = len(point)
+
+    cdef bint is_finite(self) noexcept nogil:
+        """Whether the point and the normal are finite."""
+        cdef Py_ssize_t i
+        cdef double total = 0.0
+        # 0 x is 0 for numbers, NaN for what is not finite. One pass without arrays of
+        # truth values, as this takes a good part of the time where vectors are short.
+        for i in range(self.size):
+            total += 0.0 * self.point[i] + 0.0 * self.normal[i]
+        return total == 0.0
+
+    cdef bint is_ordered(self) noexcept nogil:
+        """Whether each entry has a number between its bounds."""
+        cdef Py_ssize_t i
+        for i in range(self.size):
+            # false for NaN as well
+            if not (self.lower[i] <= self.upper[i] and self.lower[i] < INFINITY
+                    and self.upper[i] > -INFINITY):
+                return False
+        return True
+
+    cdef double reach(self, double* least, double* most) noexcept nogil:
+        """The least and the largest <a, x>; returns the size of what is summed."""
+        cdef Py_ssize_t i
+        cdef double size = 0.0, at_lower, at_upper
+        least[0] = most[0] = 0.0
+        for i in range(self.size):
+            # Entries that do not move add nothing; 0 times an infinite bound would be
+            # NaN.
+            if self.normal[i] == 0.0:
                 continue
-            if x >= u[i] and y >= u[i]:
-                offset += a[i] * u[i]
-                continue
-            if l[i] <= x <= u[i] and l[i] <= y <= u[i]:
-                slope += a[i] * a[i]
-                offset += a[i] * z[i]
-                continue
-        first[m] = (l[i] - z[i]) / a[i]
-        last[m] = (u[i] - z[i]) / a[i]
-        if a[i] < 0.0:
-            kink = first[m]
-            first[m] = last[m]
-            last[m] = kink
-        if last[m] <= low:
-            offset += a[i] * (u[i] if a[i] > 0.0 else l[i])
-        elif first[m] >= high:
-            offset += a[i] * (l[i] if a[i] > 0.0 else u[i])
-        elif first[m] <= low and last[m] >= high:
-            slope += a[i] * a[i]
-            offset += a[i] * z[i]
-        else:
-            index[m] = i
-            m += 1
-    while m:
-        before = m
-        at = pivot(m, first, last, low, high, exact, buffer)
-        value = offset + slope * at
-        for j in range(m):
-            i = index[j]
-            x = z[i] + at * a[i]
-            x = l[i] if x < l[i] else x
-            x = u[i] if x > u[i] else x
-            value += a[i] * x
-        if value >= 0.0:
-            high = at
-        else:
-            low = at
-        left = 0
-        for j in range(m):
-            i = index[j]
-            if last[j] <= low:
-                offset += a[i] * (u[i] if a[i] > 0.0 else l[i])
-            elif first[j] >= high:
-                offset += a[i] * (l[i] if a[i] > 0.0 else u[i])
-            elif first[j] <= low and last[j] >= high:
-                slope += a[i] * a[i]
-                offset += a[i] * z[i]
+            at_lower = self.normal[i] * self.lower[i]
+            at_upper = self.normal[i] * self.upper[i]
+            least[0] += at_lower if at_lower < at_upper else at_upper
+            most[0] += at_upper if at_lower < at_upper else at_lower
+            size += (fabs(at_lower) if fabs(at_lower) < INFINITY else 0.0)
+            size += (fabs(at_upper) if fabs(at_upper) < INFINITY else 0.0)
+        return size
+
+    cdef inline double moved(self, Py_ssize_t i, double at) noexcept nogil:
+        """Entry i at a value of rho, before it is clipped."""
+        return self.point[i] + at * self.normal[i]
+
+    cdef inline double clipped(self, Py_ssize_t i, double at) noexcept nogil:
+        """Entry i of the solution at a value of rho."""
+        cdef double entry = self.moved(i, at)
+        entry = self.lower[i] if entry < self.lower[i] else entry
+        return self.upper[i] if entry > self.upper[i] else entry
+
+    cdef Line tangent(self, double at) noexcept nogil:
+        """f at a value of rho, as the offset, and its slope there."""
+        cdef Line line
+        cdef Py_ssize_t i
+        cdef double entry
+        # On a kink an entry counts as being at its bound.
+        line.offset, line.slope = -self.target, 0.0
+        for i in range(self.size):
+            entry = self.moved(i, at)
+            if entry <= self.lower[i]:
+                line.offset += self.normal[i] * self.lower[i]
+            elif entry >= self.upper[i]:
+                line.offset += self.normal[i] * self.upper[i]
             else:
-                first[left], last[left], index[left] = first[j], last[j], i
-                left += 1
-        m = left
-        exact = 10 * m > 9 * before
-    if slope > 0.0:
-        at = -offset / slope
-        # rounding must not leave the bracket
-        return low if at < low else (high if at > high else at)
-    # f does not change between the last kinks
-    return low if low > -INFINITY else (high if high < INFINITY else 0.0)
+                line.offset += self.normal[i] * entry
+                line.slope += self.normal[i] * self.normal[i]
+        return line
+
+    cdef Bracket bracket_from(self, double at) noexcept nogil:
+        """Bracket the root from a guess, by a few steps that go a bit too far.
+
+        An end that no step has reached is infinite.
+        """
+        cdef Bracket bracket
+        cdef Line line
+        cdef int _
+        bracket.low, bracket.high = -INFINITY, INFINITY
+        for _ in range(MOST_STEPS):
+            line = self.tangent(at)
+            if line.offset >= 0.0:
+                bracket.high = at
+            else:
+                bracket.low = at
+            # Where f is flat there is no step to take: one end stays infinite.
+            if line.slope <= 0.0 or (
+                    bracket.low > -INFINITY and bracket.high < INFINITY):
+                break
+            # half as far again as Newton's step, to come out on the other side
+            at -= 1.5 * line.offset / line.slope
+        return bracket
+
+    cdef inline bint same_at_both_ends(self, Py_ssize_t i, const Bracket* bracket,
+                                       Line* line) noexcept nogil:
+        """Add an entry to the line if both ends of a bracket agree on its piece."""
+        # Between the ends x_i is monotone, so that it stays on the piece. Compared are
+        # entries, as in `clipped`, and not kinks, which need divisions.
+        cdef double low = self.moved(i, bracket.low)
+        cdef double high = self.moved(i, bracket.high)
+        cdef double lower = self.lower[i], upper = self.upper[i]
+        if low <= lower and high <= lower:
+            line.offset += self.normal[i] * lower
+        elif low >= upper and high >= upper:
+            line.offset += self.normal[i] * upper
+        elif lower <= low <= upper and lower <= high <= upper:
+            line.slope += self.normal[i] * self.normal[i]
+            line.offset += self.normal[i] * self.point[i]
+        else:
+            return False
+        return True
+
+    cdef inline bint no_kink_inside(self, Py_ssize_t i, double first, double last,
+                                    const Bracket* bracket, Line* line) noexcept nogil:
+        """Add an entry to the line if it has no kink inside a bracket."""
+        cdef double normal = self.normal[i]
+        # As rho grows, x_i goes from one bound to the other, up if a_i > 0.
+        if last <= bracket.low:
+            line.offset += normal * (self.upper[i] if normal > 0.0 else self.lower[i])
+        elif first >= bracket.high:
+            line.offset += normal * (self.lower[i] if normal > 0.0 else self.upper[i])
+        elif first <= bracket.low and last >= bracket.high:
+            line.slope += normal * normal
+            line.offset += normal * self.point[i]
+        else:
+            return False
+        return True
+
+    cdef void list_kinks(self, const Bracket* bracket, Line* line,
+                         Kinks* kinks) noexcept nogil:
+        """List entries with a kink inside a bracket, and add the others to the line."""
+        cdef Py_ssize_t i, count = 0
+        cdef double at_lower, at_upper, first, last
+        cdef bint finite = bracket.low > -INFINITY and bracket.high < INFINITY
+        for i in range(self.size):
+            # does not move, and adds nothing to <a, x>
+            if self.normal[i] == 0.0:
+                continue
+            # With a bracket from a sample that is most entries: it saves divisions.
+            if finite and self.same_at_both_ends(i, bracket, line):
+                continue
+            at_lower = (self.lower[i] - self.point[i]) / self.normal[i]
+            at_upper = (self.upper[i] - self.point[i]) / self.normal[i]
+            first = at_upper if self.normal[i] < 0.0 else at_lower
+            last = at_lower if self.normal[i] < 0.0 else at_upper
+            if not self.no_kink_inside(i, first, last, bracket, line):
+                kinks.first[count], kinks.last[count] = first, last
+                kinks.entry[count] = i
+                count += 1
+        kinks.count = count
+
+    cdef void drop_kinks(self, const Bracket* bracket, Line* line,
+                         Kinks* kinks) noexcept nogil:
+        """Keep entries with a kink inside a bracket, and add the others to the line."""
+        cdef Py_ssize_t k, count = 0
+        # In place: what is kept moves up into gaps that were read before.
+        for k in range(kinks.count):
+            if not self.no_kink_inside(
+                    kinks.entry[k], kinks.first[k], kinks.last[k], bracket, line):
+                kinks.first[count], kinks.last[count] = kinks.first[k], kinks.last[k]
+                kinks.entry[count] = kinks.entry[k]
+                count += 1
+        kinks.count = count
+
+    cdef double root_inside(self, Bracket bracket, Kinks* kinks) noexcept nogil:
+        """The root of f in a bracket; the arrays of kinks are scratch."""
+        cdef Line line
+        cdef Py_ssize_t k, before
+        cdef double at, value
+        cdef bint exact = False
+        line.offset, line.slope = -self.target, 0.0
+        self.list_kinks(&bracket, &line, kinks)
+        # The pivot becomes an end of the bracket, so that its own kink is not inside
+        # any more: each round drops at least one.
+        while kinks.count:
+            before = kinks.count
+            at = pivot(kinks, &bracket, exact)
+            value = line.offset + line.slope * at
+            for k in range(kinks.count):
+                value += (self.normal[kinks.entry[k]]
+                          * self.clipped(kinks.entry[k], at))
+            if value >= 0.0:
+                bracket.high = at
+            else:
+                bracket.low = at
+            self.drop_kinks(&bracket, &line, kinks)
+            # The median of all kinks drops half of them; that of a sample about half,
+            # or hardly any where the sample misleads.
+            exact = 10 * kinks.count > 9 * before
+        if line.slope > 0.0:
+            at = -line.offset / line.slope
+            # rounding must not leave the bracket
+            return (bracket.low if at < bracket.low
+                    else (bracket.high if at > bracket.high else at))
+        # f does not change between the last kinks
+        return bracket.low if bracket.low > -INFINITY else (
+            bracket.high if bracket.high < INFINITY else 0.0)
+
+    cdef double root(self) except? -1:
+        """The root of f, by medians."""
+        cdef Py_ssize_t n = self.size, step = n // FEW
+        cdef double[::1] first = np.empty(n), last = np.empty(n)
+        cdef double[::1] sample = np.empty(2 * max(n, SAMPLE + 1))
+        cdef Py_ssize_t[::1] entry = np.empty(n, dtype=np.intp)
+        cdef Problem few
+        cdef Bracket bracket
+        cdef Kinks kinks
+        bracket.low, bracket.high = -INFINITY, INFINITY
+        # The root of every step-th entry, which costs little, is close to that of all.
+        if step > 1:
+            few = Problem(
+                self.point[::step], self.normal[::step], self.lower[::step],
+                self.upper[::step], self.target * ((n + step - 1) // step) / n)
+            bracket = self.bracket_from(few.root())
+        # A sample has both kinks of an entry, and stops at twice SAMPLE or one more;
+        # samples of all kinks have two for each entry.
+        kinks.first, kinks.last, kinks.sample = &first[0], &last[0], &sample[0]
+        kinks.entry = &entry[0]
+        with nogil:
+            return self.root_inside(bracket, &kinks)
+
+    cdef void solution(self, double at, double[::1] out) noexcept nogil:
+        """The projection, from the root."""
+        cdef Py_ssize_t i
+        for i in range(self.size):
+            out[i] = self.clipped(i, at)
 
 
-def root_by_sorting(a, z, lower, upper, c):
+def root_by_sorting(point, normal, lower, upper, target):
     """The same root from all kinks in order, in O(n log n)."""
-    moves = a != 0.0
-    a, z, lower, upper = a[moves], z[moves], lower[moves], upper[moves]
-    kinks = np.concatenate([(lower - z) / a, (upper - z) / a])
-    starts = np.minimum(kinks[:len(a)], kinks[len(a):])
-    stops = np.maximum(kinks[:len(a)], kinks[len(a):])
-    free = np.isneginf(starts)
-    slope = float((a[free] ** 2).sum())
-    # f(rho) = offset + slope rho left of all kinks
-    offset = float((a[free] * z[free]).sum()) - c
-    fixed = ~free
-    offset += float(np.where(a > 0, a * lower, a * upper)[fixed].sum())
-    finite = np.isfinite(stops)
-    at = np.concatenate([starts[fixed], stops[finite]])
-    if not len(at):
+    # the others have no kinks, and would divide by zero
+    moves = normal != 0.0
+    entries = point[moves], normal[moves], lower[moves], upper[moves]
+    kinks, values = values_at_kinks(*entries, target)
+    n = len(kinks)
+    # a line, or zero if no entry moves at all: then any rho will do
+    if not n:
+        offset, slope = line_at(*entries, target, 0.0)
         return -offset / slope if slope else 0.0
-    change = np.concatenate([a[fixed] ** 2, -(a[finite] ** 2)])
-    order = np.argsort(at, kind="stable")
-    at, change = at[order], change[order]
-    slopes = slope + np.concatenate([[0.0], np.cumsum(change)])
-    values = np.empty(len(at))
-    values[0] = offset + slope * at[0]
-    values[1:] = values[0] + np.cumsum(slopes[1:len(at)] * np.diff(at))
-    k = int(np.searchsorted(values, 0.0))
+    guess = int(np.searchsorted(values, 0.0))
     # The running sums say between which kinks the root is, about; there f is formed
     # from the entries themselves.
-    n = len(at)
-    for k in (k, k - 1, k + 1):
-        if not 0 <= k <= n:
+    for place in (guess, guess - 1, guess + 1):
+        if not 0 <= place <= n:
             continue
-        low = at[k - 1] if k > 0 else -np.inf
-        high = at[k] if k < n else np.inf
-        middle = (low + high) / 2 if 0 < k < n else (at[0] - 1 if k == 0 else low + 1)
-        x = z + middle * a
-        inside = (x > lower) & (x < upper)
-        slope = float((a[inside] ** 2).sum())
-        ends = np.where(x >= upper, upper, lower)
-        offset = float((a * np.where(inside, z, ends)).sum()) - c
+        low = kinks[place - 1] if place > 0 else -np.inf
+        high = kinks[place] if place < n else np.inf
+        # a point inside the piece, so that no entry is on a bound by chance
+        if place == 0:
+            middle = high - 1
+        else:
+            middle = (low + high) / 2 if place < n else low + 1
+        offset, slope = line_at(*entries, target, middle)
         if slope > 0.0:
             root = -offset / slope
             if low <= root <= high:
                 return root
-    return min(max(root, low), high) if slope > 0.0 else (low if k > 0 else high)
+    return min(max(root, low), high) if slope > 0.0 else (low if place > 0 else high)
+
+
+def values_at_kinks(point, normal, lower, upper, target):
+    """All finite kinks in order, and f there; entries of the normal are not zero."""
+    kinks = np.stack([(lower - point) / normal, (upper - point) / normal])
+    starts, stops = kinks.min(axis=0), kinks.max(axis=0)
+    # Left of all kinks entries are at their first bound, but for those without one.
+    free, fixed = np.isneginf(starts), ~np.isneginf(starts)
+    slope = float((normal[free] ** 2).sum())
+    offset = float((normal[free] * point[free]).sum()) - target
+    offset += float(
+        np.where(normal > 0, normal * lower, normal * upper)[fixed].sum())
+    finite = np.isfinite(stops)
+    kinks = np.concatenate([starts[fixed], stops[finite]])
+    if not len(kinks):
+        return kinks, kinks
+    # each kink adds an entry to the slope, or takes one from it
+    change = np.concatenate([normal[fixed] ** 2, -(normal[finite] ** 2)])
+    order = np.argsort(kinks, kind="stable")
+    kinks, change = kinks[order], change[order]
+    slopes = slope + np.concatenate([[0.0], np.cumsum(change)])
+    values = np.empty(len(kinks))
+    values[0] = offset + slope * kinks[0]
+    values[1:] = values[0] + np.cumsum(slopes[1:len(kinks)] * np.diff(kinks))
+    return kinks, values
+
+
+def line_at(point, normal, lower, upper, target, at):
+    """Offset and slope of the piece of f at a value of rho."""
+    moved = point + at * normal
+    between = (moved > lower) & (moved < upper)
+    ends = np.where(moved >= upper, upper, lower)
+    offset = float((normal * np.where(between, point, ends)).sum()) - target
+    return offset, float((normal[between] ** 2).sum())
 
 
 def project_box_equality(z, lower, upper, a, c, *, method="median"):
@@ -249,92 +428,31 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
         raise ValueError(f"z must be 1-D and not empty, got shape {z.shape}")
     if method not in ("median", "sort"):
         raise ValueError(f"method must be 'median' or 'sort', got {method!r}")
-    n = len(z)
     vectors = []
     for name, value in (("lower", lower), ("upper", upper), ("a", a)):
         value = np.asarray(value, dtype=np.float64)
-        if value.shape not in ((), (n,)):
-            raise ValueError(f"{name} must be a number or of shape ({n},), got shape "
-                             f"{value.shape}")
-        vectors.append(np.broadcast_to(value, (n,)))
+        if value.shape not in ((), z.shape):
+            raise ValueError(f"{name} must be a number or of shape ({len(z)},), got "
+                             f"shape {value.shape}")
+        vectors.append(np.broadcast_to(value, z.shape))
     lower, upper, a = vectors
     c = float(c)
+    cdef Problem problem = Problem(z, a, lower, upper, c)
     cdef double least, most, slack
-    if not all_finite(z, a) or not np.isfinite(c):
+    if not problem.is_finite() or not np.isfinite(c):
         raise ValueError("z, a and c must be finite")
-    if not in_order(lower, upper):
+    if not problem.is_ordered():
         raise ValueError("lower must not exceed upper, and neither may be NaN")
-    least, most, slack = reach(a, lower, upper)
-    slack = 1e-12 * (slack + abs(c))
+    # what rounding may leave of a sum of numbers of this size
+    slack = 1e-12 * (problem.reach(&least, &most) + abs(c))
     if not least - slack <= c <= most + slack:
         raise ValueError(
             f"there is no such point: <a, x> is between {least:g} and {most:g}, not "
             f"{c:g}")
     if method == "sort":
-        rho = root_by_sorting(a, z, lower, upper, c)
+        root = root_by_sorting(z, a, lower, upper, c)
     else:
-        rho = by_medians(a, z, lower, upper, c)
-    out = np.empty(n)
-    clip_along(z, a, rho, lower, upper, out)
+        root = problem.root()
+    out = np.empty(len(z))
+    problem.solution(root, out)
     return out
-
-
-cdef bint all_finite(const double[:] z, const double[:] a) noexcept:
-    cdef Py_ssize_t i
-    cdef double total = 0.0
-    # 0 x is 0 for numbers, NaN for what is not finite
-    for i in range(z.shape[0]):
-        total += 0.0 * z[i] + 0.0 * a[i]
-    return total == 0.0
-
-
-cdef bint in_order(const double[:] lower, const double[:] upper) noexcept:
-    cdef Py_ssize_t i
-    for i in range(lower.shape[0]):
-        if not (lower[i] <= upper[i] and lower[i] < INFINITY and upper[i] > -INFINITY):
-            return False
-    return True
-
-
-cdef reach(const double[:] a, const double[:] lower, const double[:] upper):
-    """The least and the largest <a, x>, and the size of what is summed."""
-    cdef Py_ssize_t i
-    cdef double least = 0.0, most = 0.0, size = 0.0, x, y
-    for i in range(a.shape[0]):
-        if a[i] == 0.0:
-            continue
-        x, y = a[i] * lower[i], a[i] * upper[i]
-        least += x if x < y else y
-        most += y if x < y else x
-        size += (fabs(x) if fabs(x) < INFINITY else 0.0)
-        size += (fabs(y) if fabs(y) < INFINITY else 0.0)
-    return least, most, size
-
-
-cdef void clip_along(const double[::1] z, const double[:] a, double rho,
-                     const double[:] lower, const double[:] upper,
-                     double[::1] out) noexcept:
-    cdef Py_ssize_t i
-    cdef double x
-    for i in range(z.shape[0]):
-        x = z[i] + rho * a[i]
-        x = lower[i] if x < lower[i] else x
-        out[i] = upper[i] if x > upper[i] else x
-
-
-cdef double by_medians(const double[:] a, const double[:] z, const double[:] lower,
-                       const double[:] upper, double c) except? -1:
-    cdef Py_ssize_t n = z.shape[0], step = n // FEW
-    cdef double[::1] first = np.empty(n), last = np.empty(n)
-    cdef double[::1] buffer = np.empty(2 * max(n, SAMPLE + 1))
-    cdef Py_ssize_t[::1] index = np.empty(n, dtype=np.intp)
-    cdef double low = -INFINITY, high = INFINITY, at
-    if step > 1:
-        # Every step-th entry tells about where the root is.
-        at = by_medians(a[::step], z[::step], lower[::step], upper[::step],
-                        c * ((n + step - 1) // step) / n)
-        narrow(a, z, lower, upper, c, at, &low, &high)
-    with nogil:
-        at = root_by_medians(a, z, lower, upper, c, low, high, &first[0], &last[0],
-                             &index[0], &buffer[0])
-    return at

@@ -1,9 +1,9 @@
 """Projection onto the local polytope of a chain.
 
 Saha et al. (2009), Appendix E.3.1, with all d_t equal to 1. The tables alpha_t of pairs
-of neighbours are not negative, sum to a mass, and agree on the variables they share;
-with a multiplier lambda for the mass and mu_t(j) for the agreement of tables t and
-t + 1,
+of neighbors are not negative, sum to a mass, and agree on the variables they share;
+those nearest to tables m_t are sought. With a multiplier lambda for the mass and
+mu_t(j) for the agreement of tables t and t + 1,
 
     alpha_t(i, j) = [ m_t(i, j) + lambda 1[t = 0] + mu_t(j) - mu_{t-1}(i) ]_+      (37)
 
@@ -11,6 +11,9 @@ which minimise 1/2 sum alpha^2 - mass lambda, convex and piecewise quadratic. Th
 alternates between blocks of multipliers; Newton's method on all of them at once needs a
 banded system for each step, and ends at the exact solution. The mass of the other
 tables follows from that of the first.
+
+Multipliers (`duals`) are in the order lambda, mu_0(0), mu_0(1), ..., mu_1(0), ...:
+table t depends on mu_{t-1} and mu_t only, which are at most 2 n_states - 1 apart.
 """
 
 import numpy as np
@@ -21,181 +24,282 @@ from libc.string cimport memcpy, memset
 from sksstruct.projections._simplex import project_simplex
 
 cdef enum:
+    # Newton's method ends after a few steps on most chains, and more on long ones: what
+    # changes at one end goes through table after table.
     MOST_STEPS = 200
+    STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
 
+# Constraints are exact up to this part of the mass: rounding.
+cdef double TOLERANCE = 1e-14
+# What is added to the diagonal of the Hessian: at first, and where steps keep being
+# too short or too long for it.
+cdef double DAMPING = 1e-9
+cdef double LEAST_DAMPING = 1e-12
+cdef double MOST_DAMPING = 1e6
 
-cdef Py_ssize_t count_duals(Py_ssize_t n_edges, Py_ssize_t n_states) noexcept nogil:
+
+cdef struct Chain:
+    Py_ssize_t n_edges
+    Py_ssize_t n_states
+    const double* m         # (n_edges, n_states, n_states)
+    double mass
+
+
+cdef struct Workspace:
+    # A band stores of each row its entries from the diagonal on: entry (p, q) of a
+    # symmetric matrix, p <= q, is band[p * 2 * n_states + q - p].
+    double* start       # (n_duals,) multipliers that the line search begins at
+    double* gradient    # (n_duals,)
+    double* step        # (n_duals,)
+    double* band        # (n_duals, 2 * n_states)
+
+
+cdef Workspace workspace_in(double* memory, Py_ssize_t n_duals) noexcept nogil:
+    """The parts of memory of n_duals * (3 + 2 * n_states) numbers."""
+    cdef Workspace workspace
+    workspace.start = memory
+    workspace.gradient = memory + n_duals
+    workspace.step = memory + 2 * n_duals
+    workspace.band = memory + 3 * n_duals
+    return workspace
+
+
+cdef inline Py_ssize_t count_duals(Py_ssize_t n_edges,
+                                   Py_ssize_t n_states) noexcept nogil:
     """lambda, and mu_t for all tables but the last."""
     return 1 + (n_edges - 1) * n_states
 
 
-cdef double evaluate(Py_ssize_t n_edges, Py_ssize_t k, const double* m, double mass,
-                     const double* duals, double* gradient,
+cdef inline Py_ssize_t row_dual(const Chain* chain, Py_ssize_t t,
+                                Py_ssize_t i) noexcept nogil:
+    """The multiplier of row i of table t: mu_{t-1}(i), or lambda for the first."""
+    return 0 if t == 0 else 1 + (t - 1) * chain.n_states + i
+
+
+cdef inline Py_ssize_t column_dual(const Chain* chain, Py_ssize_t t,
+                                   Py_ssize_t j) noexcept nogil:
+    """The multiplier of column j of table t: mu_t(j). The last table has none."""
+    return 1 + t * chain.n_states + j
+
+
+cdef double evaluate(const Chain* chain, const double* duals, double* gradient,
                      double* out) noexcept nogil:
     """Tables at the multipliers, the gradient, and the function."""
-    cdef Py_ssize_t t, i, j
-    cdef double total = 0.0, x, shift
-    cdef const double* before       # mu_{t-1}
-    cdef const double* after        # mu_t
-    memset(gradient, 0, count_duals(n_edges, k) * sizeof(double))
-    gradient[0] = -mass
-    for t in range(n_edges):
-        before = duals + 1 + (t - 1) * k
-        after = duals + 1 + t * k
-        for i in range(k):
-            shift = duals[0] if t == 0 else -before[i]
-            for j in range(k):
-                x = m[(t * k + i) * k + j] + shift
-                if t < n_edges - 1:
-                    x += after[j]
-                x = x if x > 0.0 else 0.0
-                out[(t * k + i) * k + j] = x
-                if x == 0.0:
+    cdef Py_ssize_t n_states = chain.n_states, t, i, j, row, column
+    cdef double total = 0.0, entry, shift, sign
+    cdef bint last
+    # One pass over the tables gives all three: the derivative by a multiplier is a sum
+    # of the entries that it moves.
+    memset(gradient, 0, count_duals(chain.n_edges, n_states) * sizeof(double))
+    gradient[0] = -chain.mass
+    for t in range(chain.n_edges):
+        last = t == chain.n_edges - 1
+        # lambda raises the entries of its table, mu_{t-1} lowers them
+        sign = 1.0 if t == 0 else -1.0
+        for i in range(n_states):
+            row = row_dual(chain, t, i)
+            shift = sign * duals[row]
+            for j in range(n_states):
+                column = column_dual(chain, t, j)
+                entry = chain.m[(t * n_states + i) * n_states + j] + shift
+                if not last:
+                    entry += duals[column]
+                entry = entry if entry > 0.0 else 0.0
+                out[(t * n_states + i) * n_states + j] = entry
+                # so are most entries, near the solution
+                if entry == 0.0:
                     continue
-                total += 0.5 * x * x
-                if t == 0:
-                    gradient[0] += x
-                else:
-                    gradient[1 + (t - 1) * k + i] -= x
-                if t < n_edges - 1:
-                    gradient[1 + t * k + j] += x
-    return total - mass * duals[0]
+                total += 0.5 * entry * entry
+                gradient[row] += sign * entry
+                if not last:
+                    gradient[column] += entry
+    return total - chain.mass * duals[0]
 
 
-cdef void newton_step(Py_ssize_t n_edges, Py_ssize_t k, const double* tables,
-                      double damping, const double* gradient, double* band,
-                      double* step) noexcept nogil:
-    """step = -(Hessian + damping)^-1 gradient, by Cholesky's method on the band.
+cdef void form_hessian(const Chain* chain, const double* tables,
+                       double* band) noexcept nogil:
+    """The second derivatives at the multipliers of tables, in a band.
 
-    band[p, q - p] holds the entry of columns p <= q.
+    Each entry that is not zero contributes the square of its own derivative: 1 where
+    its two multipliers meet themselves, 1 or -1 where they meet each other.
     """
-    cdef Py_ssize_t n = count_duals(n_edges, k), width = 2 * k, t, i, j, p, q, r, last
-    cdef double pivot, factor
-    memset(band, 0, n * width * sizeof(double))
-    for t in range(n_edges):
-        for i in range(k):
-            p = 0 if t == 0 else 1 + (t - 1) * k + i
-            for j in range(k):
-                if tables[(t * k + i) * k + j] <= 0.0:
+    cdef Py_ssize_t n_states = chain.n_states, width = 2 * n_states
+    cdef Py_ssize_t t, i, j, row, column
+    # -inf entries, and others at zero, do not move: they contribute nothing
+    memset(band, 0,
+           count_duals(chain.n_edges, n_states) * width * sizeof(double))
+    for t in range(chain.n_edges):
+        for i in range(n_states):
+            row = row_dual(chain, t, i)
+            for j in range(n_states):
+                if tables[(t * n_states + i) * n_states + j] <= 0.0:
                     continue
-                band[p * width] += 1.0
-                if t < n_edges - 1:
-                    q = 1 + t * k + j
-                    band[q * width] += 1.0
-                    band[p * width + q - p] += 1.0 if t == 0 else -1.0
-    for p in range(n):
-        step[p] = -gradient[p]
-    for p in range(n):
-        pivot = sqrt(band[p * width] + damping)
-        last = min(n - p, width)
-        for q in range(last):
-            band[p * width + q] /= pivot
-        band[p * width] = pivot
-        step[p] /= pivot
-        for q in range(1, last):
-            factor = band[p * width + q]
+                band[row * width] += 1.0
+                if t < chain.n_edges - 1:
+                    column = column_dual(chain, t, j)
+                    band[column * width] += 1.0
+                    band[row * width + column - row] += 1.0 if t == 0 else -1.0
+
+
+cdef void factorise(Py_ssize_t n, Py_ssize_t width, double damping, double* band,
+                    double* step) noexcept nogil:
+    """Replace the band by its Cholesky factor L', and step by L^-1 step."""
+    cdef Py_ssize_t row, first, second, last
+    cdef double pivot, factor
+    for row in range(n):
+        pivot = sqrt(band[row * width] + damping)
+        last = min(n - row, width)
+        for first in range(last):
+            band[row * width + first] /= pivot
+        band[row * width] = pivot
+        step[row] /= pivot
+        # Two entries of a row are two other rows: their entry in these is `second` -
+        # `first` from the diagonal.
+        for first in range(1, last):
+            factor = band[row * width + first]
+            # tables are sparse near the solution
             if factor == 0.0:
                 continue
-            for r in range(q, last):
-                band[(p + q) * width + r - q] -= factor * band[p * width + r]
-            step[p + q] -= factor * step[p]
-        # entries below what rounding leaves are zero
-        for q in range(1, last):
-            if band[(p + q) * width] < 0.0:
-                band[(p + q) * width] = 0.0
-    for p in range(n - 1, -1, -1):
-        last = min(n - p, width)
-        for q in range(1, last):
-            step[p] -= band[p * width + q] * step[p + q]
-        step[p] /= band[p * width]
+            for second in range(first, last):
+                band[(row + first) * width + second - first] -= (
+                    factor * band[row * width + second])
+            step[row + first] -= factor * step[row]
+        # The Hessian is positive semidefinite: a diagonal entry below zero is zero, and
+        # rounding.
+        for first in range(1, last):
+            if band[(row + first) * width] < 0.0:
+                band[(row + first) * width] = 0.0
 
 
-cdef double largest(Py_ssize_t n, const double* x) noexcept nogil:
-    cdef Py_ssize_t p
+cdef void newton_step(const Chain* chain, const double* tables, double damping,
+                      Workspace* workspace) noexcept nogil:
+    """step = -(Hessian + damping)^-1 gradient, by Cholesky's method on the band."""
+    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states)
+    cdef Py_ssize_t width = 2 * chain.n_states, row, other
+    cdef double* band = workspace.band
+    cdef double* step = workspace.step
+    form_hessian(chain, tables, band)
+    for row in range(n):
+        step[row] = -workspace.gradient[row]
+    factorise(n, width, damping, band, step)
+    # what remains is L' step = L^-1 (-gradient), from the last row up
+    for row in range(n - 1, -1, -1):
+        for other in range(1, min(n - row, width)):
+            step[row] -= band[row * width + other] * step[row + other]
+        step[row] /= band[row * width]
+
+
+cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
+    """The largest absolute value."""
+    cdef Py_ssize_t k
     cdef double worst = 0.0
-    for p in range(n):
-        if fabs(x[p]) > worst:
-            worst = fabs(x[p])
+    for k in range(n):
+        if fabs(numbers[k]) > worst:
+            worst = fabs(numbers[k])
     return worst
 
 
-cdef double project_chain(
-    Py_ssize_t n_edges, Py_ssize_t n_states, const double* m, double mass,
-    double* duals, PolytopeScratch* ws, double* out
-) noexcept nogil:
+cdef int search_line(const Chain* chain, double* duals, Workspace* workspace,
+                     double* out, double* value, double* worst) noexcept nogil:
+    """Halve the step until it improves the function, or the gradient, enough.
+
+    value and worst are the function and the largest entry of its gradient, before and
+    after. Returns the number of halvings; -1 if no length will do, duals and worst
+    being what they were.
+    """
+    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states), k
+    cdef double before = value[0], slope = 0.0, length = 1.0, now
+    cdef int halvings
+    # how fast the function falls along the step
+    for k in range(n):
+        slope += workspace.gradient[k] * workspace.step[k]
+    memcpy(workspace.start, duals, n * sizeof(double))
+    for halvings in range(MOST_HALVINGS):
+        for k in range(n):
+            duals[k] = workspace.start[k] + length * workspace.step[k]
+        value[0] = evaluate(chain, duals, workspace.gradient, out)
+        now = largest(n, workspace.gradient)
+        # Armijo's condition. Close to the minimum, where the function changes by less
+        # than its rounding, the gradient tells more.
+        if value[0] <= before + 1e-4 * length * slope or (
+                now < 0.5 * worst[0] and value[0] <= before + 1e-12 * fabs(before)):
+            worst[0] = now
+            return halvings
+        length *= 0.5
+    # The tables have to be those of the multipliers.
+    memcpy(duals, workspace.start, n * sizeof(double))
+    evaluate(chain, duals, workspace.gradient, out)
+    return -1
+
+
+cdef double project_chain(const Chain* chain, double* duals, Workspace* workspace,
+                          double* out) noexcept nogil:
     """Tables out next to m; duals are where to start, and what was found.
 
     Returns the largest violation of a constraint.
     """
-    cdef Py_ssize_t n = count_duals(n_edges, n_states), p, _halving, _step
-    cdef double value, before, slope, length, worst, now, damping = 1e-9
-    cdef Py_ssize_t most = MOST_STEPS + 20 * n_edges
-    value = evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
-    worst = largest(n, ws.gradient)
-    for _step in range(most):
-        if worst <= 1e-14 * mass:
+    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states), _
+    cdef double value, worst, damping = DAMPING
+    cdef int halvings
+    value = evaluate(chain, duals, workspace.gradient, out)
+    # The gradient is by how much tables miss the mass and disagree with each other; so
+    # its largest entry is the largest violation.
+    worst = largest(n, workspace.gradient)
+    for _ in range(MOST_STEPS + STEPS_PER_TABLE * chain.n_edges):
+        if worst <= TOLERANCE * chain.mass:
             break
         # Where no table entry moves with a multiplier the Hessian is zero, and the
         # damping sets the length of the step: it follows what halving finds.
-        newton_step(n_edges, n_states, out, damping, ws.gradient, ws.band, ws.step)
-        slope = 0.0
-        for p in range(n):
-            slope += ws.gradient[p] * ws.step[p]
-        memcpy(ws.best, duals, n * sizeof(double))
-        before, length = value, 1.0
-        for _halving in range(MOST_HALVINGS):
-            for p in range(n):
-                duals[p] = ws.best[p] + length * ws.step[p]
-            value = evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
-            now = largest(n, ws.gradient)
-            # close to the minimum the gradient tells more than the rounded value
-            if value <= before + 1e-4 * length * slope or (
-                    now < 0.5 * worst and value <= before + 1e-12 * fabs(before)):
-                break
-            length *= 0.5
-        else:
-            memcpy(duals, ws.best, n * sizeof(double))
-            evaluate(n_edges, n_states, m, mass, duals, ws.gradient, out)
+        newton_step(chain, out, damping, workspace)
+        halvings = search_line(chain, duals, workspace, out, &value, &worst)
+        # as close as rounding allows; the caller judges the violation
+        if halvings < 0:
             break
-        worst = now
-        if _halving >= 2:
-            damping = min(10.0 * damping, 1e6)
-        elif _halving == 0:
-            damping = max(0.1 * damping, 1e-12)
+        if halvings >= 2:
+            damping = min(10.0 * damping, MOST_DAMPING)
+        elif halvings == 0:
+            damping = max(0.1 * damping, LEAST_DAMPING)
     return worst
 
 
 def n_multipliers(n_edges, n_states):
-    """Multipliers of a chain with so many tables."""
+    """Number of multipliers of a chain with so many tables."""
     return count_duals(n_edges, n_states)
 
 
-def project_all(Py_ssize_t k, const Py_ssize_t[::1] edges, const double[::1] mass,
-                const double[:, :, ::1] tables, double[::1] duals,
-                double[:, :, ::1] out):
-    """Project the tables of every example; multipliers are kept for the next time."""
-    cdef Py_ssize_t i, at = 0, first = 0, n, most = 0
-    cdef PolytopeScratch ws
+def project_all(Py_ssize_t n_states, const Py_ssize_t[::1] edges,
+                const double[::1] mass, const double[:, :, ::1] tables,
+                double[::1] duals, double[:, :, ::1] out):
+    """Project the tables of every example; multipliers are kept for the next time.
+
+    Example i has edges[i] tables; those of all examples, and their multipliers, follow
+    each other.
+    """
+    cdef Py_ssize_t i, first_table = 0, first_dual = 0, n_duals, most = 0
+    cdef Chain chain
+    cdef Workspace workspace
     cdef double worst = 0.0, violation
     for i in range(edges.shape[0]):
-        n = count_duals(edges[i], k)
-        most = n if n > most else most
-    cdef double[::1] memory = np.empty(most * (3 + 2 * k))
-    ws.best = &memory[0]
-    ws.gradient = &memory[most]
-    ws.step = &memory[2 * most]
-    ws.band = &memory[3 * most]
+        n_duals = count_duals(edges[i], n_states)
+        most = n_duals if n_duals > most else most
+    # one workspace for all, as large as that of the longest chain
+    cdef double[::1] memory = np.empty(most * (3 + 2 * n_states))
+    workspace = workspace_in(&memory[0], most)
+    chain.n_states = n_states
     with nogil:
         for i in range(edges.shape[0]):
-            violation = project_chain(edges[i], k, &tables[at, 0, 0], mass[i],
-                                      &duals[first], &ws, &out[at, 0, 0]) / mass[i]
+            chain.n_edges, chain.mass = edges[i], mass[i]
+            chain.m = &tables[first_table, 0, 0]
+            violation = project_chain(
+                &chain, &duals[first_dual], &workspace, &out[first_table, 0, 0]
+            ) / mass[i]
             worst = violation if violation > worst else worst
-            at += edges[i]
-            first += count_duals(edges[i], k)
+            first_table += edges[i]
+            first_dual += count_duals(edges[i], n_states)
     if worst > 1e-6:
         raise ValueError(
-            f"training broke down: a projection onto the local polytope is off by "
+            "training broke down: a projection onto the local polytope is off by "
             f"{worst:.1e}; use another solver for sequences as long as these")
 
 
@@ -208,7 +312,7 @@ def project_chain_polytope(m):
     Parameters
     ----------
     m : array-like of shape (n_edges, n_states, n_states)
-        A table for each pair of neighbours, from -> to; ``-inf`` entries stay zero.
+        A table for each pair of neighbors, from -> to; ``-inf`` entries stay zero.
 
     Returns
     -------
@@ -239,27 +343,27 @@ def project_chain_polytope(m):
             f"m must be of shape (n_edges, n_states, n_states), got {m.shape}")
     if np.isnan(m).any() or np.isposinf(m).any():
         raise ValueError("m must not have entries that are NaN or +inf")
+    # states that a chain of finite entries leads to
     reached = np.ones(m.shape[1], dtype=bool)
     for table in m:
         reached = (np.isfinite(table) & reached[:, None]).any(axis=0)
     if not reached.any():
         raise ValueError("m must have a chain of finite entries")
+    # nothing has to agree
     if len(m) == 1:
         return project_simplex(m.ravel()).reshape(m.shape)
-    cdef Py_ssize_t n_edges = m.shape[0], k = m.shape[1]
-    cdef Py_ssize_t n = count_duals(n_edges, k)
     cdef const double[:, :, ::1] scores = m
     cdef double[:, :, ::1] out = np.empty_like(m)
-    cdef double[::1] memory = np.zeros(n * (4 + 2 * k))
-    cdef PolytopeScratch ws
+    cdef Chain chain
+    chain.n_edges, chain.n_states = m.shape[0], m.shape[1]
+    chain.m, chain.mass = &scores[0, 0, 0], 1.0
+    cdef Py_ssize_t n_duals = count_duals(chain.n_edges, chain.n_states)
+    cdef double[::1] duals = np.zeros(n_duals)
+    cdef double[::1] memory = np.empty(n_duals * (3 + 2 * chain.n_states))
+    cdef Workspace workspace = workspace_in(&memory[0], n_duals)
     cdef double violation
-    ws.best = &memory[n]
-    ws.gradient = &memory[2 * n]
-    ws.step = &memory[3 * n]
-    ws.band = &memory[4 * n]
     with nogil:
-        violation = project_chain(n_edges, k, &scores[0, 0, 0], 1.0, &memory[0], &ws,
-                                  &out[0, 0, 0])
+        violation = project_chain(&chain, &duals[0], &workspace, &out[0, 0, 0])
     if violation > 1e-9:
         raise ValueError(
             f"the projection was not found: a constraint is off by {violation:.1e}")

@@ -1,1 +1,1 @@
-cdef double select_kth(double* x, Py_ssize_t n, Py_ssize_t k) noexcept nogil
+cdef double select_kth(double* numbers, Py_ssize_t n, Py_ssize_t k) noexcept nogil

@@ -1,3 +1,3 @@
-cdef void project_sorted(Py_ssize_t n, const double* z, double scale,
-                         double* u) noexcept nogil
-cdef double threshold_by_partition(Py_ssize_t n, double* z) noexcept nogil
+cdef void project_sorted(Py_ssize_t n, const double* point, double scale,
+                         double* out) noexcept nogil
+cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil

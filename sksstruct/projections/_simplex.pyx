@@ -1,71 +1,110 @@
-"""Projection onto the probability simplex."""
+"""Projection onto the probability simplex.
+
+    minimise 1/2 |u - z|^2  over  u >= 0, sum_k u_k = 1
+
+is solved by u_k = max(z_k - rho, 0), where rho is the one number that makes these sum
+to 1. If the n' entries above rho were known, it would be (their sum - 1) / n'. They are
+the largest ones, found by sorting, or in expected linear time by partitioning (Duchi et
+al., 2008, Figures 1 and 2).
+"""
 
 import numpy as np
 
 from sksstruct.projections._select cimport select_kth
 
+# Entries that a pivot is the median of.
+cdef enum:
+    SAMPLE = 5
 
-cdef void project_sorted(Py_ssize_t n, const double* z, double scale,
-                         double* u) noexcept nogil:
-    """u = projection of scale * z, z being in decreasing order.
 
-    u_k = max(scale z_k - rho, 0), where the first entries that stay positive give rho
-    (Pillutla et al., 2018, Proposition 3).
+cdef void project_sorted(Py_ssize_t n, const double* point, double scale,
+                         double* out) noexcept nogil:
+    """out = projection of scale * point, which is in decreasing order.
+
+    The first entries that stay positive give rho (Pillutla et al., 2018,
+    Proposition 3).
     """
     cdef Py_ssize_t k
     cdef double total = 0.0, rho = 0.0, candidate
     # Relative to the largest entry, so that large scores lose no digits.
     for k in range(n):
-        total += scale * (z[k] - z[0])
+        total += scale * (point[k] - point[0])
         candidate = (total - 1.0) / (k + 1)
-        if k == 0 or scale * (z[k] - z[0]) > candidate:
+        # The first entry is always above its candidate, by 1; from the first one below
+        # on, all are.
+        if k == 0 or scale * (point[k] - point[0]) > candidate:
             rho = candidate
         else:
             break
     for k in range(n):
-        candidate = scale * (z[k] - z[0]) - rho
-        u[k] = candidate if candidate > 0.0 else 0.0
+        candidate = scale * (point[k] - point[0]) - rho
+        out[k] = candidate if candidate > 0.0 else 0.0
 
 
-cdef double threshold_by_partition(Py_ssize_t n, double* z) noexcept nogil:
-    """rho with sum_k max(z_k - rho, 0) = 1, z being put in another order.
+cdef inline double spread_median(Py_ssize_t n, const double* point) noexcept nogil:
+    """The median of a few entries that are spread out."""
+    # One entry alone would be a bad pivot for input that is sorted.
+    cdef Py_ssize_t k, step = n // SAMPLE
+    cdef double sample[SAMPLE]
+    for k in range(SAMPLE):
+        sample[k] = point[k * step]
+    return select_kth(sample, SAMPLE, SAMPLE // 2)
+
+
+cdef inline Py_ssize_t partition(Py_ssize_t n, double* point, double pivot,
+                                 double* total) noexcept nogil:
+    """Move entries that are at least the pivot to the front.
+
+    Returns how many they are; total gets their sum.
+    """
+    cdef Py_ssize_t k, count = 0
+    cdef double value
+    total[0] = 0.0
+    for k in range(n):
+        if point[k] >= pivot:
+            value = point[k]
+            point[k] = point[count]
+            point[count] = value
+            total[0] += value
+            count += 1
+    return count
+
+
+cdef inline Py_ssize_t drop_equal(Py_ssize_t n, double* point,
+                                  double pivot) noexcept nogil:
+    """Overwrite entries equal to the pivot by later ones; returns how many are left."""
+    cdef Py_ssize_t k = 0
+    while k < n:
+        if point[k] == pivot:
+            n -= 1
+            point[k] = point[n]
+        else:
+            k += 1
+    return n
+
+
+cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil:
+    """rho with sum_k max(point[k] - rho, 0) = 1, entries being put in another order.
 
     Entries below a pivot are dropped when those above it sum to a rho that is no lower;
     otherwise those above are in for good (Duchi et al., 2008, Figure 2).
     """
-    cdef Py_ssize_t low = 0, high = n, i, j, count = 0, step
-    cdef double total = 0.0, part, p, t
-    cdef double sample[5]
+    cdef Py_ssize_t low = 0, high = n, count = 0, above
+    cdef double total = 0.0, part, pivot
+    # `count` entries with the sum `total` are above rho, point[low:high] may be.
     while low < high:
-        # the median of five that are spread out
-        step = (high - low) // 5
-        for i in range(5):
-            sample[i] = z[low + i * step]
-        p = select_kth(sample, 5, 2)
-        # z[low:j] >= p after this
-        part, j = 0.0, low
-        for i in range(low, high):
-            if z[i] >= p:
-                t = z[i]
-                z[i] = z[j]
-                z[j] = t
-                part += t
-                j += 1
-        if total + part - (count + j - low) * p < 1.0:
-            # all of them stay above rho
+        pivot = spread_median(high - low, point + low)
+        above = partition(high - low, point + low, pivot, &part)
+        if total + part - (count + above) * pivot < 1.0:
+            # At a threshold of the pivot less than 1 is left: rho is below it, and all
+            # of these are above rho.
             total += part
-            count += j - low
-            low = j
+            count += above
+            low += above
         else:
-            # rho is at least p: what equals p has weight zero, as has all below
-            i = low
-            while i < j:
-                if z[i] == p:
-                    j -= 1
-                    z[i] = z[j]
-                else:
-                    i += 1
-            high = j
+            # Rho is at least the pivot: what equals it has weight zero, as has all
+            # below. Dropping it makes sure that fewer are left each time.
+            high = low + drop_equal(above, point + low, pivot)
     return (total - 1.0) / count
 
 
@@ -113,6 +152,7 @@ def project_simplex(z, *, method="partition"):
     if method == "partition":
         # relative to the largest entry, so that large scores lose no digits
         shifted = z - z.max()
+        # the others are below any rho, as the largest entry alone would sum to 1
         entries = shifted[shifted > -1.0]
         with nogil:
             rho = threshold_by_partition(entries.shape[0], &entries[0])

@@ -2,13 +2,19 @@
 
 Arrays taken one after the other lie one after the other in large chunks: few pages to
 translate when they are visited in random order, whatever the heap looks like. What
-outgrows its place is copied to a new one; the old place is given up.
+outgrows its place is copied to a new one; the old place is given up until the owner
+goes, and with it all chunks.
 """
 
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from sksstruct.utils._memory cimport resize
+
+# Large enough that few arrays are at the ends of chunks, where a rest is wasted, and
+# small enough that a problem of a few arrays does not cost much.
 cdef size_t CHUNK = 1 << 22
+# A cache line, in bytes.
 cdef size_t LINE = 64
 
 
@@ -20,38 +26,39 @@ cdef class Arena:
         free(self._chunks)
 
     cdef void* take(self, size_t size) except NULL nogil:
-        """Room for size bytes, on a cache line of its own."""
-        cdef size_t need = (size + LINE - 1) // LINE * LINE
-        cdef size_t shift
+        """Memory for size bytes, on cache lines of its own."""
+        cdef size_t needed = (size + LINE - 1) // LINE * LINE
         cdef char* place
-        cdef char** chunks
-        if need == 0:
-            need = LINE
-        if need > self._left:
-            chunks = <char**> realloc(
-                self._chunks, (self._n_chunks + 1) * sizeof(char*))
-            if chunks == NULL:
-                with gil:
-                    raise MemoryError()
-            self._chunks = chunks
-            place = <char*> malloc((need if need > CHUNK else CHUNK) + LINE)
-            if place == NULL:
-                with gil:
-                    raise MemoryError()
-            self._chunks[self._n_chunks] = place
-            self._n_chunks += 1
-            shift = LINE - (<size_t> place) % LINE
-            self._next = place + shift
-            self._left = need if need > CHUNK else CHUNK
+        # even nothing gets a place of its own: NULL means an error
+        if needed == 0:
+            needed = LINE
+        if needed > self._left:
+            self._add_chunk(needed if needed > CHUNK else CHUNK)
         place = self._next
-        self._next += need
-        self._left -= need
+        self._next += needed
+        self._left -= needed
         return place
+
+    cdef int _add_chunk(self, size_t size) except -1 nogil:
+        """Go on in a new chunk; what is left of the last one is not used."""
+        cdef char* chunk
+        resize(<void**> &self._chunks, (self._n_chunks + 1) * sizeof(char*))
+        # malloc aligns to 16 bytes: one line more is for the first to begin on one
+        chunk = <char*> malloc(size + LINE)
+        if chunk == NULL:
+            raise MemoryError()
+        # only now: a chunk that could not be had must not be freed
+        self._chunks[self._n_chunks] = chunk
+        self._n_chunks += 1
+        self._next = chunk + (LINE - <size_t> chunk % LINE)
+        self._left = size
+        return 0
 
     cdef void* grow(self, const void* old, size_t old_size,
                     size_t size) except NULL nogil:
-        """Room for size bytes that begins with the old_size bytes at old."""
+        """Memory for size bytes that begins with the old_size bytes at old."""
         cdef void* place = self.take(size)
+        # old may be NULL where there is nothing to copy
         if old_size:
             memcpy(place, old, old_size)
         return place

@@ -1,12 +1,39 @@
 /* Row kernels shared by the inference and model floors.
 
-   Every table of scores is stored with rows padded to `ld` doubles, ld a multiple of
-   four (see utils.padded_length), so that these loops run over whole vectors. The
-   padding holds finite values that are never read as labels.
+   A row is one number for each label: the scores of a position, the weights of a
+   feature, a line of a table of transitions. The kernels come in families:
 
-   The compiler makes one version for each instruction set and the loader picks the
-   best one, so that a wheel built for any x86-64 is still fast; elsewhere the plain
-   loops are compiled for the target at hand. */
+     max-product   sks_maxplus, sks_raise, sks_max: messages and maxima over labels
+     sums of rows  sks_axpy, sks_dot, sks_add_table, sks_weigh, sks_weigh_add,
+                   sks_add_outer, sks_rescale: steps along rows, products, marginals
+     dual steps    sks_gram_norm, sks_changed_rows: the norm of a step through a Gram
+                   matrix, and the rows that it changes
+     features      sks_scores, sks_scores_part, sks_scatter: a sparse or dense feature
+                   row times the weights of all labels, and a step back into these;
+                   sks_spread, sks_spread_dot, sks_dense_dot, sks_dense_axpy: feature
+                   rows times each other, or times the weights of one label
+     sum-product   sks_exp_row, sks_logplus: messages as scaled exponentials, or as
+                   logarithms where scores differ by too much for those
+
+   They are in C for what Cython has no words for. The compiler makes one version of a
+   function for each instruction set and the loader picks the best one, so that a wheel
+   built for any x86-64 is still fast; elsewhere the plain loops are compiled for the
+   target at hand. Widths of blocks are constants, by macros, so that accumulators stay
+   in registers. Vector types say what to do with eight numbers at a time, and
+   `restrict` that rows do not overlap.
+
+   Padding: every table is stored with rows of `ld` doubles, ld being 4, or a multiple
+   of 8 from 8 on (see utils._layout.padded_length), so that all loops run over whole
+   vectors and none has a rest to take care of. The padding holds finite values that are
+   never read as labels: kernels write to it, and sums over labels are over n entries or
+   have zeros there. Only feature rows, and the row of sks_max, may have any length.
+
+   Alignment: tables begin on a cache line (utils._layout.aligned_zeros), and so does
+   each row from 8 labels on, so that no vector is in two lines. That is for speed only:
+   vector types below have the alignment of a double.
+
+   Sums are formed in eight interleaved parts, put together at the end. Some instruction
+   sets fuse products and sums, so that last digits depend on the machine. */
 #ifndef SKSSTRUCT_SIMD_H
 #define SKSSTRUCT_SIMD_H
 
@@ -67,6 +94,8 @@ static SKS_UNUSED void sks_prefetch(const void *start, ptrdiff_t size)
         }                                             \
     } while (0)
 
+/* ---- max-product, and sums of rows ---- */
+
 /* out[b] += max_a prev[a] + table[a, b], a < n: one step of max-product. */
 SKS_INLINE void sks_maxplus_block(const int width, ptrdiff_t n, ptrdiff_t ld,
                                   const double *SKS_RESTRICT prev,
@@ -104,6 +133,7 @@ SKS_CLONES SKS_UNUSED void sks_axpy(ptrdiff_t ld, double scale,
 }
 #undef SKS_BODY
 
+/* sum_b x[b] y[b] over a row and its padding, which is zero in one of them. */
 SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
                           const double *SKS_RESTRICT y)
 {
@@ -118,7 +148,7 @@ SKS_INLINE double sks_dot(ptrdiff_t ld, const double *SKS_RESTRICT x,
            + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
 }
 
-/* acc[:width] += v * row[:width], width a constant */
+/* acc[:width] += v * row[:width], width a constant: the step of all feature kernels. */
 SKS_INLINE void sks_fma(const int width, double v, const double *row, double *acc)
 {
 #ifdef SKS_VECTORS
@@ -130,6 +160,8 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
 #endif
     for (int j = 0; j < width; j++) acc[j] += v * row[j];
 }
+
+/* ---- dual steps ---- */
 
 /* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
    norm of F' d through the Gram matrix (size x size) of an example's own features. */
@@ -204,6 +236,8 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
     return count;
 }
 
+/* ---- features ---- */
+
 /* One feature row against the weights (n_features x ld), features in float or double;
    index is NULL for a dense row.
      sks_scores:  out[:] = init[:] + sum_p value[p] weights[index[p], :]
@@ -270,7 +304,8 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
         }                                                                              \
     }
 
-/* A feature row written into a dense vector, and the product of another with it. */
+/* A feature row written into a dense vector, and the product of another with it: two
+   sparse rows are multiplied without looking for the indices that they share. */
 #define SKS_SPREAD(suffix, real)                                                       \
     static SKS_UNUSED void sks_spread_##suffix(                                        \
         ptrdiff_t n, const int32_t *index, const real *value, double *out)             \
@@ -326,7 +361,9 @@ SKS_DENSE(f64, double)
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)
 
-/* max x[b], -inf without any */
+/* ---- more of max-product: single rows of any length, and updates ---- */
+
+/* max x[b], b < n; -inf without any */
 SKS_CLONES SKS_UNUSED double sks_max(ptrdiff_t n, const double *x)
 {
     double best[8], top;
@@ -354,7 +391,7 @@ SKS_CLONES SKS_UNUSED void sks_raise(ptrdiff_t ld, double value,
 }
 #undef SKS_BODY
 
-/* ---- sums of products of exponentials ---- */
+/* ---- sum-product: sums of products of exponentials ---- */
 
 /* exp of eight numbers x <= 0: 2^n e^r with |r| <= log(2)/2 and the Taylor series of
    e^r, within two units in the last place. Exactly zero below -708, -inf included. */

@@ -1,14 +1,14 @@
-"""Assignments of rows to columns: best, its prices, and max-marginals.
+"""Assignments of rows to columns: the best one, its prices, and max-marginals.
 
-Every row takes one column, no column is taken twice, columns may stay free; a row that
-may stay without a column has columns of its own for that. Best assignments come from
-`scipy.optimize.linear_sum_assignment`.
+Every row takes one column, no column is taken twice, and columns may stay free. Rows
+that may stay without a column have extra columns for that, as many as there are rows.
+Best assignments come from `scipy.optimize.linear_sum_assignment`.
 
 Prices and max-marginals are longest paths in a graph on the rows and one node F for the
 free columns (Duchi et al., 2006; Algorithm 12 of Pillutla et al., 2018, whose residual
 graph carries the scores): r -> s with the gain of row r when it takes the column of s,
-and F -> s at no gain, which says that the column of s falls free. There are no cycles
-of positive gain in it, the assignment being the best.
+and F -> s at no gain, which says that the column of s becomes free. As the assignment
+is the best, no cycle in this graph has a positive gain.
 """
 
 from typing import NamedTuple
@@ -52,14 +52,15 @@ def matching(scores, unassigned=None):
     scores : array-like of shape (n_rows, n_columns)
         Score of each pair; ``-inf`` forbids it.
     unassigned : float or array-like of shape (n_rows,), default=None
-        Score of a row without a column. None: rows must have one, but for
-        ``n_rows - n_columns`` of them, at score 0, where there are more rows.
+        Score of a row that stays without a column. None: every row must have one,
+        unless there are more rows than columns; then ``n_rows - n_columns`` rows stay
+        without, at score 0.
 
     Returns
     -------
     result : Matching
-        Assignment, score, and dual prices. Among several best assignments the one that
-        scipy finds, always the same for the same scores.
+        Assignment, score, and dual prices. Among several best assignments it is the
+        one that scipy finds, always the same for the same scores.
 
     Raises
     ------
@@ -85,6 +86,7 @@ def matching(scores, unassigned=None):
     if columns is None:
         return Matching(np.full(len(scores), -1, dtype=np.int32), -np.inf, None, None)
     gains, _ = _residual(scores, columns)
+    # without free columns there is no node F
     if scores.shape[1] == len(columns):
         gains = gains[:-1, :-1]
     prices = potentials(gains)
@@ -99,26 +101,26 @@ def matching(scores, unassigned=None):
 
 
 def matching_max_marginals(scores, unassigned=None):
-    """Max-marginals of an assignment, all in the time of a few.
+    """Max-marginals of an assignment, in the time of a few assignments.
 
     Parameters
     ----------
     scores : array-like of shape (n_rows, n_columns)
         Score of each pair; ``-inf`` forbids it.
     unassigned : float or array-like of shape (n_rows,), default=None
-        Score of a row without a column; see `matching`.
+        Score of a row that stays without a column; see `matching`.
 
     Returns
     -------
     max_marginals : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
         For each row and column the score of the best assignment that has the pair;
-        ``-inf`` where all of them are forbidden. The last column is for rows without
-        one, where there can be such.
+        ``-inf`` where all of them are forbidden. If rows may stay without a column,
+        an additional last column is for that.
 
     Raises
     ------
     ValueError
-        As `matching` does.
+        In the cases of `matching`.
 
     References
     ----------
@@ -139,12 +141,14 @@ def matching_max_marginals(scores, unassigned=None):
         gains, free = _residual(scores, columns)
         paths = longest_paths(gains)
         current = scores[np.arange(len(columns)), columns]
-        # the owner of a column gets another one, at last what row i leaves behind
+        # When row i takes a column, its owner takes another, whose owner takes yet
+        # another, and so on to the column that row i left, or to a free one.
         back = np.empty_like(scores)
         back[:, columns] = paths[:-1, :-1].T
         back[:, free] = paths[-1, :-1, None]
         with np.errstate(invalid="ignore"):
             out = score + (scores - current[:, None] + back)
+    # a row's extra columns are as good as each other: it stays without in all of them
     if scores.shape[1] > n_columns:
         last = out[:, n_columns:].max(axis=1)
         out = np.column_stack([out[:, :n_columns], last])
@@ -152,7 +156,10 @@ def matching_max_marginals(scores, unassigned=None):
 
 
 def _extend(scores, unassigned):
-    """Scores with columns for rows that stay without, and the number of the others."""
+    """Scores with extra columns for rows that stay without; the number of the others.
+
+    A row has the same score in all of the extra columns.
+    """
     scores = check_scores("scores", scores, ndim=2)
     n_rows, n_columns = scores.shape
     if not scores.size:
@@ -175,7 +182,8 @@ def _extend(scores, unassigned):
 
 
 def _assign(scores):
-    """Column of each row, and the score; None where all is forbidden."""
+    """Column of each row, None if every assignment is forbidden; and the score."""
+    # scipy raises ValueError, with scores checked before, only if none is feasible
     try:
         _, columns = linear_sum_assignment(scores, maximize=True)
     except ValueError:

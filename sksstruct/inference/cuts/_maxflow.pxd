@@ -1,5 +1,6 @@
 from libc.stdint cimport int8_t, int32_t
 
+# What `_parent` holds where there is no arc to a parent, and the values of `_side`.
 cdef enum:
     FREE = -1
     TERMINAL = -2
@@ -11,32 +12,51 @@ cdef enum:
 cdef class FlowTrees:
     cdef readonly object edges
     cdef readonly Py_ssize_t n_variables
+    # n_variables and the number of edges
     cdef Py_ssize_t _n, _m
     cdef const Py_ssize_t[:, ::1] _ends
-    # arcs of variable v: first[v] <= a < first[v + 1]; arc[e] goes along edge e
+    # An arc leaves each end of an edge for the other, its head; the two are sisters.
+    # Variable v has the arcs _first[v] .. _first[v + 1] - 1, and _arc[e] is the one
+    # from the first end of edge e to the second.
     cdef int32_t[::1] _first, _head, _sister, _arc
+    # Capacity left of each arc; capacity left between each variable and the source,
+    # or minus that to the sink; flow to start the next problem from, by edge.
     cdef double[::1] _residual, _terminal, _flow
-    # trees: arc to the parent, side, and how far the terminal was at which time
+    # The trees: arc to the parent (or FREE, TERMINAL, ORPHAN) and tree of a variable,
+    # how many steps its terminal was away, and at which `_now` that was so.
     cdef int32_t[::1] _parent, _time, _distance
     cdef int8_t[::1] _side
-    # variables to grow from, and those that lost their parent; circular
+    # Two circular lists: variables to grow from, and those that lost their parent.
     cdef int32_t[::1] _active, _orphans
     cdef int8_t[::1] _is_active
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
     cdef int32_t _now
 
-    cdef inline bint _from_source(self, Py_ssize_t v) noexcept nogil:
+    cdef inline bint _from_source(self, Py_ssize_t variable) noexcept nogil:
         """Whether a variable is on the source's side of the cut."""
-        return self._parent[v] != FREE and self._side[v] == SOURCE
+        return self._parent[variable] != FREE and self._side[variable] == SOURCE
 
-    cdef void _activate(self, Py_ssize_t v) noexcept nogil
-    cdef void _orphan(self, Py_ssize_t v) noexcept nogil
-    cdef void _root(self, Py_ssize_t v) noexcept nogil
+    cdef inline double _left(self, Py_ssize_t arc, bint along) noexcept nogil:
+        """Capacity left along an arc, or against it."""
+        return self._residual[arc if along else self._sister[arc]]
+
+    cdef inline bint _same_tree(self, Py_ssize_t variable,
+                                Py_ssize_t neighbor) noexcept nogil:
+        """Whether a neighbor is in the tree that a variable is, or was, in."""
+        return (self._side[neighbor] == self._side[variable]
+                and self._parent[neighbor] != FREE)
+
+    cdef void _activate(self, Py_ssize_t variable) noexcept nogil
+    cdef void _orphan(self, Py_ssize_t variable) noexcept nogil
+    cdef void _root(self, Py_ssize_t variable) noexcept nogil
     cdef void _start(self) noexcept nogil
-    cdef void _force(self, Py_ssize_t v, double capacity) noexcept nogil
+    cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil
     cdef void _maximise(self) noexcept nogil
-    cdef Py_ssize_t _grow(self, Py_ssize_t v) noexcept nogil
+    cdef Py_ssize_t _grow(self, Py_ssize_t variable) noexcept nogil
     cdef void _augment(self, Py_ssize_t joint) noexcept nogil
     cdef void _adopt_all(self) noexcept nogil
-    cdef int32_t _origin(self, Py_ssize_t v) noexcept nogil
-    cdef void _adopt(self, Py_ssize_t v) noexcept nogil
+    cdef void _adopt(self, Py_ssize_t variable) noexcept nogil
+    cdef Py_ssize_t _nearest_parent(self, Py_ssize_t orphan,
+                                    int32_t* steps) noexcept nogil
+    cdef int32_t _steps_to_terminal(self, Py_ssize_t variable) noexcept nogil
+    cdef void _set_free(self, Py_ssize_t orphan) noexcept nogil

@@ -1,20 +1,23 @@
 """Max-product on binary pairwise graphs by minimum cuts.
 
-A table of scores s is supermodular, and its energy -s submodular, if
-s00 + s11 >= s01 + s10. Up to a constant the energy -s is then
+The labeling y of binary variables with the highest score is sought, the score being the
+sum of a number for each label and of an entry of a table s for each edge (u, v). A
+table is supermodular, and its energy -s submodular, if s00 + s11 >= s01 + s10. Up to a
+constant the energy is then
 
     a y_u + b y_v + q y_u (1 - y_v) + p (1 - y_u) y_v,   p, q >= 0
     p + q = s00 + s11 - s01 - s10,   a = s00 - s10 - q,   b = s00 - s01 - p
 
-(Algorithm 11 of Pillutla et al., 2018, with costs that sum to the energy), so that
-labelings are cuts: label 1 on the side of the source, an arc u -> v of capacity
-q, v -> u of capacity p, and for each variable the score of label 1 over label 0 as an
-arc from the source, or to the sink where it is negative.
+(Kolmogorov and Zabih, 2004; Algorithm 11 of Pillutla et al., 2018, with costs that sum
+to the energy). So labelings are cuts: label 1 is the side of the source, the arc u -> v
+has capacity q (`forward`) and v -> u has p (`backward`), and each variable has the
+score of label 1 over label 0, less what its edges charge it for a and b, as an arc from
+the source, or to the sink where it is negative.
 
 The flow between variables is kept: for other scores it is cut down to the new
 capacities, and what it does not balance any more is put on the variables, so that the
 search starts close to the end (Kohli and Torr, 2005). Max-marginals go on from the
-search trees themselves.
+search trees themselves (Kohli and Torr, 2008).
 
 The cut nearest to the source is taken: label 1 only where every best labeling has it.
 """
@@ -32,17 +35,52 @@ from sksstruct.inference.cuts._maxflow cimport FlowTrees
 
 from sksstruct.inference._checks import check_edges, check_scores
 
-# Tables may miss supermodularity by this part of their size: rounding.
+# Tables may miss supermodularity by this part of their size. Tables that are sums or
+# products of others, as learned ones are, miss it by their last digits.
 cdef double SLACK = 1e-10
+
+
+cdef class Snapshot:
+    """Capacities and search trees at one moment, to come back to."""
+
+    cdef double[::1] _residual, _terminal
+    cdef int32_t[::1] _parent, _time, _distance
+    cdef int8_t[::1] _side
+
+    def __init__(self, FlowTrees trees):
+        self._residual = np.array(trees._residual)
+        self._terminal = np.array(trees._terminal)
+        self._parent = np.array(trees._parent)
+        self._time = np.array(trees._time)
+        self._distance = np.array(trees._distance)
+        self._side = np.array(trees._side)
+
+    cdef void restore(self, FlowTrees trees) noexcept nogil:
+        """Put everything back.
+
+        Lists of active variables and orphans are empty between two searches; `_now`
+        goes on, so that all times that are put back are past.
+        """
+        cdef Py_ssize_t n = self._terminal.shape[0]
+        memcpy(&trees._residual[0], &self._residual[0],
+               self._residual.shape[0] * sizeof(double))
+        memcpy(&trees._terminal[0], &self._terminal[0], n * sizeof(double))
+        memcpy(&trees._parent[0], &self._parent[0], n * sizeof(int32_t))
+        memcpy(&trees._time[0], &self._time[0], n * sizeof(int32_t))
+        memcpy(&trees._distance[0], &self._distance[0], n * sizeof(int32_t))
+        memcpy(&trees._side[0], &self._side[0], n * sizeof(int8_t))
 
 
 cdef class CutKernel(FlowTrees):
     """Scores as capacities, on a graph with its flow."""
 
+    # a cost that is never worth paying, in the place of -inf
     cdef double _big
+    # scores of the problem solved last, None after an error
     cdef object _lock, _unary, _pairwise
 
     def __init__(self, edges, n_variables=None):
+        # Checked before they are counted: edges may be anything that a user gives.
         if n_variables is None:
             n_variables = 1 + int(check_edges(edges, 2**31).max(initial=0))
         if isinstance(n_variables, bool) or not isinstance(
@@ -53,21 +91,21 @@ cdef class CutKernel(FlowTrees):
         self._lock = Lock()
 
     def solve(self, unary, pairwise):
-        """Best labeling.
+        """Find the best labeling.
 
         Parameters
         ----------
         unary : array-like of shape (n_variables, 2)
             Scores of labels 0 and 1; ``-inf`` forbids a label.
         pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-            Table of scores of each edge, or one for all: the labels of the edge's
-            first variable are the rows. ``-inf`` forbids a pair.
+            Table of scores of each edge, or one for all edges; the labels of the edge's
+            first variable are the rows. ``-inf`` forbids a pair of labels.
 
         Returns
         -------
         labeling : ndarray of shape (n_variables,), int32
-            Labels. Among several best labelings the one with label 1 only where all of
-            them have it.
+            State of each variable. Among several best labelings, it is the one with
+            label 1 only where all of them have it.
         score : float
             Its score; ``-inf`` if every labeling is forbidden.
 
@@ -75,20 +113,21 @@ cdef class CutKernel(FlowTrees):
         ------
         ValueError
             If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an
-            edge prefers its variables to differ.
+            edge is not supermodular; the error names the edge.
         RuntimeError
             If another thread uses the object at the same time.
         """
         with self._alone():
             self._load(unary, pairwise)
             with nogil:
+                # The trees are new for each problem; only the flow is kept.
                 self._start()
                 self._maximise()
                 self._keep()
             return self._labeling()
 
     def max_marginals(self):
-        """Max-marginals of the problem solved last, by a cut for every variable.
+        """Max-marginals of the problem that was solved last.
 
         Returns
         -------
@@ -99,7 +138,7 @@ cdef class CutKernel(FlowTrees):
         Raises
         ------
         ValueError
-            If there is no problem solved yet.
+            If no problem has been solved yet.
         """
         with self._alone():
             return self._max_marginals()
@@ -107,41 +146,34 @@ cdef class CutKernel(FlowTrees):
     def _max_marginals(self):
         if self._unary is None:
             raise ValueError("max_marginals needs a problem: call solve first")
-        cdef Py_ssize_t v, n = self._n
+        cdef Py_ssize_t variable
         labeling, score = self._labeling()
-        cdef int32_t[::1] labels = labeling
-        out = np.full((n, 2), -np.inf)
-        out[np.arange(n), labeling] = score
+        cdef const int32_t[::1] labels = labeling
+        out = np.full((self._n, 2), -np.inf)
+        out[np.arange(self._n), labeling] = score
         cdef double[:, ::1] table = out
         cdef const double[:, ::1] unary = self._unary
         cdef const double[:, :, ::1] pairwise = self._pairwise
-        cdef bint shared = len(self._pairwise) == 1
-        state = self._state()
-        copies = [np.array(array) for array in state]
-        cdef double[::1] residual = copies[0], terminal = copies[1]
-        cdef int32_t[::1] parent = copies[2], time = copies[3], distance = copies[4]
-        cdef int8_t[::1] side = copies[5]
+        # From the trees of the best labeling a variable's other label is a small step:
+        # most of the flow stays as it is. Copying them back takes the step back.
+        cdef Snapshot solved = Snapshot(self)
         with nogil:
-            for v in range(n):
-                # `_force` does nothing that copying these back does not undo
-                self._force(v, -self._big if labels[v] else self._big)
+            for variable in range(self._n):
+                self._force(variable, -self._big if labels[variable] else self._big)
                 self._maximise()
-                if self._from_source(v) != labels[v]:
-                    table[v, 1 - labels[v]] = self._value(unary, pairwise, shared)
-                if self._m:
-                    memcpy(&self._residual[0], &residual[0], 2 * self._m * 8)
-                memcpy(&self._terminal[0], &terminal[0], n * 8)
-                memcpy(&self._parent[0], &parent[0], n * 4)
-                memcpy(&self._time[0], &time[0], n * 4)
-                memcpy(&self._distance[0], &distance[0], n * 4)
-                memcpy(&self._side[0], &side[0], n)
+                # If the label is forbidden, nothing makes the variable take it.
+                if self._from_source(variable) != labels[variable]:
+                    table[variable, 1 - labels[variable]] = self._score(
+                        unary, pairwise)
+                solved.restore(self)
+        # Where every labeling is forbidden the scores that came out mean nothing.
         if score == -INFINITY:
             out[:] = -np.inf
         return out
 
     @contextmanager
     def _alone(self):
-        """The flow and the trees are of one problem at a time."""
+        """Refuse a second problem while the flow and the trees are of another."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 "this MinCut is solving another problem: use one for each thread")
@@ -150,18 +182,37 @@ cdef class CutKernel(FlowTrees):
         finally:
             self._lock.release()
 
-    def _state(self):
-        return [
-            np.asarray(self._residual), np.asarray(self._terminal),
-            np.asarray(self._parent), np.asarray(self._time),
-            np.asarray(self._distance), np.asarray(self._side),
-        ]
-
     def _load(self, unary, pairwise):
-        """Check scores; capacities from them and from the flow kept."""
-        cdef Py_ssize_t n = self._n, m = self._m, e
+        """Check scores and make capacities of them and of the flow kept."""
+        # An error must not leave scores that capacities no longer belong to.
         self._unary = None
-        # copies, for max_marginals
+        unary, pairwise = self._check(unary, pairwise)
+        of_unary, of_pairwise = (
+            np.abs(scores[np.isfinite(scores)]).sum() for scores in (unary, pairwise))
+        # A shared table counts for every edge.
+        if len(pairwise) == 1:
+            of_pairwise *= max(self._m, 1)
+        # More than any two labelings can differ by, so that it is never worth paying.
+        self._big = 4.0 * (of_unary + of_pairwise + 1.0)
+        if not np.isfinite(self._big):
+            raise ValueError("the scores are too large for floating-point arithmetic")
+        cdef const double[:, ::1] scores = unary
+        cdef const double[:, :, ::1] tables = pairwise
+        cdef Py_ssize_t refused
+        with nogil:
+            refused = self._fill(scores, tables)
+        if refused >= 0:
+            first, second = self._ends[refused, 0], self._ends[refused, 1]
+            shown = pairwise[0 if len(pairwise) == 1 else refused].tolist()
+            raise ValueError(
+                f"edges[{refused}], between variables {first} and {second}, is not "
+                f"submodular: its scores {shown} favour different labels; the sum of "
+                "the diagonal must not be less than that of the other two")
+        self._unary, self._pairwise = unary, pairwise
+
+    def _check(self, unary, pairwise):
+        """Copies of the scores, for max_marginals, with one table or one per edge."""
+        n, m = self._n, self._m
         unary = np.array(check_scores("unary", unary), order="C")
         pairwise = np.zeros((2, 2)) if pairwise is None and not m else pairwise
         pairwise = np.array(check_scores("pairwise", pairwise), order="C")
@@ -170,149 +221,159 @@ cdef class CutKernel(FlowTrees):
         if pairwise.shape != (2, 2) and pairwise.shape != (m, 2, 2) and m:
             raise ValueError(
                 f"pairwise must have shape (2, 2) or {(m, 2, 2)}, got {pairwise.shape}")
+        # Without edges tables of any shape are accepted, and are not used.
         if not m:
             pairwise = np.zeros((2, 2))
-        pairwise = pairwise.reshape(-1, 2, 2)
-        finite = [np.abs(x[np.isfinite(x)]).sum() for x in (unary, pairwise)]
-        # More than any two labelings can differ by, so that it is never worth paying.
-        if len(pairwise) == 1:
-            finite[1] *= max(m, 1)
-        self._big = 4.0 * (finite[0] + finite[1] + 1.0)
-        if not np.isfinite(self._big):
-            raise ValueError("the scores are too large for floating-point arithmetic")
-        cdef const double[:, ::1] scores = unary
-        cdef const double[:, :, ::1] tables = pairwise
-        cdef bint shared = len(pairwise) == 1
-        with nogil:
-            e = self._fill(scores, tables, shared)
-        if e >= 0:
-            u, v = self._ends[e, 0], self._ends[e, 1]
-            shown = pairwise[0 if shared else e].tolist()
-            raise ValueError(
-                f"edges[{e}], between variables {u} and {v}, is not submodular: its "
-                f"scores {shown} favour different labels; the sum of the diagonal must "
-                "not be less than that of the other two")
-        self._unary, self._pairwise = unary, pairwise
+        return unary, pairwise.reshape(-1, 2, 2)
 
     cdef Py_ssize_t _fill(self, const double[:, ::1] scores,
-                          const double[:, :, ::1] tables, bint shared) noexcept nogil:
-        """Capacities from scores and the flow kept; an edge that is refused, or -1."""
-        cdef Py_ssize_t e, u, v
-        cdef double p, q, a, b, flow
+                          const double[:, :, ::1] tables) noexcept nogil:
+        """Make all capacities; returns an edge that is not submodular, or -1."""
+        cdef Py_ssize_t variable, edge
         cdef double table[4]
-        cdef int32_t arc
-        for v in range(self._n):
-            self._terminal[v] = self._difference(scores[v, 1], scores[v, 0])
-        for e in range(self._m):
-            u, v = self._ends[e, 0], self._ends[e, 1]
-            memcpy(table, &tables[0 if shared else e, 0, 0], 4 * sizeof(double))
-            self._soften(table, u, v)
-            q = table[0] + table[3] - table[1] - table[2]
-            if q < 0.0:
-                if q < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
-                                 + fabs(table[3])):
-                    return e
-                q = 0.0
-            # q as close as can be to what leaves nothing for the variables
-            p = q
-            a = table[0] - table[2]
-            b = table[0] - table[1]
-            q = 0.0 if a < 0.0 else (p if a > p else a)
-            p -= q
-            # the flow kept, as far as it fits
-            flow = self._flow[e]
-            flow = -p if flow < -p else (q if flow > q else flow)
-            arc = self._arc[e]
-            self._residual[arc] = q - flow
-            self._residual[self._sister[arc]] = p + flow
-            self._flow[e] = q  # for _keep: residual of the forward arc without flow
-            self._terminal[u] -= (a - q) + flow
-            self._terminal[v] -= (b - p) - flow
+        for variable in range(self._n):
+            self._terminal[variable] = self._difference(
+                scores[variable, 1], scores[variable, 0])
+        for edge in range(self._m):
+            # a copy, to write on; the terminals of both ends are set by now
+            memcpy(table, &tables[0 if tables.shape[0] == 1 else edge, 0, 0],
+                   4 * sizeof(double))
+            self._soften(table, self._ends[edge, 0], self._ends[edge, 1])
+            if not self._fill_edge(edge, table):
+                return edge
         return -1
+
+    cdef bint _fill_edge(self, Py_ssize_t edge, const double* table) noexcept nogil:
+        """Make the capacities of an edge, and charge its ends with what they leave.
+
+        The table is s00, s01, s10, s11. False if it is not supermodular.
+        """
+        # p + q of the header, and what it has left for the first and second variable
+        cdef double both = table[0] + table[3] - table[1] - table[2]
+        cdef double first = table[0] - table[2], second = table[0] - table[1]
+        cdef double forward, backward, flow
+        cdef int32_t arc = self._arc[edge]
+        # Rounding can leave a little less than nothing; more is refused.
+        if both < 0.0:
+            if both < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
+                                + fabs(table[3])):
+                return False
+            both = 0.0
+        # Any split of p + q is exact; this one leaves as little as can be between the
+        # first variable and the terminals.
+        forward = 0.0 if first < 0.0 else (both if first > both else first)
+        backward = both - forward
+        # The flow kept, as far as it fits. It enters at one end and leaves at the
+        # other, which the terminals make up for: no cut costs more or less for it.
+        flow = self._flow[edge]
+        flow = -backward if flow < -backward else (forward if flow > forward else flow)
+        self._residual[arc] = forward - flow
+        self._residual[self._sister[arc]] = backward + flow
+        # For `_keep`: what the forward arc has left without flow. The flow itself is in
+        # the residual capacities from here on.
+        self._flow[edge] = forward
+        self._terminal[self._ends[edge, 0]] -= (first - forward) + flow
+        self._terminal[self._ends[edge, 1]] -= (second - backward) - flow
+        return True
 
     cdef double _difference(self, double one, double zero) noexcept nogil:
         """Score of label 1 over label 0."""
+        # Two forbidden labels: either will do, as the score is -inf with both.
         if isinf(one):
             return 0.0 if isinf(zero) else -self._big
         return self._big if isinf(zero) else one - zero
 
-    cdef void _soften(self, double* table, Py_ssize_t u,
-                      Py_ssize_t v) noexcept nogil:
+    cdef void _soften(self, double* table, Py_ssize_t first,
+                      Py_ssize_t second) noexcept nogil:
         """Replace -inf by what is never worth taking, keeping the table supermodular.
 
         A label forbidden together with both labels of the other variable is forbidden
         by its own; the entries are then free, and copied from the other label.
         """
         cdef Py_ssize_t k, _
+        # Most tables forbid nothing, and this is done for every edge.
+        if not (isinf(table[0]) or isinf(table[1]) or isinf(table[2])
+                or isinf(table[3])):
+            return
+        # Twice, as copies can complete a row or column that was passed already.
         for _ in range(2):
-            if isinf(table[0]) and isinf(table[1]):
-                self._terminal[u] += self._big
-                table[0], table[1] = table[2], table[3]
-            if isinf(table[2]) and isinf(table[3]):
-                self._terminal[u] -= self._big
-                table[2], table[3] = table[0], table[1]
-            if isinf(table[0]) and isinf(table[2]):
-                self._terminal[v] += self._big
-                table[0], table[2] = table[1], table[3]
-            if isinf(table[1]) and isinf(table[3]):
-                self._terminal[v] -= self._big
-                table[1], table[3] = table[0], table[2]
+            self._absorb(table, 0, 1, 2, first, self._big)
+            self._absorb(table, 2, 3, -2, first, -self._big)
+            self._absorb(table, 0, 2, 1, second, self._big)
+            self._absorb(table, 1, 3, -1, second, -self._big)
         for k in range(4):
             if isinf(table[k]):
                 table[k] = -self._big
-        # all forbidden: the score of any labeling says so
+        # All forbidden: the score of any labeling says so, and big numbers in every
+        # entry would only cost digits.
         if table[0] == table[3] == table[1] == table[2] == -self._big:
             for k in range(4):
                 table[k] = 0.0
 
+    cdef void _absorb(self, double* table, int entry, int partner, int other,
+                      Py_ssize_t variable, double capacity) noexcept nogil:
+        """Forbid a label by terminal capacity if both its entries are -inf.
+
+        The entries of the variable's other label are `other` further.
+        """
+        if isinf(table[entry]) and isinf(table[partner]):
+            self._terminal[variable] += capacity
+            table[entry] = table[entry + other]
+            table[partner] = table[partner + other]
+
     cdef void _keep(self) noexcept nogil:
         """The flow between variables, for the next problem."""
-        cdef Py_ssize_t e
-        for e in range(self._m):
-            self._flow[e] -= self._residual[self._arc[e]]
+        # `_fill_edge` stored the capacities of the forward arcs here.
+        cdef Py_ssize_t edge
+        for edge in range(self._m):
+            self._flow[edge] -= self._residual[self._arc[edge]]
 
     def _labeling(self):
-        cdef Py_ssize_t v
+        """The labeling that the trees say, and its score."""
+        # Free variables could be on either side; label 0 makes the source's smallest.
+        cdef Py_ssize_t variable
         labeling = np.empty(self._n, dtype=np.int32)
         cdef int32_t[::1] labels = labeling
-        for v in range(self._n):
-            labels[v] = self._from_source(v)
-        return labeling, self._value(
-            self._unary, self._pairwise, len(self._pairwise) == 1)
+        for variable in range(self._n):
+            labels[variable] = self._from_source(variable)
+        return labeling, self._score(self._unary, self._pairwise)
 
-    cdef double _value(self, const double[:, ::1] unary,
-                       const double[:, :, ::1] pairwise, bint shared) noexcept nogil:
-        """Score of the labeling that the trees say."""
-        cdef Py_ssize_t v, e, a, b
+    cdef double _score(self, const double[:, ::1] unary,
+                       const double[:, :, ::1] pairwise) noexcept nogil:
+        """Score of the labeling that the trees say.
+
+        From the scores themselves: capacities hold big numbers in the place of -inf.
+        """
+        cdef Py_ssize_t variable, edge
+        cdef bint shared = pairwise.shape[0] == 1
         cdef double total = 0.0
-        for v in range(self._n):
-            total += unary[v, self._from_source(v)]
-        for e in range(self._m):
-            a, b = self._ends[e, 0], self._ends[e, 1]
-            a = self._from_source(a)
-            b = self._from_source(b)
-            total += pairwise[0 if shared else e, a, b]
+        for variable in range(self._n):
+            total += unary[variable, self._from_source(variable)]
+        for edge in range(self._m):
+            total += pairwise[0 if shared else edge,
+                              self._from_source(self._ends[edge, 0]),
+                              self._from_source(self._ends[edge, 1])]
         return total
 
 
 class MinCut(CutKernel):
-    """Best labelings of binary variables with pairs that like to agree, on any graph.
+    """Best labelings of binary variables whose pairs favor agreement, on any graph.
 
-    Keeps the last flow: problems on the same graph are solved faster one after the
-    other than each on its own.
+    The flow of one problem is kept for the next, so that several problems on the same
+    graph are solved faster one after the other than each on its own.
 
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2)
         Pairs of variables; any graph, also several edges between two variables.
     n_variables : int, default=None
-        Number of variables; default: as many as edges name.
+        Number of variables; None: as many as the edges name.
 
     Notes
     -----
-    Label 1 is given where every best labeling has it. Arithmetic is in double
-    precision; the flow of Boykov and Kolmogorov's algorithm [1]_ is reused as Kohli and
-    Torr [2]_ do.
+    Among several best labelings, the one with label 1 only where all of them have it is
+    returned. Arithmetic is in double precision. The flow is found by the algorithm of
+    Boykov and Kolmogorov [1]_ and reused as by Kohli and Torr [2]_.
 
     References
     ----------
@@ -335,7 +396,7 @@ class MinCut(CutKernel):
 
 
 def min_cut(unary, edges, pairwise):
-    """Best labeling of binary variables with pairs that like to agree, on any graph.
+    """Best labeling of binary variables whose pairs favor agreement, on any graph.
 
     Parameters
     ----------
@@ -344,22 +405,22 @@ def min_cut(unary, edges, pairwise):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables.
     pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores of each edge, or one for all; ``s00 + s11 >= s01 + s10``, so
-        that the energy, which is minus the score, is submodular.
+        Table of scores s of each edge, or one for all edges. It has to be supermodular,
+        ``s00 + s11 >= s01 + s10``, so that the energy, minus the score, is submodular.
 
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        Labels. Among several best labelings the one with label 1 only where all of
-        them have it.
+        State of each variable. Among several best labelings, it is the one with label 1
+        only where all of them have it.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge,
-        which is named, is not as it must be.
+        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge
+        is not supermodular; the error names the edge.
 
     See Also
     --------
@@ -377,20 +438,11 @@ def min_cut(unary, edges, pairwise):
     >>> labeling.tolist(), score
     ([1, 1], 8.0)
     """
-    unary = _two_labels(unary)
-    return MinCut(edges, len(unary)).solve(unary, pairwise)
-
-
-def _two_labels(unary):
-    unary = check_scores("unary", unary, ndim=2)
-    if not len(unary) or unary.shape[1] != 2:
-        raise ValueError(
-            f"unary must have shape (n_variables, 2), got shape {unary.shape}")
-    return unary
+    return _solve_alone(unary, edges, pairwise)[1]
 
 
 def min_cut_max_marginals(unary, edges, pairwise):
-    """Max-marginals of binary variables with pairs that like to agree.
+    """Max-marginals of binary variables whose pairs favor agreement.
 
     Parameters
     ----------
@@ -399,17 +451,18 @@ def min_cut_max_marginals(unary, edges, pairwise):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables.
     pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores of each edge, or one for all; see `min_cut`.
+        Table of scores of each edge, or one for all edges; see `min_cut`.
 
     Returns
     -------
     max_marginals : ndarray of shape (n_variables, 2)
-        For each variable and label the score of the best labeling that has it.
+        For each variable and label the score of the best labeling that has it;
+        ``-inf`` where all of them are forbidden.
 
     Raises
     ------
     ValueError
-        As `min_cut` does.
+        In the cases of `min_cut`.
 
     References
     ----------
@@ -423,7 +476,14 @@ def min_cut_max_marginals(unary, edges, pairwise):
     >>> min_cut_max_marginals(unary, [(0, 1)], table).tolist()
     [[6.0, 8.0], [6.0, 8.0]]
     """
-    unary = _two_labels(unary)
+    return _solve_alone(unary, edges, pairwise)[0].max_marginals()
+
+
+def _solve_alone(unary, edges, pairwise):
+    """A solver for one problem, and the labeling and score that it found."""
+    unary = check_scores("unary", unary, ndim=2)
+    if not len(unary) or unary.shape[1] != 2:
+        raise ValueError(
+            f"unary must have shape (n_variables, 2), got shape {unary.shape}")
     solver = MinCut(edges, len(unary))
-    solver.solve(unary, pairwise)
-    return solver.max_marginals()
+    return solver, solver.solve(unary, pairwise)

@@ -1,13 +1,15 @@
 """Max-product on trees of parts in a grid, by distance transforms.
 
-Every variable is a position (row, column). An edge (p, q) scores the displacement
-d = position of q - position of p - offset, for rows and columns alike, by
+Every variable is a position (row, column). An edge (u, v) scores the displacement
+d = position of v - position of u - offset, for rows and columns alike, by
 
     linear d - quadratic d^2,   quadratic >= 0
 
-A message is then a maximum over parabolas of one width, first along columns, then
-along rows: their upper envelope costs O(positions), where a table would cost its
-square (generalized distance transform, Felzenszwalb and Huttenlocher, 2012).
+A message is then a maximum over parabolas of one width, one for each position of the
+sender, first along the rows of the grid, then along its columns. The upper envelope of
+n parabolas costs O(n), where a table would cost n^2 (generalized distance transform,
+Felzenszwalb and Huttenlocher, "Distance transforms of sampled functions", 2012,
+Algorithm 1, with maxima for minima).
 
 Ties: each root takes its first position in the order of rows, then of columns. A part's
 position, given its parent's, is that of the parabola that comes first in a row, then
@@ -26,68 +28,125 @@ from sksstruct.inference.trees._tree cimport Tree
 
 from sksstruct.inference._checks import check_scores
 
+# Parabolas flatter than this are treated as lines: their peaks, at offsets that are
+# divided by it, may be further away than floating-point numbers reach.
+cdef double FLAT = 1e-100
 
-cdef void envelope(Py_ssize_t n, const double* f, double quadratic, double linear,
-                   double offset, double* out, int32_t* arg, int32_t* hull,
-                   double* start) noexcept nogil:
-    """out[x] = max over z of f[z] + linear d - quadratic d^2, d = x - z - offset.
 
-    arg[x] is a z that reaches it. hull (n,) and start (n,) are scratch.
-    """
-    cdef Py_ssize_t z, x, top = -1, k
-    cdef double peak, cross, d, best, shift
-    if quadratic < 1e-100:
-        # a line of one slope through each: the highest is so everywhere
-        best = -INFINITY
-        k = 0
-        for z in range(n):
-            if f[z] - linear * z > best:
-                best = f[z] - linear * z
-                k = z
-        for x in range(n):
-            out[x] = f[k] + linear * (x - k - offset)
-            arg[x] = <int32_t> k
-        return
-    # the peak of the parabola of z is at z + shift, its own coordinate being z
-    shift = offset + linear / (2.0 * quadratic)
-    for z in range(n):
-        if f[z] == -INFINITY:
+cdef struct Deformation:
+    # scores linear d - quadratic d^2 of d = receiver - sender - offset
+    double quadratic
+    double linear
+    double offset
+
+
+cdef struct Hull:
+    # senders whose parabolas make up the upper envelope, from left to right, and from
+    # where on each of them is the highest
+    Py_ssize_t count
+    int32_t* sender
+    double* start
+
+
+cdef void send_lines(Py_ssize_t n, const double* values, const Deformation* deformation,
+                     double* out, int32_t* argument) noexcept nogil:
+    """`send` where parabolas are lines of one slope: the highest is so everywhere."""
+    cdef Py_ssize_t sender, receiver, best = 0
+    cdef double linear = deformation.linear, highest = -INFINITY
+    # The first of ties, as everywhere. If all are -inf, it is the first of all, whose
+    # value makes every result -inf.
+    for sender in range(n):
+        if values[sender] - linear * sender > highest:
+            highest = values[sender] - linear * sender
+            best = sender
+    for receiver in range(n):
+        out[receiver] = values[best] + linear * (
+            receiver - best - deformation.offset)
+        argument[receiver] = <int32_t> best
+
+
+cdef void form_hull(Py_ssize_t n, const double* values, double quadratic,
+                    Hull* hull) noexcept nogil:
+    """The upper envelope of values[z] - quadratic (x - z)^2 over all z, in x."""
+    cdef Py_ssize_t sender, last, top = -1
+    cdef double cross = -INFINITY
+    for sender in range(n):
+        # no parabola at all, and no numbers to compute a crossing from
+        if values[sender] == -INFINITY:
             continue
+        # The new parabola is the highest to the right of where it crosses the last
+        # one. Where that is left of the last one's own start, nothing remains of it.
         while top >= 0:
-            k = hull[top]
-            # from here on z is higher than k
-            cross = ((f[k] - f[z]) / quadratic + <double> (z * z - k * k)) / (
-                2.0 * (z - k))
-            if cross > start[top]:
+            last = hull.sender[top]
+            cross = ((values[last] - values[sender]) / quadratic
+                     + <double> (sender * sender - last * last)) / (
+                2.0 * (sender - last))
+            # Equal: three meet in a point, and the one between is best nowhere else.
+            if cross > hull.start[top]:
                 break
             top -= 1
         top += 1
-        hull[top] = <int32_t> z
-        start[top] = cross if top else -INFINITY
-    if top < 0:
-        for x in range(n):
-            out[x] = -INFINITY
-            arg[x] = 0
+        hull.sender[top] = <int32_t> sender
+        hull.start[top] = cross if top else -INFINITY
+    hull.count = top + 1
+
+
+cdef void send(Py_ssize_t n, const double* values, const Deformation* deformation,
+               double* out, int32_t* argument, Hull* hull) noexcept nogil:
+    """out[x] = max over z of values[z] + linear d - quadratic d^2, d = x - z - offset.
+
+    argument[x] is a z that reaches it. hull has space for n parabolas.
+    """
+    cdef Py_ssize_t receiver, place = 0, sender
+    cdef double quadratic = deformation.quadratic, linear = deformation.linear
+    cdef double offset = deformation.offset, shift, d
+    if quadratic < FLAT:
+        send_lines(n, values, deformation, out, argument)
         return
-    k = 0
-    for x in range(n):
-        peak = x - shift
-        while k < top and peak > start[k + 1]:
-            k += 1
-        d = x - hull[k] - offset
-        out[x] = f[hull[k]] + d * (linear - quadratic * d)
-        arg[x] = hull[k]
+    form_hull(n, values, quadratic, hull)
+    if not hull.count:
+        for receiver in range(n):
+            out[receiver] = -INFINITY
+            argument[receiver] = 0
+        return
+    # Completing the square moves the peak of the parabola of z from z to z + shift, by
+    # the same for all: the hull stays as it is, and receivers are looked up in it.
+    shift = offset + linear / (2.0 * quadratic)
+    for receiver in range(n):
+        # Starts increase, and so do receivers: all these steps together are n at most.
+        # On a start itself the parabola before it counts, the first of ties.
+        while (place + 1 < hull.count
+               and receiver - shift > hull.start[place + 1]):
+            place += 1
+        sender = hull.sender[place]
+        d = receiver - sender - offset
+        out[receiver] = values[sender] + d * (linear - quadratic * d)
+        argument[receiver] = <int32_t> sender
+
+
+cdef inline void add_row(Py_ssize_t n, const double* row, double* out) noexcept nogil:
+    """out += row."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] += row[k]
 
 
 cdef class PartsTree(Tree):
-    """Scores of positions and deformations on a tree, checked."""
+    """Scores of positions and deformations on a tree, checked.
+
+    Cells are positions as single numbers, row by row.
+    """
 
     cdef readonly Py_ssize_t height, width
+    cdef Py_ssize_t _cells
     cdef const double[:, :, ::1] _unary
+    # for each edge a number for rows and one for columns
     cdef const double[:, ::1] _offsets, _quadratic, _linear
-    cdef double[::1] _row, _column, _start
+    # scratch of `_deform`: a grid between the two transforms, a column of it and what
+    # that becomes, and the hull
     cdef double[:, ::1] _between
-    cdef int32_t[::1] _argument, _hull
+    cdef double[::1] _column, _sent, _hull_start
+    cdef int32_t[::1] _argument, _hull_sender
 
     def __init__(self, unary, edges, offsets, quadratic, linear):
         unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))
@@ -96,152 +155,215 @@ cdef class PartsTree(Tree):
                 f"unary must have parts, rows and columns, got shape {unary.shape}")
         Tree.__init__(self, unary.shape[0], edges)
         self.height, self.width = unary.shape[1], unary.shape[2]
+        self._cells = self.height * self.width
         self._unary = unary
-        m = len(self.edges)
-        checked = []
-        for name, values in (
-                ("offsets", offsets), ("quadratic", quadratic), ("linear", linear)):
-            values = check_scores(name, 0.0 if values is None else values)
-            try:
-                values = np.broadcast_to(values, (m, 2))
-            except ValueError:
-                raise ValueError(
-                    f"{name} must be broadcastable to shape {(m, 2)}, a number for "
-                    "rows and one for columns of each edge, got shape "
-                    f"{values.shape}"
-                ) from None
-            if np.isneginf(values).any():
-                raise ValueError(f"{name} has an entry that is -inf")
-            checked.append(np.ascontiguousarray(values))
-        self._offsets, self._quadratic, self._linear = checked
-        negative = np.argwhere(checked[1] < 0)
+        self._offsets = self._by_edge("offsets", offsets)
+        checked = self._by_edge("quadratic", quadratic)
+        self._quadratic = checked
+        self._linear = self._by_edge("linear", linear)
+        # After the shapes of all three, which tell better where a mistake is.
+        negative = np.argwhere(checked < 0)
         if len(negative):
             e = int(negative[0, 0])
             raise ValueError(
                 f"quadratic[{e}], of the edge {tuple(self.edges[e].tolist())}, is "
-                f"negative: {checked[1][e].tolist()}. It is what a squared "
+                f"negative: {checked[e].tolist()}. It is what a squared "
                 "displacement costs, and must not reward it")
         longest = max(self.height, self.width)
-        self._row = np.empty(longest)
-        self._column = np.empty(longest)
-        self._start = np.empty(longest)
-        self._hull = np.empty(longest, dtype=np.int32)
-        self._argument = np.empty(longest, dtype=np.int32)
         self._between = np.empty((self.height, self.width))
+        self._column = np.empty(longest)
+        self._sent = np.empty(longest)
+        self._argument = np.empty(longest, dtype=np.int32)
+        self._hull_sender = np.empty(longest, dtype=np.int32)
+        self._hull_start = np.empty(longest)
+
+    def _by_edge(self, name, values):
+        """Numbers for rows and columns of each edge, from anything that broadcasts."""
+        shape = len(self.edges), 2
+        # -inf and +inf would make NaN of products and differences; of the two, scores
+        # may be -inf, so that it is refused here
+        values = check_scores(name, 0.0 if values is None else values)
+        try:
+            values = np.broadcast_to(values, shape)
+        except ValueError:
+            raise ValueError(
+                f"{name} must be broadcastable to shape {shape}, a number for "
+                "rows and one for columns of each edge, got shape "
+                f"{values.shape}"
+            ) from None
+        if np.isneginf(values).any():
+            raise ValueError(f"{name} has an entry that is -inf")
+        return np.ascontiguousarray(values)
+
+    cdef Deformation _deformation(self, Py_ssize_t child, bint up,
+                                  Py_ssize_t axis) noexcept nogil:
+        """How the edge of a child scores rows (axis 0) or columns (1) of a message."""
+        cdef Py_ssize_t edge = self._edge[child]
+        # d counts from the first of the edge to the second
+        cdef bint along = (self._ends[edge, 1] == child) != up
+        cdef double sign = 1.0 if along else -1.0
+        cdef Deformation deformation
+        deformation.quadratic = self._quadratic[edge, axis]
+        deformation.linear = sign * self._linear[edge, axis]
+        deformation.offset = sign * self._offsets[edge, axis]
+        return deformation
 
     cdef void _deform(self, Py_ssize_t child, bint up, const double* values,
                       double* out, int32_t* where) noexcept nogil:
-        """Message along the edge of a child, to its parent (up) or from it.
+        """Add the message along the edge of a child, to its parent (up) or from it.
 
         where, if not NULL, gets the best sender's position for each receiver's: its
-        row for the receiver, and its column for the sender's row and receiver's column.
+        row for the receiver's cell, and after these, its column for the sender's row
+        and receiver's column.
         """
-        cdef Py_ssize_t e = self._edge[child], r, c
-        cdef Py_ssize_t height = self.height, width = self.width
-        # d counts from the first of the edge to the second
-        cdef bint along = (self._ends[e, 1] == child) != up
-        cdef double sign = 1.0 if along else -1.0
-        for r in range(height):
-            envelope(width, values + r * width, self._quadratic[e, 1],
-                     sign * self._linear[e, 1], sign * self._offsets[e, 1],
-                     &self._between[r, 0], &self._argument[0], &self._hull[0],
-                     &self._start[0])
+        cdef Py_ssize_t height = self.height, width = self.width, row, column
+        cdef Deformation in_rows = self._deformation(child, up, 1)
+        cdef Deformation in_columns = self._deformation(child, up, 0)
+        cdef Hull hull
+        hull.sender, hull.start = &self._hull_sender[0], &self._hull_start[0]
+        # The score is a sum over both coordinates, so that the maximum over positions
+        # is one over columns within each row, and then one over rows.
+        for row in range(height):
+            send(width, values + row * width, &in_rows, &self._between[row, 0],
+                 &self._argument[0], &hull)
             if where != NULL:
-                memcpy(where + (height + r) * width, &self._argument[0],
+                memcpy(where + (height + row) * width, &self._argument[0],
                        width * sizeof(int32_t))
-        for c in range(width):
-            for r in range(height):
-                self._row[r] = self._between[r, c]
-            envelope(height, &self._row[0], self._quadratic[e, 0],
-                     sign * self._linear[e, 0], sign * self._offsets[e, 0],
-                     &self._column[0], &self._argument[0], &self._hull[0],
-                     &self._start[0])
-            for r in range(height):
-                out[r * width + c] += self._column[r]
+        for column in range(width):
+            # hulls are formed of numbers that follow each other
+            for row in range(height):
+                self._column[row] = self._between[row, column]
+            send(height, &self._column[0], &in_columns, &self._sent[0],
+                 &self._argument[0], &hull)
+            for row in range(height):
+                out[row * width + column] += self._sent[row]
             if where != NULL:
-                for r in range(height):
-                    where[r * width + c] = self._argument[r]
+                for row in range(height):
+                    where[row * width + column] = self._argument[row]
 
     def max_product(self):
         """Best positions and their score."""
-        cdef Py_ssize_t n = self.n_variables, cells = self.height * self.width
-        cdef Py_ssize_t width = self.width, k, v, p, x, best
-        cdef double[:, ::1] belief = np.array(self._unary).reshape(n, cells)
-        cdef int32_t[:, ::1] where = np.zeros((n, 2 * cells), dtype=np.int32)
-        cdef double score = 0.0
-        positions = np.zeros((n, 2), dtype=np.int32)
+        cdef Py_ssize_t k, child, parent
+        cdef double[:, ::1] belief = np.array(self._unary).reshape(-1, self._cells)
+        cdef int32_t[:, ::1] where = np.zeros(
+            (self.n_variables, 2 * self._cells), dtype=np.int32)
+        cdef double score
+        positions = np.zeros((self.n_variables, 2), dtype=np.int32)
         cdef int32_t[:, ::1] found = positions
         with nogil:
-            for k in range(n, 0, -1):
-                v = self._order[k]
-                p = self._parent[v]
-                if p != self.root:
-                    self._deform(v, True, &belief[v, 0], &belief[p, 0], &where[v, 0])
-            for k in range(1, n + 1):
-                v = self._order[k]
-                p = self._parent[v]
-                if p == self.root:
-                    best = 0
-                    for x in range(cells):
-                        if belief[v, x] > belief[v, best]:
-                            best = x
-                    score += belief[v, best]
-                    found[v, 0] = <int32_t> (best // width)
-                    found[v, 1] = <int32_t> (best % width)
-                else:
-                    x = found[p, 0] * width + found[p, 1]
-                    found[v, 0] = where[v, x]
-                    found[v, 1] = where[
-                        v, cells + found[v, 0] * width + found[p, 1]]
+            # children before parents, whose beliefs their messages complete
+            for k in range(self.n_variables, 0, -1):
+                child = self._order[k]
+                parent = self._parent[child]
+                if parent != self.root:
+                    self._deform(child, True, &belief[child, 0], &belief[parent, 0],
+                                 &where[child, 0])
+            score = self._place(belief, where, found)
         return positions, score
+
+    cdef double _place(self, const double[:, ::1] belief, const int32_t[:, ::1] where,
+                       int32_t[:, ::1] found) noexcept nogil:
+        """Choose positions from the roots down; returns the score of the best ones."""
+        cdef Py_ssize_t width = self.width, k, part, parent, cell, best
+        cdef double score = 0.0
+        for k in range(1, self.n_variables + 1):
+            part = self._order[k]
+            parent = self._parent[part]
+            if parent == self.root:
+                best = 0
+                for cell in range(self._cells):
+                    # strictly: the first of ties
+                    if belief[part, cell] > belief[part, best]:
+                        best = cell
+                score += belief[part, best]
+                found[part, 0] = <int32_t> (best // width)
+                found[part, 1] = <int32_t> (best % width)
+            else:
+                # the row first: the best column depends on it
+                cell = found[parent, 0] * width + found[parent, 1]
+                found[part, 0] = where[part, cell]
+                cell = found[part, 0] * width + found[parent, 1]
+                found[part, 1] = where[part, self._cells + cell]
+        return score
 
     def max_marginals(self):
         """Score of the best placement with each part at each position."""
-        cdef Py_ssize_t n = self.n_variables, cells = self.height * self.width
-        cdef Py_ssize_t k, v, p, c, j, m, x
-        cdef double[:, ::1] up = np.array(self._unary).reshape(n, cells)
-        out = np.array(self._unary).reshape(n, cells)
+        cdef Py_ssize_t n = self.n_variables
+        # Kept apart from the results, which get messages from above as well, so that
+        # no message depends on one that went the other way.
+        cdef double[:, ::1] up = np.array(self._unary).reshape(n, self._cells)
+        out = np.array(self._unary).reshape(n, self._cells)
         cdef double[:, ::1] belief = out
-        cdef double[:, ::1] message = np.zeros((n, cells))
-        cdef double[:, ::1] sums = np.zeros((self.most_children + 2, cells))
+        cdef double[:, ::1] message = np.zeros((n, self._cells))
+        # for the children of one part at a time, see `_send_down`
+        cdef double[:, ::1] sums = np.zeros((self.most_children + 2, self._cells))
         cdef double[::1] best = np.full(n, -np.inf)
-        cdef double total
+        cdef Py_ssize_t k
         with nogil:
-            for k in range(n, 0, -1):
-                v = self._order[k]
-                p = self._parent[v]
-                if p != self.root:
-                    self._deform(v, True, &up[v, 0], &message[v, 0], NULL)
-                    for x in range(cells):
-                        up[p, x] += message[v, x]
-                else:
-                    for x in range(cells):
-                        best[v] = up[v, x] if up[v, x] > best[v] else best[v]
+            self._send_up(up, message, best)
             for k in range(1, n + 1):
-                p = self._order[k]
-                if self._parent[p] == self.root:
-                    # the other trees at their best
-                    total = 0.0
-                    for v in range(n):
-                        if v != p and self._parent[v] == self.root:
-                            total += best[v]
-                    for x in range(cells):
-                        belief[p, x] += total
-                m = self._children[p + 1] - self._children[p]
-                memcpy(&sums[0, 0], &belief[p, 0], cells * sizeof(double))
-                for j in range(m):
-                    c = self._child_of[self._children[p] + j]
-                    for x in range(cells):
-                        sums[j + 1, x] = sums[j, x] + message[c, x]
-                memcpy(&belief[p, 0], &sums[m, 0], cells * sizeof(double))
-                memset(&sums[m + 1, 0], 0, cells * sizeof(double))
-                for j in range(m - 1, -1, -1):
-                    c = self._child_of[self._children[p] + j]
-                    for x in range(cells):
-                        sums[j, x] += sums[m + 1, x]
-                        sums[m + 1, x] += message[c, x]
-                    self._deform(c, False, &sums[j, 0], &belief[c, 0], NULL)
+                if self._parent[self._order[k]] == self.root:
+                    self._add_other_trees(self._order[k], best, belief)
+                self._send_down(self._order[k], message, belief, sums)
         return out.reshape(n, self.height, self.width)
+
+    cdef void _send_up(self, double[:, ::1] up, double[:, ::1] message,
+                       double[::1] best) noexcept nogil:
+        """Send messages to all parents; best gets the score of the tree of each root.
+
+        up starts as the scores of positions, and ends as what subtrees score.
+        """
+        cdef Py_ssize_t k, part, parent, cell
+        # position 0 of the order is the variable that all trees hang from
+        for k in range(self.n_variables, 0, -1):
+            part = self._order[k]
+            parent = self._parent[part]
+            if parent != self.root:
+                self._deform(part, True, &up[part, 0], &message[part, 0], NULL)
+                add_row(self._cells, &message[part, 0], &up[parent, 0])
+                continue
+            for cell in range(self._cells):
+                if up[part, cell] > best[part]:
+                    best[part] = up[part, cell]
+
+    cdef void _add_other_trees(self, Py_ssize_t root, const double[::1] best,
+                               double[:, ::1] belief) noexcept nogil:
+        """Add the other trees at their best to the scores of a root."""
+        cdef Py_ssize_t part, cell
+        cdef double total = 0.0
+        # Summed up for each root: taking its own from a total would leave rounding,
+        # or NaN where it is -inf.
+        for part in range(self.n_variables):
+            if part != root and self._parent[part] == self.root:
+                total += best[part]
+        for cell in range(self._cells):
+            belief[root, cell] += total
+
+    cdef void _send_down(self, Py_ssize_t parent, const double[:, ::1] message,
+                         double[:, ::1] belief, double[:, ::1] sums) noexcept nogil:
+        """Complete the belief of a part, and send to each child what the others say.
+
+        The belief has the message from the part's own parent by now. A child must not
+        get its own message back. Subtracting it would fail at -inf, so it is left out
+        of two running sums, over the children before it and those after it.
+        """
+        cdef Py_ssize_t first = self._children[parent], k, child
+        cdef Py_ssize_t count = self._children[parent + 1] - first
+        cdef size_t row = self._cells * sizeof(double)
+        # sums[k]: belief and messages of the first k children
+        memcpy(&sums[0, 0], &belief[parent, 0], row)
+        for k in range(count):
+            child = self._child_of[first + k]
+            memcpy(&sums[k + 1, 0], &sums[k, 0], row)
+            add_row(self._cells, &message[child, 0], &sums[k + 1, 0])
+        memcpy(&belief[parent, 0], &sums[count, 0], row)
+        # sums[count + 1]: messages of the children after k
+        memset(&sums[count + 1, 0], 0, row)
+        for k in range(count - 1, -1, -1):
+            child = self._child_of[first + k]
+            add_row(self._cells, &sums[count + 1, 0], &sums[k, 0])
+            add_row(self._cells, &message[child, 0], &sums[count + 1, 0])
+            self._deform(child, False, &sums[k, 0], &belief[child, 0], NULL)
 
 
 class Placement(NamedTuple):
@@ -277,7 +399,7 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
         Pairs of parts, without a cycle.
     offsets : float or array-like of shape (n_edges, 2)
         Displacement of the second part from the first that costs nothing, in rows and
-        columns; need not be whole.
+        columns; it need not be whole.
     quadratic : float or array-like of shape (n_edges, 2)
         Cost of a squared displacement of rows and of columns, not negative.
     linear : float or array-like of shape (n_edges, 2), default=None
@@ -286,8 +408,8 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
     Returns
     -------
     result : Placement
-        Positions and score. Among several best placements always the same for the same
-        arguments.
+        Positions and score. Among several best placements it is always the same one
+        for the same arguments.
 
     Raises
     ------
@@ -338,7 +460,7 @@ def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):
     Raises
     ------
     ValueError
-        As `parts_max_product` does.
+        In the cases of `parts_max_product`.
 
     Examples
     --------

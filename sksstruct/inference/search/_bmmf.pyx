@@ -1,15 +1,19 @@
-"""The K best labelings from max-marginals (best max-marginal first).
+"""The k best labelings from max-marginals (best max-marginal first).
 
 The labelings are divided into parts by constraints on single variables; the best
 labeling of each part is known, and its max-marginals tell where the next one is: the
-part with the highest entry (v, j) that its own best labeling does not have is split
-into y_v = j, with that entry as its best score, and y_v != j (Yanover and Weiss, 2004;
-Algorithm 10 of Pillutla et al., 2018). The max-marginals of the second are computed
-only when what is left of the old ones, an upper bound, comes out highest.
+part with the highest entry (variable, state) that its own best labeling does not have
+is split. The labelings with that state become a part of their own, with that entry as
+their best score; those without it stay (Yanover and Weiss, 2004; Algorithm 10 of
+Pillutla et al., 2018). The max-marginals of what stays are computed only when what is
+left of the old ones, an upper bound, comes out highest.
 
 A best labeling is read off its max-marginals where each variable has one best state,
 by a margin that rounding cannot make. Where one has not, it is given its best state,
 the first of several, and the max-marginals are computed again.
+
+An entry is a state of a variable as one number: variable v has the entries
+first[v] <= entry < first[v + 1].
 """
 
 import numpy as np
@@ -18,12 +22,17 @@ from libc.math cimport INFINITY, fabs
 
 from sksstruct.inference._checks import check_k, check_variables
 
-# Max-marginals may be off by this part of the size of the scores.
+# Max-marginals may be off by this part of the size of the scores. Where differences are
+# smaller, best states may be of different labelings, which must not be mixed.
 cdef double ROUNDING = 1e-9
 
 
 cdef class Part:
-    """Labelings within constraints: allowed entries, max-marginals, best labeling."""
+    """Labelings within constraints: allowed entries, max-marginals, best labeling.
+
+    The next labeling, the best but one, has the state `next_state` of `next_variable`.
+    A part is stale if its max-marginals are those of a larger part, upper bounds.
+    """
 
     cdef double[::1] table
     cdef unsigned char[::1] allowed
@@ -38,41 +47,157 @@ cdef class Part:
 
     cdef void find_next(self, const Py_ssize_t[::1] first) noexcept nogil:
         """The highest entry that the best labeling does not have; the first of ties."""
-        cdef Py_ssize_t v, p
+        cdef Py_ssize_t variable, entry
+        # Every other labeling of the part has such an entry, and the best of them all
+        # has the highest.
         self.next_score = -INFINITY
-        for v in range(first.shape[0] - 1):
-            for p in range(first[v], first[v + 1]):
-                if (p - first[v] != self.labeling[v] and self.allowed[p]
-                        and self.table[p] > self.next_score):
-                    self.next_score = self.table[p]
-                    self.next_variable, self.next_state = v, p - first[v]
+        for variable in range(first.shape[0] - 1):
+            for entry in range(first[variable], first[variable + 1]):
+                if (entry - first[variable] != self.labeling[variable]
+                        and self.allowed[entry]
+                        and self.table[entry] > self.next_score):
+                    self.next_score = self.table[entry]
+                    self.next_variable = variable
+                    self.next_state = entry - first[variable]
 
 
 cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
                          double size, Py_ssize_t[::1] labeling,
                          double* score) noexcept nogil:
     """Best states; the first variable whose best state is not clearly so, or -1."""
-    cdef Py_ssize_t v, p, unclear = -1
+    cdef Py_ssize_t variable, entry, unclear = -1
     cdef double best, second
     score[0] = -INFINITY
-    for v in range(first.shape[0] - 1):
+    for variable in range(first.shape[0] - 1):
         best = second = -INFINITY
-        labeling[v] = 0
-        for p in range(first[v], first[v + 1]):
-            if table[p] > best:
-                best, second = table[p], best
-                labeling[v] = p - first[v]
-            elif table[p] > second:
-                second = table[p]
-        score[0] = best if v == 0 or best < score[0] else score[0]
+        labeling[variable] = 0
+        for entry in range(first[variable], first[variable + 1]):
+            if table[entry] > best:
+                best, second = table[entry], best
+                labeling[variable] = entry - first[variable]
+            elif table[entry] > second:
+                second = table[entry]
+        # The best entries of all variables are one score, but for rounding. The least
+        # is -inf as soon as one is: then nothing is allowed.
+        score[0] = best if variable == 0 or best < score[0] else score[0]
+        # a variable with one allowed state is clear, whatever it scores
         if unclear < 0 and second > -INFINITY and (
                 best - second <= ROUNDING * (size + fabs(best))):
-            unclear = v
+            unclear = variable
     return unclear
 
 
+cdef class Problem:
+    """Scores, and max-marginals of them under constraints."""
+
+    cdef object max_marginals, rows, first, scores
+    cdef const Py_ssize_t[::1] bounds
+    cdef Py_ssize_t n_variables
+    cdef bint as_array
+    # the largest score of each variable, summed up, to judge rounding by
+    cdef double size
+
+    def __init__(self, max_marginals, unary):
+        self.max_marginals = max_marginals
+        self.rows = check_variables(unary)
+        self.n_variables = len(self.rows)
+        sizes = [len(row) for row in self.rows]
+        # the oracle gets scores in the form that the caller has them in
+        self.as_array = len(set(sizes)) == 1
+        self.bounds = self.first = np.concatenate(
+            [[0], np.cumsum(sizes)]).astype(np.intp)
+        self.scores = np.concatenate(self.rows)
+        self.size = sum(
+            np.abs(row[row > -np.inf]).max(initial=0.0) for row in self.rows)
+
+    cdef table_of(self, allowed):
+        """Max-marginals where only some entries are allowed, checked, in a row."""
+        # the caller's own -inf entries stay forbidden
+        scores = np.where(np.asarray(allowed).astype(bool), self.scores, -np.inf)
+        if self.as_array:
+            scores = scores.reshape(self.n_variables, -1)
+        else:
+            scores = np.split(scores, self.first[1:self.n_variables])
+        table = self.max_marginals(scores)
+        # Anything may come out of a function of the caller's.
+        if len(table) != self.n_variables or any(
+                np.shape(row) != np.shape(other)
+                for row, other in zip(table, self.rows)):
+            raise ValueError(
+                "max_marginals must return one number for each state of each variable, "
+                "in the form of unary")
+        table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
+        if np.isnan(table).any():
+            raise ValueError("max_marginals returned NaN")
+        # The search would otherwise come to the same labeling from two parts.
+        if (table[np.asarray(allowed) == 0] > -np.inf).any():
+            raise ValueError(
+                "max_marginals gave a score to a state that its argument forbids")
+        return table
+
+    cdef narrowed(self, allowed, Py_ssize_t variable, Py_ssize_t state):
+        """A copy of allowed entries with a single state of one variable."""
+        narrow = np.array(allowed)
+        narrow[self.first[variable]:self.first[variable + 1]] = 0
+        narrow[self.first[variable] + state] = 1
+        return narrow
+
+    cdef Part new_part(self, allowed):
+        """A part with its best labeling, or None where nothing is allowed."""
+        cdef Part part = Part()
+        cdef Py_ssize_t unclear
+        part.allowed = allowed
+        part.table = self.table_of(allowed)
+        part.labeling = np.zeros(self.n_variables, dtype=np.intp)
+        part.stale = False
+        unclear = read_off(
+            part.table, self.bounds, self.size, part.labeling, &part.score)
+        if part.score == -INFINITY:
+            return None
+        if unclear >= 0:
+            self.break_ties(part, unclear)
+        part.find_next(self.bounds)
+        return part
+
+    cdef break_ties(self, Part part, Py_ssize_t unclear):
+        """Fix unclear variables, one after the other, until the labeling is clear.
+
+        Best states of several variables may belong to different best labelings. The
+        part's own max-marginals stay as they are, without these constraints.
+        """
+        cdef double score = part.score
+        # Each round fixes one more variable, so that there are few of them.
+        narrow = part.allowed
+        while unclear >= 0:
+            narrow = self.narrowed(narrow, unclear, part.labeling[unclear])
+            unclear = read_off(
+                self.table_of(narrow), self.bounds, self.size, part.labeling, &score)
+            if score == -INFINITY:
+                raise ValueError(
+                    "max_marginals contradicts itself: a state with a score of "
+                    f"{part.score} leaves no labeling")
+            part.score = score
+
+    cdef Part split(self, Part part):
+        """Take the labelings with the next state out of a part, as one of their own."""
+        # Each labeling of the part is in one of the two: it has the state, or not.
+        cdef Part other = self.new_part(self.narrowed(
+            part.allowed, part.next_variable, part.next_state))
+        # Its max-marginals hold for a larger part from here on; they are bounds.
+        part.allowed[self.bounds[part.next_variable] + part.next_state] = 0
+        part.stale = True
+        part.find_next(self.bounds)
+        return other
+
+    cdef refresh(self, Part part):
+        """Replace the bounds of a stale part by its own max-marginals."""
+        part.table = self.table_of(part.allowed)
+        part.stale = False
+        part.find_next(self.bounds)
+
+
 def bmmf(max_marginals, unary, k):
-    """The k best labelings of anything that gives max-marginals.
+    """The k best labelings of any problem with an oracle for max-marginals.
 
     Parameters
     ----------
@@ -89,20 +214,20 @@ def bmmf(max_marginals, unary, k):
     -------
     labelings : ndarray of shape (n, p), int32
         The n <= k best labelings, all different; fewer than k where fewer are allowed.
-        Those of equal score are in an order that depends on the max-marginals only.
+        The order of labelings of equal score depends on the max-marginals only.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 
     Raises
     ------
     ValueError
-        If the scores or k are not valid, or the max-marginals are not of the form of
+        If the scores or k are not valid, or the max-marginals are not in the form of
         the scores.
 
     Notes
     -----
-    Calls `max_marginals` at most 2 k times where no two labelings are about equally
-    good, and for each variable without one clearly best state once more.
+    Calls `max_marginals` at most 2 k times if no two labelings are about equally good,
+    and once more for each variable without one clearly best state.
 
     References
     ----------
@@ -118,93 +243,35 @@ def bmmf(max_marginals, unary, k):
     >>> labelings.tolist(), scores.tolist()
     ([[1, 0], [0, 1], [2, 0]], [5.0, 3.0, 3.0])
     """
-    cdef Py_ssize_t most = check_k(k), v, j, n
-    cdef Part part, other, best
+    cdef Py_ssize_t most = check_k(k)
+    cdef Problem problem = Problem(max_marginals, unary)
+    cdef Part first, part, best, other
     cdef double last
-    rows = check_variables(unary)
-    as_array = len({len(row) for row in rows}) == 1
-    first = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.intp)
-    flat = np.concatenate(rows)
-    cdef const Py_ssize_t[::1] bounds = first
-    cdef double size = sum(np.abs(row[row > -np.inf]).max(initial=0.0) for row in rows)
-    n = len(rows)
-
-    def table_of(allowed):
-        scores = np.where(np.asarray(allowed).astype(bool), flat, -np.inf)
-        if as_array:
-            scores = scores.reshape(n, -1)
-        else:
-            scores = np.split(scores, first[1:n])
-        out = max_marginals(scores)
-        if len(out) != n or any(
-                np.shape(a) != np.shape(b) for a, b in zip(out, rows)):
-            raise ValueError(
-                "max_marginals must return one number for each state of each variable, "
-                "in the form of unary")
-        out = np.concatenate([np.asarray(row, dtype=np.float64) for row in out])
-        if np.isnan(out).any():
-            raise ValueError("max_marginals returned NaN")
-        if (out[np.asarray(allowed) == 0] > -np.inf).any():
-            raise ValueError(
-                "max_marginals gave a score to a state that its argument forbids")
-        return out
-
-    def new_part(allowed):
-        """Part with its best labeling, or None where there is none."""
-        cdef Part made = Part()
-        cdef double value
-        cdef Py_ssize_t tied
-        made.allowed = allowed
-        made.table = table_of(allowed)
-        made.labeling = np.zeros(n, dtype=np.intp)
-        made.stale = False
-        tied = read_off(made.table, bounds, size, made.labeling, &value)
-        if value == -INFINITY:
-            return None
-        made.score = value
-        narrow = np.array(allowed)
-        while tied >= 0:
-            chosen = first[tied] + made.labeling[tied]
-            narrow[first[tied]:first[tied + 1]] = 0
-            narrow[chosen] = 1
-            tied = read_off(table_of(narrow), bounds, size, made.labeling, &value)
-            if value == -INFINITY:
-                raise ValueError(
-                    "max_marginals contradicts itself: a state with a score of "
-                    f"{made.score} leaves no labeling")
-            made.score = value
-        made.find_next(bounds)
-        return made
-
-    parts = [new_part(np.ones(len(flat), dtype=np.uint8))]
-    if parts[0] is None:
-        return np.zeros((0, n), dtype=np.int32), np.zeros(0)
-    found = [parts[0]]
-    last = parts[0].score
+    first = problem.new_part(np.ones(len(problem.scores), dtype=np.uint8))
+    if first is None:
+        return np.zeros((0, problem.n_variables), dtype=np.int32), np.zeros(0)
+    # Parts in the order in which they were made, which is that of their best scores.
+    found = [first]
+    last = first.score
     while len(found) < most:
-        best = parts[0]
-        for part in parts:
+        # Of equal scores the part that was made first.
+        best = first
+        for part in found:
             if part.next_score > best.next_score:
                 best = part
+        # all parts are down to the labelings that are known
         if best.next_score == -INFINITY:
             break
+        # Bounds are enough to rule parts out: most are never refreshed.
         if best.stale:
-            best.table = table_of(best.allowed)
-            best.stale = False
-            best.find_next(bounds)
+            problem.refresh(best)
             continue
-        v, j = best.next_variable, best.next_state
-        allowed = np.array(best.allowed)
-        allowed[first[v]:first[v + 1]] = 0
-        allowed[first[v] + j] = 1
-        other = new_part(allowed)
-        best.allowed[bounds[v] + j] = 0
-        best.stale = True
-        best.find_next(bounds)
+        other = problem.split(best)
+        # An entry may promise a labeling that turns out to be forbidden.
         if other is None:
             continue
-        last = other.score = min(other.score, last)  # up to rounding
-        parts.append(other)
+        # scores increase by rounding only
+        last = other.score = min(other.score, last)
         found.append(other)
     labelings = np.array([part.best() for part in found], dtype=np.int32)
     return labelings, np.array([part.score for part in found])

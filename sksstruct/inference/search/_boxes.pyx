@@ -1,87 +1,220 @@
 """The best boxes in an image, by branch and bound.
 
-A set of boxes is four intervals, of the first and last row and column. Its bound is the
-sum of the positive weights in the largest box and of the negative ones in the smallest,
-each four look-ups in an integral image, and -inf if the smallest holds a forbidden
-pixel; the longest interval is halved (Lampert, Blaschko and Hofmann, 2008). Of equal
-bounds the last made comes first, so that plateaus are searched in depth.
+A set of boxes is four intervals: of the first and last row, and of the first and last
+column. Its bound is the sum of the positive weights in the largest box and of the
+negative ones in the smallest, each four look-ups in an integral image, and -inf if the
+smallest holds a forbidden pixel. The set with the highest bound is taken up and its
+longest interval halved, until single boxes come out (efficient subwindow search,
+Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds the last made comes
+first, so that plateaus are searched in depth.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from sksstruct.utils._memory cimport reserve
 
 from sksstruct.inference.search._branch_and_bound import SearchResult
 from sksstruct.inference._checks import check_k, check_scores, check_sums
+
+# The four intervals of a set.
+cdef enum:
+    TOP = 0
+    BOTTOM = 1
+    LEFT = 2
+    RIGHT = 3
 
 
 cdef struct Boxes:
     double bound
     int64_t number      # of equal bounds the highest comes first
-    int32_t low[4]      # first row, last row, first column, last column
+    int32_t low[4]
     int32_t high[4]
 
 
-cdef inline bint precedes(const Boxes* x, const Boxes* y) noexcept nogil:
-    return x.bound > y.bound or (x.bound == y.bound and x.number > y.number)
+cdef inline bint precedes(const Boxes* one, const Boxes* other) noexcept nogil:
+    """Whether a set comes before another; numbers make this a strict order."""
+    return one.bound > other.bound or (
+        one.bound == other.bound and one.number > other.number)
 
 
-cdef inline double box_sum(const double[:, ::1] integral, Py_ssize_t r0, Py_ssize_t r1,
-                           Py_ssize_t c0, Py_ssize_t c1) noexcept nogil:
-    """Sum over rows r0..r1 and columns c0..c1, both ends included."""
-    if r0 > r1 or c0 > c1:
+cdef inline double box_sum(const double[:, ::1] integral, Py_ssize_t top,
+                           Py_ssize_t bottom, Py_ssize_t left,
+                           Py_ssize_t right) noexcept nogil:
+    """Sum over rows top..bottom and columns left..right, both ends included."""
+    # the smallest box of a set may be empty: then nothing is in all of its boxes
+    if top > bottom or left > right:
         return 0.0
-    return (integral[r1 + 1, c1 + 1] - integral[r0, c1 + 1]
-            - integral[r1 + 1, c0] + integral[r0, c0])
+    return (integral[bottom + 1, right + 1] - integral[top, right + 1]
+            - integral[bottom + 1, left] + integral[top, left])
 
 
 cdef class Queue:
-    """Sets of boxes, the highest bound first."""
+    """Sets of boxes, the highest bound first: a binary heap.
+
+    The children of the set at `place` are at 2 place + 1 and 2 place + 2.
+    """
 
     cdef Boxes* _items
-    cdef Py_ssize_t _count, _room
+    cdef Py_ssize_t _count, _capacity
 
     def __dealloc__(self):
         free(self._items)
 
     cdef int push(self, const Boxes* item) except -1 nogil:
-        cdef Py_ssize_t x = self._count, above
-        cdef Boxes* larger
-        if x == self._room:
-            larger = <Boxes*> realloc(
-                self._items, (2 * self._room + 64) * sizeof(Boxes))
-            if larger == NULL:
-                raise MemoryError()
-            self._items = larger
-            self._room = 2 * self._room + 64
-        while x > 0:
-            above = (x - 1) // 2
+        """Add a set."""
+        cdef Py_ssize_t place = self._count, above
+        reserve(<void**> &self._items, &self._capacity, self._count + 1,
+                sizeof(Boxes))
+        # A gap goes up to where the set belongs, which saves swaps.
+        while place > 0:
+            above = (place - 1) // 2
             if not precedes(item, &self._items[above]):
                 break
-            self._items[x] = self._items[above]
-            x = above
-        self._items[x] = item[0]
+            self._items[place] = self._items[above]
+            place = above
+        self._items[place] = item[0]
         self._count += 1
         return 0
 
     cdef Boxes pop(self) noexcept nogil:
+        """Remove and return the first set; there must be one."""
         cdef Boxes first = self._items[0]
         cdef Boxes* last = &self._items[self._count - 1]
-        cdef Py_ssize_t x = 0, below
+        cdef Py_ssize_t place = 0, below
         self._count -= 1
-        while 2 * x + 1 < self._count:
-            below = 2 * x + 1
+        # The gap that the first leaves goes down to where the last belongs. The last
+        # is read to the end from its old place, which is outside the heap now.
+        while 2 * place + 1 < self._count:
+            below = 2 * place + 1
             if below + 1 < self._count and precedes(
                     &self._items[below + 1], &self._items[below]):
                 below += 1
             if not precedes(&self._items[below], last):
                 break
-            self._items[x] = self._items[below]
-            x = below
-        self._items[x] = last[0]
+            self._items[place] = self._items[below]
+            place = below
+        self._items[place] = last[0]
         return first
+
+
+cdef class Search:
+    """The integral images of an image, the sets in the queue, and the boxes found."""
+
+    cdef const double[:, ::1] _positive, _negative, _forbidden
+    cdef Queue _queue
+    cdef int32_t* _found
+    cdef Py_ssize_t _n_found, _capacity
+    cdef int64_t _n_visited, _n_made
+
+    def __init__(self, weights):
+        height, width = weights.shape
+        forbidden = weights == -np.inf
+        # Forbidden pixels are counted apart: sums of -inf would differ by NaN.
+        finite = np.where(forbidden, 0.0, weights)
+        # row and column 0 are zero, so that the edges are no special case
+        images = np.zeros((3, height + 1, width + 1))
+        for image, values in zip(
+                images, (np.maximum(finite, 0.0), np.minimum(finite, 0.0), forbidden)):
+            image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
+        self._positive, self._negative, self._forbidden = images
+        self._queue = Queue()
+
+    def __dealloc__(self):
+        free(self._found)
+
+    cdef int start(self) except -1 nogil:
+        """Put the set of all boxes into the queue."""
+        cdef Boxes boxes
+        cdef Py_ssize_t side
+        for side in range(4):
+            boxes.low[side] = 0
+            # integral images have a row and a column more than the image
+            boxes.high[side] = <int32_t> (
+                self._positive.shape[0 if side <= BOTTOM else 1] - 2)
+        # alone in the queue, it is taken up whatever its bound
+        boxes.bound, boxes.number = INFINITY, 0
+        self._queue.push(&boxes)
+        return 0
+
+    cdef int step(self) except -1 nogil:
+        """Take up the set with the highest bound: split it, or note a single box."""
+        cdef Boxes boxes = self._queue.pop()
+        cdef Py_ssize_t side, longest = 0
+        self._n_visited += 1
+        # The longest interval: largest and smallest box, and so the bounds, come closer
+        # to each other than by halving another one.
+        for side in range(1, 4):
+            if (boxes.high[side] - boxes.low[side]
+                    > boxes.high[longest] - boxes.low[longest]):
+                longest = side
+        # The bound of a single box is its score: no other set has a better one.
+        if boxes.high[longest] == boxes.low[longest]:
+            self._note(&boxes)
+        else:
+            self._split(&boxes, longest)
+        return 0
+
+    cdef int _note(self, const Boxes* box) except -1 nogil:
+        """Append a single box to those found, its ends made exclusive."""
+        cdef int32_t* place
+        reserve(<void**> &self._found, &self._capacity, self._n_found + 1,
+                4 * sizeof(int32_t))
+        place = self._found + 4 * self._n_found
+        place[0], place[1] = box.low[TOP], box.low[LEFT]
+        place[2], place[3] = box.low[BOTTOM] + 1, box.low[RIGHT] + 1
+        self._n_found += 1
+        return 0
+
+    cdef int _split(self, const Boxes* boxes, Py_ssize_t side) except -1 nogil:
+        """Put both halves of a set into the queue, without what cannot be a box."""
+        cdef Boxes half
+        # The upper half is made last, and so comes first if their bounds are equal.
+        cdef int32_t middle = (boxes.low[side] + boxes.high[side]) // 2
+        half = boxes[0]
+        half.high[side] = middle
+        self._push(&half)
+        half = boxes[0]
+        half.low[side] = middle + 1
+        self._push(&half)
+        return 0
+
+    cdef int _push(self, Boxes* boxes) except -1 nogil:
+        """Bound a set and put it into the queue, unless none of it is allowed."""
+        # Where all first rows come after all last rows, or columns do, the set has no
+        # box at all.
+        if (boxes.low[TOP] > boxes.high[BOTTOM]
+                or boxes.low[LEFT] > boxes.high[RIGHT]):
+            return 0
+        # All boxes of the set hold the smallest one, and what is forbidden in it.
+        # Counts are exact: they are integers, even in floating-point numbers.
+        if box_sum(self._forbidden, boxes.high[TOP], boxes.low[BOTTOM],
+                   boxes.high[LEFT], boxes.low[RIGHT]) > 0.0:
+            return 0
+        self._n_made += 1
+        boxes.number = self._n_made
+        # No box has more of the positive weights than the largest one has, or less of
+        # the negative ones than the smallest one has.
+        boxes.bound = box_sum(
+            self._positive, boxes.low[TOP], boxes.high[BOTTOM], boxes.low[LEFT],
+            boxes.high[RIGHT]
+        ) + box_sum(
+            self._negative, boxes.high[TOP], boxes.low[BOTTOM], boxes.high[LEFT],
+            boxes.low[RIGHT])
+        self._queue.push(boxes)
+        return 0
+
+    def found(self):
+        """The boxes found, as rows (top, left, bottom, right)."""
+        out = np.empty((self._n_found, 4), dtype=np.int32)
+        cdef int32_t[:, ::1] rows = out
+        if self._n_found:
+            memcpy(&rows[0, 0], self._found, 4 * self._n_found * sizeof(int32_t))
+        return out
 
 
 def best_boxes(weights, k=1, *, max_nodes=None):
@@ -90,19 +223,19 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     Parameters
     ----------
     weights : array-like of shape (height, width)
-        Weight of each pixel; ``-inf`` for pixels that no box may hold. Large negative
-        numbers for those would cost the digits of the others.
+        Weight of each pixel; ``-inf`` for pixels that no box may contain. Large
+        negative numbers in their place would cost precision.
     k : int, default=1
         Number of boxes.
     max_nodes : int, default=None
-        Give up after so many sets of boxes.
+        Number of sets of boxes after which to give up.
 
     Returns
     -------
     result : SearchResult
         `labelings` of shape (n, 4) has rows (top, left, bottom, right), so that box i
-        is ``weights[top:bottom, left:right]``; no box is empty. Boxes of equal score
-        come in an order that depends on the weights only.
+        is ``weights[top:bottom, left:right]``; no box is empty. The order of boxes of
+        equal score depends on the weights only.
 
     Raises
     ------
@@ -128,72 +261,25 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     check_sums("weights", weights.size, weights)
     height, width = weights.shape
     boxes_in_all = height * (height + 1) * width * (width + 1) // 4
+    # no more than there are, so that finding all of them counts as complete
     cdef Py_ssize_t most = min(check_k(k), boxes_in_all)
+    # -1, which no count reaches, is no limit
     cdef int64_t limit = -1
     if max_nodes is not None:
         limit = min(check_k(max_nodes, "max_nodes"), 2**62)
-    barred = weights == -np.inf
-    finite = np.where(barred, 0.0, weights)
-    images = np.zeros((3, height + 1, width + 1))
-    for image, values in zip(
-            images, (np.maximum(finite, 0.0), np.minimum(finite, 0.0), barred)):
-        image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
-    cdef const double[:, ::1] positive = images[0], negative = images[1]
-    cdef const double[:, ::1] forbidden = images[2]
-    cdef Queue queue = Queue()
-    cdef Boxes item, part
-    cdef Py_ssize_t longest, j, side, found = 0
-    cdef int32_t middle
-    cdef int64_t visited = 0, number = 0
-    cdef Py_ssize_t room = 64
-    boxes = np.empty((room, 4), dtype=np.int32)
-    cdef int32_t[:, ::1] out = boxes
-    for j in range(4):
-        item.low[j] = 0
-        item.high[j] = <int32_t> (height if j < 2 else width) - 1
-    item.bound, item.number = INFINITY, 0
-    if height == width == 1 and barred[0, 0]:
-        most = 0  # the only set is never split, and so not looked at
+    cdef Search search = Search(weights)
+    # Only what is split off is looked at for forbidden pixels: a single pixel is not.
+    if weights.size == 1 and weights[0, 0] == -np.inf:
+        most = 0
     with nogil:
-        queue.push(&item)
-        while queue._count and found < most and visited != limit:
-            item = queue.pop()
-            visited += 1
-            longest = 0
-            for j in range(1, 4):
-                if item.high[j] - item.low[j] > item.high[longest] - item.low[longest]:
-                    longest = j
-            if item.high[longest] == item.low[longest]:
-                if found == room:
-                    with gil:
-                        room *= 2
-                        boxes = np.concatenate([boxes, np.empty_like(boxes)])
-                        out = boxes
-                out[found, 0], out[found, 1] = item.low[0], item.low[2]
-                out[found, 2], out[found, 3] = item.low[1] + 1, item.low[3] + 1
-                found += 1
-                continue
-            middle = (item.low[longest] + item.high[longest]) // 2
-            for side in range(2):
-                part = item
-                if side == 0:
-                    part.high[longest] = middle
-                else:
-                    part.low[longest] = middle + 1
-                if part.low[0] > part.high[1] or part.low[2] > part.high[3]:
-                    continue
-                if box_sum(forbidden, part.high[0], part.low[1], part.high[2],
-                           part.low[3]) > 0.0:
-                    continue
-                number += 1
-                part.number = number
-                part.bound = box_sum(
-                    positive, part.low[0], part.high[1], part.low[2], part.high[3]
-                ) + box_sum(
-                    negative, part.high[0], part.low[1], part.high[2], part.low[3])
-                queue.push(&part)
-    complete = found == most or not queue._count
-    boxes = boxes[:found]
-    # without what the integral images round
-    scores = np.array([weights[t:b, l:r].sum() for t, l, b, r in boxes.tolist()])
-    return SearchResult(boxes, scores, int(visited), complete)
+        search.start()
+        while (search._queue._count and search._n_found < most
+               and search._n_visited != limit):
+            search.step()
+    complete = search._n_found == most or not search._queue._count
+    boxes = search.found()
+    # summed up again, without what the integral images round
+    scores = np.array([
+        weights[top:bottom, left:right].sum()
+        for top, left, bottom, right in boxes.tolist()])
+    return SearchResult(boxes, scores, int(search._n_visited), complete)

@@ -15,11 +15,11 @@ class SearchResult(NamedTuple):
     Parameters
     ----------
     labelings : list or ndarray
-        The best labelings, in order.
+        The best labelings, best first.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
     n_visited : int
-        Sets of labelings taken up, those found included.
+        Number of sets of labelings taken up, including those found.
     complete : bool
         Whether the labelings are known to be the best.
     """
@@ -44,18 +44,18 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
         ``bound(labelings)`` is at least the score of every labeling in the set, and
         the score of a single one; ``-inf`` drops the set.
     split : callable
-        ``split(labelings)`` divides a set into disjoint, smaller ones; an empty list,
-        or None, says that there is a single labeling in it.
+        ``split(labelings)`` divides a set into disjoint, smaller ones; an empty list
+        or None means that there is a single labeling in it.
     k : int, default=1
         Number of labelings.
     max_nodes : int, default=None
-        Give up after so many sets.
+        Number of sets after which to give up.
 
     Returns
     -------
     result : SearchResult
         The labelings, as sets of one, with their scores; fewer than k where there are
-        no more or `max_nodes` was reached. Of sets of equal bound the one that was
+        no more or `max_nodes` was reached. Among sets of equal bound the one that was
         made last is taken up first.
 
     Raises
@@ -91,14 +91,15 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
         value = float(bound(labelings))
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
-        # no set is better than the one it was split off
-        # Of equal bounds the last made first, or plateaus would be searched in breadth.
+        # No set is better than the one it was split off. Of equal bounds the last made
+        # comes first, or plateaus would be searched in breadth.
         return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]
     found, scores, visited = [], [], 0
     while heap and len(found) < k and visited != max_nodes:
         value, _, labelings = heapq.heappop(heap)
+        # the best of what is left is dropped, and with it all the others
         if value == np.inf:
             break
         visited += 1

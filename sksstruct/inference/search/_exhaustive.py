@@ -1,4 +1,4 @@
-"""All labelings, one by one: for small problems, and as a referee for the others."""
+"""Enumeration of all labelings: for small problems, and as a reference for the rest."""
 
 from math import prod
 
@@ -27,7 +27,7 @@ class Exhaustive:
     score : callable, default=None
         ``score(labeling)`` is added to the score of each labeling; ``-inf`` forbids it.
     max_labelings : int, default=10**6
-        Refuse larger problems.
+        Largest number of labelings; problems with more are refused.
 
     Attributes
     ----------
@@ -85,13 +85,13 @@ class Exhaustive:
         self._sizes, self._edges = sizes, edges
 
     def max_product(self):
-        """Best labeling, the first in order of the last variable's state, and score.
+        """Best labeling and its score.
 
         Returns
         -------
         labeling : ndarray of shape (p,), int32
-            Best labeling; among several the one whose last state is the lowest, then
-            the last but one, and so on.
+            Best labeling; among several the one whose last variable has the lowest
+            state, then the last but one, and so on.
         score : float
             Its score.
         """
@@ -110,7 +110,8 @@ class Exhaustive:
         Returns
         -------
         labelings : ndarray of shape (n, p), int32
-            Best first; equal ones in the order of their last state, and so on.
+            Best first; those of equal score in the order of the state of their last
+            variable, then the last but one, and so on.
         scores : ndarray of shape (n,)
             Their scores.
         """
@@ -137,7 +138,7 @@ class Exhaustive:
         return log_partition, *self._means(self.labelings, weights)
 
     def max_marginals(self):
-        """For each state of each variable the score of the best labeling with it.
+        """Score of the best labeling with each state of each variable.
 
         Returns
         -------

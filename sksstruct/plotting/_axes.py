@@ -1,0 +1,17 @@
+"""Axes and labels of lines, for all displays."""
+
+
+def axes_for(display, ax):
+    """The axes that a display is drawn on, new ones where None; it remembers them."""
+    # imported only when something is drawn
+    import matplotlib.pyplot as plt
+
+    if ax is None:
+        _, ax = plt.subplots()
+    display.ax_, display.figure_ = ax, ax.figure
+    return ax
+
+
+def line_options(display, name, options):
+    """Options of lines, labeled with a name, else with that of the display."""
+    return {"label": display.name if name is None else name, **options}
