@@ -25,6 +25,7 @@ from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
 from sksstruct.inference._checks import check_sums, check_tables, check_variables
+from sksstruct.inference.trees._tree import starts_of
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
@@ -57,8 +58,7 @@ cdef class Forest(Tree):
         self._size = sizes
         ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
         self._ld = ld
-        first = np.concatenate([[0], np.cumsum(ld)]).astype(np.intp)
-        self._first = first
+        self._first = first = starts_of(ld)
         # all rows in one array, padded as the row kernels want them
         self._theta = theta = aligned_zeros(first[n + 1])
         where = np.repeat(first[:n] - np.cumsum(sizes[:n]) + sizes[:n], sizes[:n])

@@ -29,6 +29,8 @@ from sksstruct.inference.trees._forest cimport Forest
 from sksstruct.inference.trees._messages cimport best_state
 from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
 
+from sksstruct.inference.trees._tree import starts_of
+
 
 cdef struct Origin:
     # Which entries were put together: that of the list before, and that of the child.
@@ -256,13 +258,6 @@ cdef class SubtreeLists:
             origin = self._origins(child, labels[parent])[ranks[parent]]
             labels[child], ranks[child] = origin.child_state, origin.child_rank
             ranks[parent] = origin.rank
-
-
-def starts_of(lengths):
-    """Where stretches of given lengths begin in a row, and where the last ends."""
-    starts = np.zeros(len(lengths) + 1, dtype=np.intp)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
 
 
 cdef inline double next_score(const double* scores, int32_t count, int32_t rank,

@@ -13,6 +13,13 @@ import numpy as np
 from sksstruct.inference._checks import check_edges
 
 
+def starts_of(lengths):
+    """Where stretches of given lengths begin in a row, and where the last ends."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.intp)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
 cdef struct Incidence:
     # The edges at each variable: those at u are entries first[u] <= i < first[u + 1].
     const Py_ssize_t* first
@@ -40,7 +47,7 @@ cdef class Tree:
         parents = np.asarray(self._parent)[:n]
         counts = np.bincount(parents, minlength=n + 1)
         self.most_children = counts.max()
-        self._children = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        self._children = starts_of(counts)
         # a stable sort: children are in the order of their numbers
         self._child_of = np.argsort(parents, kind="stable").astype(np.intp)
 
@@ -56,6 +63,7 @@ cdef class Tree:
                 raise ValueError(
                     f"edges[{edge}], {tuple(self.edges[edge].tolist())}, closes a "
                     "cycle: the graph must be a tree or a forest")
+            # whichever leads: path halving alone keeps the paths short
             leader[left] = right
 
     def _hang(self):
@@ -65,8 +73,7 @@ cdef class Tree:
         # The edges at each variable, in the order of their numbers: which decides the
         # order of messages, and so the rounding of sums.
         degrees = np.bincount(self.edges.ravel(), minlength=n + 1)
-        cdef Py_ssize_t[::1] first = np.concatenate(
-            [[0], np.cumsum(degrees)]).astype(np.intp)
+        cdef Py_ssize_t[::1] first = starts_of(degrees)
         cdef Py_ssize_t[::1] last = np.array(first)
         cdef Py_ssize_t[::1] neighbor = np.empty(2 * n_edges + 1, dtype=np.intp)
         cdef Py_ssize_t[::1] by = np.empty(2 * n_edges + 1, dtype=np.intp)
