@@ -8,13 +8,6 @@ cdef struct Prefix:
     int32_t rank        # and rank of the prefix that ends there
 
 
-cdef struct PrefixList:
-    # The prefixes found so far that end in one label at one position, in the pool.
-    Py_ssize_t first
-    int32_t count
-    int32_t capacity    # 0 for a list that is complete
-
-
 # final: its methods are called directly, which the short ones notice
 @cython.final
 cdef class TopK:
@@ -31,9 +24,12 @@ cdef class TopK:
     cdef int32_t* _slot         # of each node whose list was begun, or -1
     cdef int32_t* _best         # of each node first predecessor, or -1
     cdef int32_t* _path         # (size + 1,) labels on the way back
-    # Slots: what nodes have whose list was begun.
+    # Slots: lists of the prefixes found so far that end in a node. They are arrays of
+    # their own: labelings are read off through _list_first alone.
     cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
-    cdef PrefixList* _lists     # (slots,)
+    cdef Py_ssize_t* _list_first    # (slots,) where the list begins in the pool
+    cdef int32_t* _list_count       # (slots,)
+    cdef int32_t* _list_capacity    # (slots,) 0 for a list that is complete
     cdef double* _waiting       # (slots, ld) score of the next prefix by predecessor
     cdef int32_t* _waiting_rank  # (slots, ld)
     # The prefixes of all lists.
@@ -46,7 +42,7 @@ cdef class TopK:
     cdef const double* _column(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
     cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
     cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil
-    cdef int _append(self, PrefixList* found, double score, Py_ssize_t previous,
+    cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
                      int32_t rank) except -1 nogil
     cdef Py_ssize_t _go_back(self, double* score) except -1 nogil
     cdef int _advance(self, Py_ssize_t t, double* score) except -1 nogil

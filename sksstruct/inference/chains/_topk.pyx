@@ -35,7 +35,9 @@ cdef class TopK:
         free(self._slot)
         free(self._best)
         free(self._path)
-        free(self._lists)
+        free(self._list_first)
+        free(self._list_count)
+        free(self._list_capacity)
         free(self._waiting)
         free(self._waiting_rank)
         free(self._pool)
@@ -63,7 +65,9 @@ cdef class TopK:
         n_slots = max(n_slots, self._slot_capacity)
         resize(<void**> &self._waiting, n_slots * row * sizeof(double))
         resize(<void**> &self._waiting_rank, n_slots * row * sizeof(int32_t))
-        resize(<void**> &self._lists, n_slots * sizeof(PrefixList))
+        resize(<void**> &self._list_first, n_slots * sizeof(Py_ssize_t))
+        resize(<void**> &self._list_count, n_slots * sizeof(int32_t))
+        resize(<void**> &self._list_capacity, n_slots * sizeof(int32_t))
         # only now: an interrupted growth must not leave a capacity that is not there
         self._slot_capacity, self._row_capacity = n_slots, row
         return 0
@@ -98,16 +102,13 @@ cdef class TopK:
         return self._best[node]
 
     cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil:
-        """Slot of a node, whose list begins with its best prefix."""
-        cdef Py_ssize_t node = t * self._n + label, slot = self._slot[node], previous, i
+        """Begin the list of a node with its best prefix; returns its slot."""
+        cdef Py_ssize_t slot = self._n_slots, previous, i
         cdef const double* before = self._delta + (t - 1) * self._ld
         cdef const double* column
         cdef double* waiting
-        if slot >= 0:
-            return slot
-        if self._n_slots == self._slot_capacity:
+        if slot == self._slot_capacity:
             self._reserve_slots(2 * self._slot_capacity)
-        slot = self._n_slots
         waiting = self._waiting + slot * self._ld
         # of each label before: the score with its best prefix, which has rank 0
         memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
@@ -118,29 +119,31 @@ cdef class TopK:
             for i in range(self._n):
                 waiting[i] = before[i] + column[i * self._ld]
         previous = self._first(t, label)
-        self._lists[slot] = PrefixList(self._take(4), 0, 4)
+        self._list_first[slot] = self._take(4)
+        self._list_count[slot], self._list_capacity[slot] = 0, 4
         # max-product's own score, not the sum above: it was added in another order
-        self._append(self._lists + slot,
+        self._append(slot,
                      waiting[previous] if t == self._size
                      else self._delta[t * self._ld + label], previous, 0)
         # a failure above must not leave a list that is half made
-        self._slot[node] = <int32_t> slot
+        self._slot[t * self._n + label] = <int32_t> slot
         self._n_slots += 1
         return slot
 
-    cdef int _append(self, PrefixList* found, double score, Py_ssize_t previous,
+    cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
                      int32_t rank) except -1 nogil:
         """Add a prefix to a list, which moves to twice the room if it is full."""
-        cdef Py_ssize_t first
+        cdef Py_ssize_t count = self._list_count[slot], first
         # the old place is given up; all old places together are as long as the new one
-        if found.count == found.capacity:
-            first = self._take(2 * found.capacity)
-            memcpy(self._pool + first, self._pool + found.first,
-                   found.count * sizeof(Prefix))
-            found.first = first
-            found.capacity *= 2
-        self._pool[found.first + found.count] = Prefix(score, <int32_t> previous, rank)
-        found.count += 1
+        if count == self._list_capacity[slot]:
+            first = self._take(2 * count)
+            memcpy(self._pool + first, self._pool + self._list_first[slot],
+                   count * sizeof(Prefix))
+            self._list_first[slot] = first
+            self._list_capacity[slot] *= 2
+        self._pool[self._list_first[slot] + count] = Prefix(
+            score, <int32_t> previous, rank)
+        self._list_count[slot] += 1
         return 0
 
     # ---- one more labeling ----
@@ -158,24 +161,25 @@ cdef class TopK:
 
     cdef Py_ssize_t _go_back(self, double* score) except -1 nogil:
         """Go back from the end to where the next prefix is known, or cannot exist."""
-        cdef Py_ssize_t t = self._size, label = 0, before
-        cdef PrefixList* found
-        cdef Prefix last
+        cdef Py_ssize_t t = self._size, label = 0, slot, before
+        cdef Prefix* last
         # On return `_path` has the labels from the position returned on, whose lists
         # want one more prefix, and score is that of the next prefix before it.
         score[0] = -INFINITY
         while True:
             self._path[t] = <int32_t> label
-            found = self._lists + self._begin(t, label)
-            if found.capacity == 0:
+            slot = self._slot[t * self._n + label]
+            if slot < 0:
+                slot = self._begin(t, label)
+            if self._list_capacity[slot] == 0:
                 return t + 1
             # the predecessor that was used last is the only one whose next is not known
-            last = self._pool[found.first + found.count - 1]
+            last = self._pool + self._list_first[slot] + self._list_count[slot] - 1
             if t == 1:
                 return t    # a single label has one prefix
             before = self._slot[(t - 1) * self._n + last.previous]
-            if before >= 0 and self._lists[before].count > last.rank + 1:
-                score[0] = self._pool[self._lists[before].first + last.rank + 1].score
+            if before >= 0 and self._list_count[before] > last.rank + 1:
+                score[0] = self._pool[self._list_first[before] + last.rank + 1].score
                 return t
             t, label = t - 1, last.previous
 
@@ -183,10 +187,10 @@ cdef class TopK:
         """Find the next prefix that ends in the label of `_path` at t."""
         cdef Py_ssize_t label = self._path[t]
         cdef Py_ssize_t slot = self._slot[t * self._n + label]
-        cdef PrefixList* found = self._lists + slot
         cdef double* waiting = self._waiting + slot * self._ld
         cdef int32_t* rank = self._waiting_rank + slot * self._ld
-        cdef Prefix last = self._pool[found.first + found.count - 1]
+        cdef Prefix* last = (
+            self._pool + self._list_first[slot] + self._list_count[slot] - 1)
         cdef Py_ssize_t previous
         # On entry score is that of the next prefix of the predecessor that was used
         # last, on return that of the prefix found; -inf where there are no more. All
@@ -199,11 +203,11 @@ cdef class TopK:
         previous = best_state(self._n, waiting)
         score[0] = waiting[previous]
         if score[0] == -INFINITY:
-            found.capacity = 0
+            self._list_capacity[slot] = 0
             return 0
         if t < self._size:
             score[0] = self._theta[t * self._ld + label] + score[0]
-        return self._append(found, score[0], previous, rank[previous])
+        return self._append(slot, score[0], previous, rank[previous])
 
     # ---- the chain ----
 
@@ -216,7 +220,7 @@ cdef class TopK:
             if slot < 0:
                 label = self._first(t, label)   # rank 0: nobody asked for another
             else:
-                prefix = self._pool + self._lists[slot].first + rank
+                prefix = self._pool + self._list_first[slot] + rank
                 label, rank = prefix.previous, prefix.rank
             t -= 1
             labeling[t] = <int32_t> label
@@ -251,7 +255,7 @@ cdef class TopK:
         while count < k:
             if count and not self._next():
                 break
-            last = self._pool + self._lists[end].first + count
+            last = self._pool + self._list_first[end] + count
             if last.score == -INFINITY:
                 break
             scores[count] = last.score
