@@ -45,6 +45,7 @@ def batch(oracle, problems, *, n_jobs=None, **options):
 
     def run(start, stop):
         for i in range(start, stop):
+            # threads write to places of their own: the order is that of the problems
             try:
                 results[i] = oracle(*problems[i], **options)
             except ValueError as error:

@@ -1,28 +1,29 @@
-"""Checks of potentials, for every oracle the same."""
+"""Checks of potentials, the same for every oracle."""
 
 import numpy as np
 
 
 def check_scores(name, scores, ndim=None):
-    """Scores as float64: not NaN, not +inf."""
+    """Convert scores to float64, and refuse NaN and +inf."""
     try:
         scores = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers") from None
     if ndim is not None and scores.ndim != ndim:
         raise ValueError(f"{name} must be {ndim}-D, got {scores.ndim}-D")
-    # A maximum that is NaN or +inf says it all, in one look.
+    # One pass finds both: the maximum is NaN where there is a NaN.
     if scores.size and not scores.max() < np.inf:
         raise ValueError(f"{name} has an entry that is NaN or +inf")
     return scores
 
 
 def check_sums(name, terms, *tables):
-    """Sums of so many scores must not overflow."""
+    """Refuse scores whose sums of so many terms could overflow."""
     largest = 0.0
     for table in tables:
         if table.size:
             high, low = table.max(), table.min()
+            # -inf forbids, and may be added to anything finite; what else is there?
             if low == -np.inf:
                 low = table.min(where=table > -np.inf, initial=0.0)
                 high = max(high, low)
@@ -32,7 +33,7 @@ def check_sums(name, terms, *tables):
 
 
 def check_chain(unary, pairwise):
-    """Potentials of a chain: (T, K), and (K, K) or (T - 1, K, K)."""
+    """Check potentials of a chain: (T, K), and (K, K) or (T - 1, K, K)."""
     unary = check_scores("unary", unary)
     pairwise = check_scores("pairwise", pairwise)
     if unary.ndim != 2 or unary.shape[0] < 1 or unary.shape[1] < 1:
@@ -51,14 +52,15 @@ def check_chain(unary, pairwise):
 
 
 def check_k(k, name="k"):
-    """Number of labelings asked for."""
+    """Check the number of labelings that is asked for."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {k!r}")
     return int(k)
 
 
 def check_variables(unary):
-    """Scores of the states of each variable: a list of 1-D arrays, or a 2-D array."""
+    """Check scores of states: a list of 1-D arrays, or a 2-D array."""
+    # data frames and the like
     if hasattr(unary, "shape") and not isinstance(unary, np.ndarray):
         unary = np.asarray(unary)
     if isinstance(unary, np.ndarray) and unary.dtype != object:
@@ -80,8 +82,9 @@ def check_variables(unary):
 
 
 def check_edges(edges, n_variables):
-    """Pairs of different variables, (n_edges, 2)."""
+    """Check edges, pairs of different variables, of shape (n_edges, 2)."""
     try:
+        # an empty list would become an array of floats
         array = np.asarray(edges if len(edges) else np.zeros((0, 2), dtype=np.intp))
     except (TypeError, ValueError):
         raise ValueError(
@@ -95,16 +98,16 @@ def check_edges(edges, n_variables):
     bad = ((array < 0) | (array >= n_variables)).any(axis=1)
     bad |= array[:, 0] == array[:, 1]
     if bad.any():
-        e = int(np.flatnonzero(bad)[0])
+        first = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"edges[{e}] is {tuple(array[e].tolist())}: an edge joins two different "
-            f"variables between 0 and {n_variables - 1}"
+            f"edges[{first}] is {tuple(array[first].tolist())}: an edge joins two "
+            f"different variables between 0 and {n_variables - 1}"
         )
     return np.ascontiguousarray(array, dtype=np.intp)
 
 
 def check_tables(pairwise, edges, sizes):
-    """Distinct tables and, for each edge, which it is.
+    """Check tables of edges; return the distinct ones and, for each edge, which it is.
 
     pairwise is one table for all edges, or a list with the table of each; a table that
     is the same object for many edges stays one.
@@ -115,12 +118,13 @@ def check_tables(pairwise, edges, sizes):
         raise ValueError("pairwise is missing: there are edges, which need tables")
     count = len(edges)
     if isinstance(pairwise, list | tuple) and not is_table(pairwise):
+        # by identity: to compare the entries would cost more than it saves
         tables, which, seen = [], np.empty(len(pairwise), dtype=np.intp), {}
-        for e, table in enumerate(pairwise):
+        for edge, table in enumerate(pairwise):
             if id(table) not in seen:
                 seen[id(table)] = len(tables)
-                tables.append(check_scores(f"pairwise[{e}]", table, ndim=2))
-            which[e] = seen[id(table)]
+                tables.append(check_scores(f"pairwise[{edge}]", table, ndim=2))
+            which[edge] = seen[id(table)]
     else:
         pairwise = check_scores("pairwise", pairwise)
         if pairwise.ndim == 3:
@@ -140,19 +144,22 @@ def check_tables(pairwise, edges, sizes):
     shapes = np.array([table.shape for table in tables])[which]
     bad = (shapes != sizes[edges]).any(axis=1)
     if bad.any():
-        e = int(np.flatnonzero(bad)[0])
-        u, v = edges[e]
+        edge = int(np.flatnonzero(bad)[0])
+        left, right = edges[edge]
         raise ValueError(
-            f"pairwise[{e}] has shape {tuple(shapes[e].tolist())}, but edges[{e}] "
-            f"joins variables {u} and {v} with {sizes[u]} and {sizes[v]} states"
+            f"pairwise[{edge}] has shape {tuple(shapes[edge].tolist())}, but "
+            f"edges[{edge}] joins variables {left} and {right} with {sizes[left]} and "
+            f"{sizes[right]} states"
         )
     return tables, which
 
 
 def is_table(pairwise):
-    """Whether nested lists are one table of numbers."""
+    """Whether nested lists are one table of numbers, and not a list of tables."""
     if not isinstance(pairwise, list | tuple):
         return False
+    # The first row tells: to convert everything would fail for tables that differ in
+    # shape, with an error or a warning that depends on numpy's version.
     rows = pairwise[:1]
     if rows and isinstance(rows[0], list | tuple) and not len(rows[0]):
         return True  # an empty row of one

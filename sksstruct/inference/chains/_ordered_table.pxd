@@ -1,4 +1,7 @@
+cimport cython
 from libc.stdint cimport int32_t, int64_t
+
+from sksstruct.utils._heap cimport Heap
 
 cdef enum:
     ROWS = 0
@@ -6,12 +9,36 @@ cdef enum:
     ALL = 2
 
 
-cdef struct Heap:
-    int32_t* items
-    int32_t size
-    int32_t room
+cdef struct Side:
+    # Labels with messages, of rows or of columns.
+    int kind
+    Py_ssize_t n
+    const int32_t* labels
+    const double* messages
 
 
+cdef struct Query:
+    # What the best entry is asked for.
+    Side rows, columns
+    double largest_column   # message, or 0 for labels without one
+
+
+cdef struct Best:
+    # The best entry so far; found says whether it is above the floor.
+    double value
+    int32_t row, column
+    bint found
+
+
+cdef struct Walk:
+    # A visit of the entries of a heap in descending order.
+    Heap* heap
+    int kind
+    Heap frontier           # entries whose parents were visited, and that were not
+
+
+# final: its methods are called directly, which the short ones notice
+@cython.final
 cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
     cdef public int64_t visited          # entries looked at
@@ -19,32 +46,41 @@ cdef class IndicatorTable:
     cdef int32_t* _ends                  # row and column of each entry
     cdef int32_t* _place                 # of each entry in its three heaps
     cdef int32_t* _hash                  # entry + 1 where there is one
-    cdef Py_ssize_t _room, _hash_size
+    cdef Py_ssize_t _capacity, _hash_size
     cdef Heap* _heaps                    # of the rows, of the columns, of all
-    cdef int32_t* _frontier
+    cdef int32_t* _frontier              # memory of the one walk at a time
     cdef double* _base                   # a row of scores, zero between calls
 
-    cdef Heap* _heap(self, int kind, Py_ssize_t index) noexcept nogil
-    cdef Py_ssize_t find(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
-    cdef Py_ssize_t insert(self, Py_ssize_t a, Py_ssize_t b) except -1 nogil
+    cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil
+    cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil
     cdef int change(self, Py_ssize_t entry, double amount) except -1 nogil
-    cdef double lookup(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef int best(
         self, Py_ssize_t n, const int32_t* rows, const double* row_messages,
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
-        double floor, int32_t* a, int32_t* b, double* value) except -1 nogil
+        double floor, int32_t* row, int32_t* column, double* value) except -1 nogil
     cdef int scan(
         self, Py_ssize_t n, const int32_t* rows, const double* row_messages,
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
-        double floor, int32_t* a, int32_t* b, double* value) except -1 nogil
+        double floor, int32_t* row, int32_t* column, double* value) except -1 nogil
 
-    cdef int _push(self, Heap* heap, int kind, int32_t entry) except -1 nogil
-    cdef void _settle(self, Heap* heap, int kind, Py_ssize_t k) noexcept nogil
-    cdef Py_ssize_t _next(self, Heap* heap, int kind, double floor,
-                          Py_ssize_t* waiting) noexcept nogil
-    cdef Py_ssize_t _first(
-        self, Heap* heap, int kind, Py_ssize_t n, const int32_t* rows, Py_ssize_t m,
-        const int32_t* columns, double floor) noexcept nogil
-    cdef bint _zero_in(
-        self, int kind, Py_ssize_t index, Py_ssize_t n, const int32_t* taken,
-        int32_t* found) noexcept nogil
+    cdef void _push(self, int kind, Py_ssize_t index, int32_t entry) noexcept nogil
+    cdef void _restore(self, int kind, Py_ssize_t index,
+                       Py_ssize_t entry) noexcept nogil
+    cdef int _reserve_entry(self) except -1 nogil
+    cdef int _reserve_hash(self) except -1 nogil
+    cdef int _reserve_heap(self, int kind, Py_ssize_t index) except -1 nogil
+
+    cdef Walk _walk(self, int kind, Py_ssize_t index) noexcept nogil
+    cdef Py_ssize_t _next(self, Walk* walk, double floor) noexcept nogil
+    cdef Py_ssize_t _first(self, const Query* query, int kind, Py_ssize_t index,
+                           double floor) noexcept nogil
+    cdef bint _zero_in(self, int kind, Py_ssize_t index, const Side* others,
+                       int32_t* found) noexcept nogil
+    cdef void _in_row(self, const Query* query, int32_t row, double message,
+                      Best* best) noexcept nogil
+    cdef void _in_column(self, const Query* query, int32_t column, double message,
+                         Best* best) noexcept nogil
+    cdef void _in_rest(self, const Query* query, Best* best) noexcept nogil
+    cdef bint _zero_in_rest(self, const Query* query, Best* best) noexcept nogil
+    cdef void _set_base(self, const Side* columns) noexcept nogil
+    cdef void _scan_row(self, Py_ssize_t row, double message, Best* best) noexcept nogil

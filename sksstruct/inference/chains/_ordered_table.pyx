@@ -1,51 +1,112 @@
 """Tables of scores that change, with the best entry under messages: indicator factors.
 
-The score of a pair of labels is v(a, b), zero where nothing is stored. With messages to
-a few labels the factorwise maximisation oracle of Yen et al. (2016) is
+The score of a pair of labels is v(a, b), zero where nothing is stored. With messages r
+to a few rows and c to a few columns, the factorwise maximisation oracle of Yen et al.
+(2016) is
 
     max over (a, b) of  v(a, b) + r(a) + c(b)
 
 in four cases (Appendix C-1): (i) neither label has a message: the first of all entries
 in descending order of v; (ii), (iii) one has: the first entry of its row or column;
-(iv) both have: every pair. Here the orders are kept by heaps, one for each row, each
-column and the whole table, in which an entry knows its place, so that a changed score
-costs O(log n); the entries of a heap are visited in descending order by a second heap
-of candidates, which starts at its root. Entries that are not stored are one tie at
-zero, which is met between the positive and the negative scores. What cannot beat the
-best so far is left out: its bound is the largest score of its row or column.
+(iv) both have: every pair.
+
+An entry is a number: that of its arrival. The orders are kept by heaps, one for each
+row, each column and the whole table, in which an entry knows its places, so that a
+changed score costs O(log n). The entries of a heap are visited in descending order by a
+second heap, the frontier, which starts with the first entry: after j entries it holds
+at most j + 1. Entries that are not stored are one tie at zero, which is met between the
+positive and the negative scores. What cannot beat the best so far is left out: its
+bound is the largest score of its row or column.
+
+I. E. H. Yen et al., "Dual decomposed learning with factorwise oracles for structural
+SVM of large output domain", NIPS 2016.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
+from sksstruct.utils._memory cimport reserve, resize
 
-cdef inline bint is_in(Py_ssize_t n, const int32_t* items, int32_t x) noexcept nogil:
+
+cdef inline bint is_in(const Side* side, int32_t label) noexcept nogil:
+    """Whether a label has a message."""
     cdef Py_ssize_t k
-    for k in range(n):
-        if items[k] == x:
+    # Active sets have a handful of labels: anything but a search would be slower.
+    for k in range(side.n):
+        if side.labels[k] == label:
             return True
     return False
 
 
-cdef inline Py_ssize_t hashed(Py_ssize_t a, Py_ssize_t b, Py_ssize_t columns,
-                              Py_ssize_t size) noexcept nogil:
-    """Where the search for a pair begins; size is a power of two."""
-    cdef uint64_t key = (<uint64_t> a) * (<uint64_t> columns) + (<uint64_t> b)
+cdef inline void set_best(Best* best, double value, Py_ssize_t row,
+                          Py_ssize_t column) noexcept nogil:
+    """Make an entry the best."""
+    best.value, best.found = value, True
+    best.row, best.column = <int32_t> row, <int32_t> column
+
+
+cdef inline int hand_over(const Best* best, int32_t* row, int32_t* column,
+                          double* value) noexcept nogil:
+    """Hand over what was found."""
+    value[0] = best.value
+    # callers keep an entry of their own to fall back on
+    if best.found:
+        row[0], column[0] = best.row, best.column
+    return best.found
+
+
+cdef inline Heap* heap_of(IndicatorTable table, int kind,
+                          Py_ssize_t index) noexcept nogil:
+    """The heap of a row, of a column, or of all entries."""
+    # one array for the three kinds, whose last heap is that of all
+    if kind == ROWS:
+        return table._heaps + index
+    if kind == COLUMNS:
+        return table._heaps + table.n_rows + index
+    return table._heaps + table.n_rows + table.n_columns
+
+
+cdef inline HeapOrder heap_order(IndicatorTable table, int kind) noexcept nogil:
+    """Descending scores, in the heaps of a kind."""
+    cdef HeapOrder order
+    order.values, order.by_number = table._value, False
+    # An entry has a place in three heaps, one of each kind, side by side: a changed
+    # score reads all three.
+    order.places, order.stride = table._place + kind, 3
+    return order
+
+
+cdef inline Py_ssize_t slot_of(IndicatorTable table, Py_ssize_t row,
+                               Py_ssize_t column) noexcept nogil:
+    """Where the hash table has the entry of a pair, or would take it."""
+    cdef Py_ssize_t entry, slot
+    cdef uint64_t key = (<uint64_t> row) * (<uint64_t> table.n_columns)
+    key += <uint64_t> column
+    # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
+    # over the high bits (Knuth, vol. 3, 6.4), of which the slot is to depend.
     key *= <uint64_t> 0x9E3779B97F4A7C15
     key ^= key >> 32
-    return <Py_ssize_t> (key & <uint64_t> (size - 1))
+    slot = <Py_ssize_t> (key & <uint64_t> (table._hash_size - 1))
+    # There is an empty slot, since half of them are; entries are never removed, so
+    # that nothing that is stored lies behind it.
+    while table._hash[slot]:
+        entry = table._hash[slot] - 1
+        if table._ends[2 * entry] == row and table._ends[2 * entry + 1] == column:
+            break
+        slot = (slot + 1) & (table._hash_size - 1)
+    return slot
 
 
-cdef void* resized(void* old, size_t size) except NULL nogil:
-    cdef void* new = realloc(old, size)
-    if new == NULL:
-        with gil:
-            raise MemoryError()
-    return new
+cdef inline bint is_stored(IndicatorTable table, int kind, Py_ssize_t index,
+                           Py_ssize_t other) noexcept nogil:
+    """Whether the entry of a row, or of a column, with another label is stored."""
+    return table.find(index, other) >= 0 if kind == ROWS else (
+        table.find(other, index) >= 0)
 
 
 cdef class IndicatorTable:
@@ -69,6 +130,7 @@ cdef class IndicatorTable:
             raise ValueError(f"a table cannot be {n_rows} x {n_columns}")
         self.n_rows, self.n_columns = n_rows, n_columns
         self._heaps = <Heap*> calloc(n_rows + n_columns + 1, sizeof(Heap))
+        # a power of two, so that a mask does for a remainder
         self._hash_size = 64
         self._hash = <int32_t*> calloc(self._hash_size, sizeof(int32_t))
         self._base = <double*> calloc(n_columns, sizeof(double))
@@ -77,6 +139,7 @@ cdef class IndicatorTable:
 
     def __dealloc__(self):
         cdef Py_ssize_t k
+        # it may be that __cinit__ failed
         if self._heaps != NULL:
             for k in range(self.n_rows + self.n_columns + 1):
                 free(self._heaps[k].items)
@@ -100,18 +163,19 @@ cdef class IndicatorTable:
         amounts : array-like of shape (n,)
             What is added to their scores.
         """
-        cdef const int32_t[::1] a = np.ascontiguousarray(rows, dtype=np.int32)
-        cdef const int32_t[::1] b = np.ascontiguousarray(columns, dtype=np.int32)
-        cdef const double[::1] x = np.ascontiguousarray(amounts, dtype=np.float64)
+        cdef const int32_t[::1] row = np.ascontiguousarray(rows, dtype=np.int32)
+        cdef const int32_t[::1] column = np.ascontiguousarray(columns, dtype=np.int32)
+        cdef const double[::1] amount = np.ascontiguousarray(amounts, dtype=np.float64)
         cdef Py_ssize_t k
-        if not a.shape[0] == b.shape[0] == x.shape[0]:
+        if not row.shape[0] == column.shape[0] == amount.shape[0]:
             raise ValueError("rows, columns and amounts differ in length")
-        for k in range(a.shape[0]):
-            if not (0 <= a[k] < self.n_rows and 0 <= b[k] < self.n_columns):
-                raise ValueError(f"there is no entry ({a[k]}, {b[k]})")
+        # all are checked before anything is added
+        for k in range(row.shape[0]):
+            if not (0 <= row[k] < self.n_rows and 0 <= column[k] < self.n_columns):
+                raise ValueError(f"there is no entry ({row[k]}, {column[k]})")
         with nogil:
-            for k in range(a.shape[0]):
-                self.change(self.insert(a[k], b[k]), x[k])
+            for k in range(row.shape[0]):
+                self.change(self.insert(row[k], column[k]), amount[k])
 
     def entries(self):
         """Rows, columns and scores of the entries, in the order they came.
@@ -148,347 +212,339 @@ cdef class IndicatorTable:
         value : float
             Its score with the messages.
         """
-        cdef const int32_t[::1] a = np.append(rows, 0).astype(np.int32)
-        cdef const int32_t[::1] b = np.append(columns, 0).astype(np.int32)
-        cdef const double[::1] r = np.append(row_messages, 0.0).astype(np.float64)
-        cdef const double[::1] c = np.append(column_messages, 0.0).astype(np.float64)
+        # one label more, so that there is an address where nothing has a message
+        cdef const int32_t[::1] left = np.append(rows, 0).astype(np.int32)
+        cdef const int32_t[::1] right = np.append(columns, 0).astype(np.int32)
+        cdef const double[::1] to_left = np.append(row_messages, 0.0).astype(float)
+        cdef const double[::1] to_right = np.append(column_messages, 0.0).astype(float)
+        cdef Py_ssize_t n = left.shape[0] - 1, m = right.shape[0] - 1
         cdef int32_t row = -1, column = -1
         cdef double value = -INFINITY
         if linear:
-            self.scan(a.shape[0] - 1, &a[0], &r[0], b.shape[0] - 1, &b[0], &c[0],
-                      -INFINITY, &row, &column, &value)
+            self.scan(n, &left[0], &to_left[0], m, &right[0], &to_right[0], -INFINITY,
+                      &row, &column, &value)
         else:
-            self.best(a.shape[0] - 1, &a[0], &r[0], b.shape[0] - 1, &b[0], &c[0],
-                      -INFINITY, &row, &column, &value)
+            self.best(n, &left[0], &to_left[0], m, &right[0], &to_right[0], -INFINITY,
+                      &row, &column, &value)
         return row, column, value
 
     # ---- entries ----
 
-    cdef Heap* _heap(self, int kind, Py_ssize_t index) noexcept nogil:
-        if kind == ROWS:
-            return self._heaps + index
-        if kind == COLUMNS:
-            return self._heaps + self.n_rows + index
-        return self._heaps + self.n_rows + self.n_columns
-
-    cdef Py_ssize_t find(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
         """Number of an entry, or -1 where none is stored."""
-        cdef Py_ssize_t k = hashed(a, b, self.n_columns, self._hash_size), entry
-        while self._hash[k]:
-            entry = self._hash[k] - 1
-            if self._ends[2 * entry] == a and self._ends[2 * entry + 1] == b:
-                return entry
-            k = (k + 1) & (self._hash_size - 1)
-        return -1
+        return self._hash[slot_of(self, row, column)] - 1
 
-    cdef double lookup(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        cdef Py_ssize_t entry = self.find(a, b)
-        self.visited += 1
-        return self._value[entry] if entry >= 0 else 0.0
-
-    cdef Py_ssize_t insert(self, Py_ssize_t a, Py_ssize_t b) except -1 nogil:
+    cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil:
         """Number of an entry, which is stored from now on."""
-        cdef Py_ssize_t entry = self.find(a, b), k, e, size
+        cdef Py_ssize_t entry = self.find(row, column)
         if entry >= 0:
             return entry
+        # all memory first: an entry must not be in some of its heaps only
+        self._reserve_entry()
+        self._reserve_hash()
+        self._reserve_heap(ROWS, row)
+        self._reserve_heap(COLUMNS, column)
+        self._reserve_heap(ALL, 0)
         entry = self.n_stored
-        if entry == self._room:
-            size = 2 * self._room if self._room else 64
-            self._value = <double*> resized(self._value, size * sizeof(double))
-            self._ends = <int32_t*> resized(self._ends, 2 * size * sizeof(int32_t))
-            self._place = <int32_t*> resized(self._place, 3 * size * sizeof(int32_t))
-            self._frontier = <int32_t*> resized(self._frontier,
-                                                (size + 2) * sizeof(int32_t))
-            self._room = size
-        if 2 * (entry + 1) > self._hash_size:
-            size = 2 * self._hash_size
-            self._hash = <int32_t*> resized(self._hash, size * sizeof(int32_t))
-            self._hash_size = size
-            memset(self._hash, 0, size * sizeof(int32_t))
-            for e in range(entry):
-                k = hashed(self._ends[2 * e], self._ends[2 * e + 1], self.n_columns,
-                           size)
-                while self._hash[k]:
-                    k = (k + 1) & (size - 1)
-                self._hash[k] = <int32_t> (e + 1)
-        self._ends[2 * entry], self._ends[2 * entry + 1] = <int32_t> a, <int32_t> b
         self._value[entry] = 0.0
-        self._push(self._heap(ROWS, a), ROWS, <int32_t> entry)
-        self._push(self._heap(COLUMNS, b), COLUMNS, <int32_t> entry)
-        self._push(self._heap(ALL, 0), ALL, <int32_t> entry)
-        k = hashed(a, b, self.n_columns, self._hash_size)
-        while self._hash[k]:
-            k = (k + 1) & (self._hash_size - 1)
-        self._hash[k] = <int32_t> (entry + 1)
+        self._ends[2 * entry] = <int32_t> row
+        self._ends[2 * entry + 1] = <int32_t> column
+        self._hash[slot_of(self, row, column)] = <int32_t> (entry + 1)
+        self._push(ROWS, row, <int32_t> entry)
+        self._push(COLUMNS, column, <int32_t> entry)
+        self._push(ALL, 0, <int32_t> entry)
         self.n_stored += 1
         return entry
 
     cdef int change(self, Py_ssize_t entry, double amount) except -1 nogil:
         """Add to a score, and put the entry in its place in the three heaps."""
         self._value[entry] += amount
-        self._settle(self._heap(ROWS, self._ends[2 * entry]), ROWS,
-                     self._place[3 * entry])
-        self._settle(self._heap(COLUMNS, self._ends[2 * entry + 1]), COLUMNS,
-                     self._place[3 * entry + 1])
-        self._settle(self._heap(ALL, 0), ALL, self._place[3 * entry + 2])
+        self._restore(ROWS, self._ends[2 * entry], entry)
+        self._restore(COLUMNS, self._ends[2 * entry + 1], entry)
+        self._restore(ALL, 0, entry)
         return 0
 
-    cdef int _push(self, Heap* heap, int kind, int32_t entry) except -1 nogil:
-        if heap.size == heap.room:
-            heap.room = 2 * heap.room if heap.room else 4
-            heap.items = <int32_t*> resized(heap.items, heap.room * sizeof(int32_t))
-        heap.items[heap.size] = entry
-        self._place[3 * entry + kind] = heap.size
-        heap.size += 1
-        self._settle(heap, kind, heap.size - 1)
+    cdef void _push(self, int kind, Py_ssize_t index, int32_t entry) noexcept nogil:
+        """Add an entry to one of its heaps."""
+        cdef HeapOrder order = heap_order(self, kind)
+        push(heap_of(self, kind, index), &order, entry)
+
+    cdef void _restore(self, int kind, Py_ssize_t index,
+                       Py_ssize_t entry) noexcept nogil:
+        """Put an entry, whose score was changed, in its place in one of its heaps."""
+        cdef HeapOrder order = heap_order(self, kind)
+        restore(heap_of(self, kind, index), &order, self._place[3 * entry + kind])
+
+    # ---- memory for one more entry ----
+
+    cdef int _reserve_entry(self) except -1 nogil:
+        """Make room for its score, labels and places."""
+        cdef Py_ssize_t size = 2 * self._capacity if self._capacity else 64
+        if self.n_stored < self._capacity:
+            return 0
+        resize(<void**> &self._value, size * sizeof(double))
+        resize(<void**> &self._ends, 2 * size * sizeof(int32_t))
+        resize(<void**> &self._place, 3 * size * sizeof(int32_t))
+        # a frontier loses one entry before it gains two
+        resize(<void**> &self._frontier, (size + 1) * sizeof(int32_t))
+        self._capacity = size
         return 0
 
-    cdef void _settle(self, Heap* heap, int kind, Py_ssize_t k) noexcept nogil:
-        """Move the item at k up or down to where it belongs."""
-        cdef int32_t entry = heap.items[k]
-        cdef double value = self._value[entry]
-        cdef Py_ssize_t other
-        while k > 0 and self._value[heap.items[(k - 1) // 2]] < value:
-            heap.items[k] = heap.items[(k - 1) // 2]
-            self._place[3 * heap.items[k] + kind] = <int32_t> k
-            k = (k - 1) // 2
-        while 2 * k + 1 < heap.size:
-            other = 2 * k + 1
-            if (other + 1 < heap.size
-                    and self._value[heap.items[other + 1]]
-                    > self._value[heap.items[other]]):
-                other += 1
-            if self._value[heap.items[other]] <= value:
-                break
-            heap.items[k] = heap.items[other]
-            self._place[3 * heap.items[k] + kind] = <int32_t> k
-            k = other
-        heap.items[k] = entry
-        self._place[3 * entry + kind] = <int32_t> k
+    cdef int _reserve_hash(self) except -1 nogil:
+        """Make room for it in the hash table."""
+        cdef Py_ssize_t size = 2 * self._hash_size, entry, slot
+        # half of the slots stay empty: a search looks at about two
+        if 2 * (self.n_stored + 1) <= self._hash_size:
+            return 0
+        resize(<void**> &self._hash, size * sizeof(int32_t))
+        self._hash_size = size
+        # no slot can be kept: each depends on the size
+        memset(self._hash, 0, size * sizeof(int32_t))
+        for entry in range(self.n_stored):
+            slot = slot_of(self, self._ends[2 * entry], self._ends[2 * entry + 1])
+            self._hash[slot] = <int32_t> (entry + 1)
+        return 0
 
-    # ---- oracles ----
+    cdef int _reserve_heap(self, int kind, Py_ssize_t index) except -1 nogil:
+        """Make room for it in a heap."""
+        cdef Heap* heap = heap_of(self, kind, index)
+        # most heaps stay small: to begin with four saves them two copies
+        return reserve(<void**> &heap.items, &heap.capacity, max(heap.size + 1, 4),
+                       sizeof(int32_t))
 
-    cdef Py_ssize_t _next(self, Heap* heap, int kind, double floor,
-                          Py_ssize_t* waiting) noexcept nogil:
-        """The next entry of a heap in descending order, or -1 if it is not above floor.
+    # ---- entries in descending order ----
 
-        The candidates are in the frontier, the root to begin with: waiting 0 is that.
-        """
-        cdef int32_t* front = self._frontier
-        cdef Py_ssize_t size = waiting[0], k, child, c
-        cdef int32_t top, entry
-        cdef double value
-        if size == 0:
-            if not heap.size:
-                return -1
-            front[0], size = 0, 1
-        elif size < 0:
+    cdef Walk _walk(self, int kind, Py_ssize_t index) noexcept nogil:
+        """A visit of the entries of a heap, before the first."""
+        cdef Walk walk
+        # There is one walk at a time, in memory that is there already: to begin one
+        # costs nothing, and most end after the first entry.
+        walk.heap, walk.kind = heap_of(self, kind, index), kind
+        walk.frontier.items, walk.frontier.size = self._frontier, 0
+        if walk.heap.size:
+            walk.frontier.items[0], walk.frontier.size = walk.heap.items[0], 1
+        return walk
+
+    cdef Py_ssize_t _next(self, Walk* walk, double floor) noexcept nogil:
+        """The next entry in descending order, or -1 if it is not above floor."""
+        cdef HeapOrder order
+        cdef Py_ssize_t child, first_child
+        cdef int32_t entry
+        if walk.frontier.size == 0:
             return -1
-        entry = heap.items[front[0]]
+        entry = walk.frontier.items[0]
         self.visited += 1
         if self._value[entry] <= floor:
             return -1
-        # the last candidate takes the root's place, and the two children come in
-        size -= 1
-        top = front[size]
-        k = 0
-        while 2 * k + 1 < size:
-            child = 2 * k + 1
-            if (child + 1 < size
-                    and self._value[heap.items[front[child + 1]]]
-                    > self._value[heap.items[front[child]]]):
-                child += 1
-            if self._value[heap.items[front[child]]] <= self._value[heap.items[top]]:
-                break
-            front[k] = front[child]
-            k = child
-        if size:
-            front[k] = top
-        for c in range(2):
-            child = 2 * self._place[3 * entry + kind] + 1 + c
-            if child >= heap.size:
-                break
-            value = self._value[heap.items[child]]
-            k = size
-            size += 1
-            while k and self._value[heap.items[front[(k - 1) // 2]]] < value:
-                front[k] = front[(k - 1) // 2]
-                k = (k - 1) // 2
-            front[k] = <int32_t> child
-        waiting[0] = size if size else -1
+        # Places are those in the heap, which lead to the entry's children; those in
+        # the frontier are not recorded.
+        order.values, order.by_number = self._value, False
+        order.places, order.stride = NULL, 0
+        # What was not visited is below the frontier, and so are its scores: the
+        # children of what leaves it take its place.
+        pop(&walk.frontier, &order)
+        first_child = 2 * self._place[3 * entry + walk.kind] + 1
+        for child in range(first_child, min(first_child + 2, walk.heap.size)):
+            push(&walk.frontier, &order, walk.heap.items[child])
         return entry
 
-    cdef Py_ssize_t _first(
-        self, Heap* heap, int kind, Py_ssize_t n, const int32_t* rows, Py_ssize_t m,
-        const int32_t* columns, double floor
-    ) noexcept nogil:
-        """The first entry above floor, in descending order, without these labels."""
-        cdef Py_ssize_t waiting = 0, entry
+    cdef Py_ssize_t _first(self, const Query* query, int kind, Py_ssize_t index,
+                           double floor) noexcept nogil:
+        """The first entry above floor whose other labels have no message."""
+        cdef Walk walk = self._walk(kind, index)
+        cdef Py_ssize_t entry
         while True:
-            entry = self._next(heap, kind, floor, &waiting)
+            entry = self._next(&walk, floor)
             if entry < 0:
                 return -1
-            if not ((kind != ROWS and is_in(n, rows, self._ends[2 * entry]))
-                    or (kind != COLUMNS
-                        and is_in(m, columns, self._ends[2 * entry + 1]))):
-                return entry
+            # the label that the heap belongs to has a message, or there is none
+            if kind != ROWS and is_in(&query.rows, self._ends[2 * entry]):
+                continue
+            if kind != COLUMNS and is_in(&query.columns, self._ends[2 * entry + 1]):
+                continue
+            return entry
 
-    cdef bint _zero_in(
-        self, int kind, Py_ssize_t index, Py_ssize_t n, const int32_t* taken,
-        int32_t* found
-    ) noexcept nogil:
-        """A label whose entry in a row or column is not stored, and is not taken."""
+    cdef bint _zero_in(self, int kind, Py_ssize_t index, const Side* others,
+                       int32_t* found) noexcept nogil:
+        """A label whose entry in a row or column is not stored, without a message."""
         cdef Py_ssize_t size = self.n_columns if kind == ROWS else self.n_rows
-        cdef Py_ssize_t used = self._heap(kind, index).size, k, x
-        cdef bint stored
-        if used + n >= size:
-            # there may be none: taken labels that are stored were counted twice
-            for k in range(n):
-                stored = (self.find(index, taken[k]) if kind == ROWS
-                          else self.find(taken[k], index)) >= 0
-                used += not stored
+        cdef Py_ssize_t used = heap_of(self, kind, index).size, first, k, label
+        if used + others.n >= size:
+            # there may be none: a label that is stored and has a message counts once
+            for k in range(others.n):
+                used += not is_stored(self, kind, index, others.labels[k])
             if used >= size:
                 return False
-        # any place does to begin with; it should not always be the same
-        x = (index * 7919 + self.n_stored) % size
-        for _k in range(size):
+        # Any place does to begin with. It should not always be the same, or the first
+        # labels would be stored all, and have to be passed by: 7919 is a large prime.
+        first = (index * 7919 + self.n_stored) % size
+        for k in range(first, first + size):
+            label = k if k < size else k - size
             self.visited += 1
-            stored = (self.find(index, x) if kind == ROWS
-                      else self.find(x, index)) >= 0
-            if not stored and not is_in(n, taken, <int32_t> x):
-                found[0] = <int32_t> x
+            if not is_stored(self, kind, index, label) and not is_in(
+                    others, <int32_t> label):
+                found[0] = <int32_t> label
                 return True
-            x = x + 1 if x + 1 < size else 0
         return False
+
+    # ---- oracles ----
 
     cdef int best(
         self, Py_ssize_t n, const int32_t* rows, const double* row_messages,
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
-        double floor, int32_t* a, int32_t* b, double* value
+        double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """The best entry above floor, into a, b and value; 0 where there is none."""
-        cdef Py_ssize_t i, j, entry, waiting
-        cdef Heap* heap
-        cdef double top, candidate, best = floor, side, most = 0.0
-        cdef int32_t found = 0
-        cdef bint any = False
-        for j in range(m):
-            most = column_messages[j] if column_messages[j] > most else most
-        for j in range(m):
-            self._base[columns[j]] = column_messages[j]
-        # (iv) and (ii), a row with a message at a time
-        for i in range(n):
-            heap = self._heap(ROWS, rows[i])
-            self.visited += 1
-            # what is stored, as long as the largest message could make it the best
-            waiting = 0
-            while True:
-                entry = self._next(heap, ROWS, best - row_messages[i] - most, &waiting)
-                if entry < 0:
-                    break
-                candidate = (row_messages[i] + self._value[entry]
-                             + self._base[self._ends[2 * entry + 1]])
-                if candidate > best:
-                    best, any = candidate, True
-                    a[0], b[0] = rows[i], self._ends[2 * entry + 1]
-            # and what is not
-            for j in range(m if row_messages[i] + most > best else 0):
-                candidate = row_messages[i] + column_messages[j]
-                if candidate > best:
-                    self.visited += 1
-                    if self.find(rows[i], columns[j]) < 0:
-                        best, any = candidate, True
-                        a[0], b[0] = rows[i], columns[j]
-            if row_messages[i] > best:
-                if self._zero_in(ROWS, rows[i], m, columns, &found):
-                    best, any = row_messages[i], True
-                    a[0], b[0] = rows[i], found
-        for j in range(m):
-            self._base[columns[j]] = 0.0
-        # (iii)
-        for j in range(m):
-            heap = self._heap(COLUMNS, columns[j])
-            self.visited += 1
-            top = self._value[heap.items[0]] if heap.size else 0.0
-            if top < 0.0 and heap.size < self.n_rows:
-                top = 0.0
-            if column_messages[j] + top <= best:
-                continue
-            side = best - column_messages[j]
-            entry = self._first(heap, COLUMNS, n, rows, m, columns,
-                                side if side > 0.0 else 0.0)
-            if entry >= 0:
-                best, any = column_messages[j] + self._value[entry], True
-                a[0], b[0] = self._ends[2 * entry], columns[j]
-                continue
-            if column_messages[j] <= best:
-                continue
-            if self._zero_in(COLUMNS, columns[j], n, rows, &found):
-                best, any = column_messages[j], True
-                a[0], b[0] = found, columns[j]
-                continue
-            entry = self._first(heap, COLUMNS, n, rows, m, columns,
-                                best - column_messages[j])
-            if entry >= 0:
-                best, any = column_messages[j] + self._value[entry], True
-                a[0], b[0] = self._ends[2 * entry], columns[j]
-        # (i)
-        heap = self._heap(ALL, 0)
-        entry = self._first(heap, ALL, n, rows, m, columns, best if best > 0.0 else 0.0)
+        """Find the best entry above floor; 0 if there is none."""
+        cdef Query query
+        cdef Best best
+        cdef Py_ssize_t k
+        query.rows = Side(ROWS, n, rows, row_messages)
+        query.columns = Side(COLUMNS, m, columns, column_messages)
+        query.largest_column = 0.0
+        best.value, best.found = floor, False
+        for k in range(m):
+            query.largest_column = max(query.largest_column, column_messages[k])
+        # Cases (iv) and (ii) share the walks of the rows with messages. They come
+        # first: with a message the best is large, and ends the other walks early. Of
+        # equal entries the first that was found stays, so that the order is part of
+        # the result.
+        self._set_base(&query.columns)
+        for k in range(n):
+            self._in_row(&query, rows[k], row_messages[k], &best)
+        for k in range(m):
+            self._base[columns[k]] = 0.0
+        for k in range(m):
+            self._in_column(&query, columns[k], column_messages[k], &best)
+        self._in_rest(&query, &best)
+        return hand_over(&best, row, column, value)
+
+    cdef void _in_row(self, const Query* query, int32_t row, double message,
+                      Best* best) noexcept nogil:
+        """Cases (ii) and (iv): a row with a message, and any column."""
+        cdef const Side* columns = &query.columns
+        cdef double largest = query.largest_column, candidate
+        cdef Walk walk = self._walk(ROWS, row)
+        cdef Py_ssize_t entry, k
+        cdef int32_t column = 0
+        self.visited += 1
+        # what is stored, as long as the largest message could make it the best
+        while True:
+            entry = self._next(&walk, best.value - message - largest)
+            if entry < 0:
+                break
+            column = self._ends[2 * entry + 1]
+            # `_base` has the messages of the columns: no search for each entry
+            candidate = message + self._value[entry] + self._base[column]
+            if candidate > best.value:
+                set_best(best, candidate, row, column)
+        # What is not stored, in a column with a message and then in any other. The
+        # comparison comes first: a search of the hash table costs more.
+        for k in range(columns.n if message + largest > best.value else 0):
+            candidate = message + columns.messages[k]
+            if candidate > best.value:
+                self.visited += 1
+                if self.find(row, columns.labels[k]) < 0:
+                    set_best(best, candidate, row, columns.labels[k])
+        if message > best.value and self._zero_in(ROWS, row, columns, &column):
+            set_best(best, message, row, column)
+
+    cdef void _in_column(self, const Query* query, int32_t column, double message,
+                         Best* best) noexcept nogil:
+        """Case (iii): a column with a message, and a row without one."""
+        cdef Heap* heap = heap_of(self, COLUMNS, column)
+        cdef double top = self._value[heap.items[0]] if heap.size else 0.0
+        cdef double floor = best.value - message
+        cdef Py_ssize_t entry
+        cdef int32_t row = 0
+        self.visited += 1
+        # where something is not stored, its zero may be the top
+        if top < 0.0 and heap.size < self.n_rows:
+            top = 0.0
+        if message + top <= best.value:
+            return
+        # scores in descending order: positive, zeros that are not stored, negative
+        entry = self._first(query, COLUMNS, column, max(floor, 0.0))
+        if entry < 0 and message > best.value:
+            if self._zero_in(COLUMNS, column, &query.rows, &row):
+                set_best(best, message, row, column)
+                return
+            entry = self._first(query, COLUMNS, column, floor)
         if entry >= 0:
-            best, any = self._value[entry], True
-            a[0], b[0] = self._ends[2 * entry], self._ends[2 * entry + 1]
-        elif best < 0.0:
-            for i in range(self.n_rows):
-                if is_in(n, rows, <int32_t> i):
-                    continue
-                if self._zero_in(ROWS, i, m, columns, &found):
-                    best, any = 0.0, True
-                    a[0], b[0] = <int32_t> i, found
-                    break
-            if best < 0.0:
-                entry = self._first(heap, ALL, n, rows, m, columns, best)
-                if entry >= 0:
-                    best, any = self._value[entry], True
-                    a[0], b[0] = self._ends[2 * entry], self._ends[2 * entry + 1]
-        value[0] = best
-        return any
+            set_best(best, message + self._value[entry], self._ends[2 * entry], column)
+
+    cdef void _in_rest(self, const Query* query, Best* best) noexcept nogil:
+        """Case (i): neither label has a message."""
+        # again: positive scores, zeros that are not stored, negative scores
+        cdef Py_ssize_t entry = self._first(query, ALL, 0, max(best.value, 0.0))
+        if entry < 0 and best.value < 0.0:
+            if self._zero_in_rest(query, best):
+                return
+            entry = self._first(query, ALL, 0, best.value)
+        if entry >= 0:
+            set_best(best, self._value[entry], self._ends[2 * entry],
+                     self._ends[2 * entry + 1])
+
+    cdef bint _zero_in_rest(self, const Query* query, Best* best) noexcept nogil:
+        """Take an entry that is not stored and has no message, if there is one."""
+        cdef Py_ssize_t row
+        cdef int32_t column = 0
+        # Seldom long: unless the table is nearly full, a first row will do.
+        for row in range(self.n_rows):
+            if not is_in(&query.rows, <int32_t> row) and self._zero_in(
+                    ROWS, row, &query.columns, &column):
+                set_best(best, 0.0, row, column)
+                return True
+        return False
+
+    cdef void _set_base(self, const Side* columns) noexcept nogil:
+        """Write messages of columns where `_base` has zeros."""
+        cdef Py_ssize_t k
+        for k in range(columns.n):
+            self._base[columns.labels[k]] = columns.messages[k]
 
     cdef int scan(
         self, Py_ssize_t n, const int32_t* rows, const double* row_messages,
         Py_ssize_t m, const int32_t* columns, const double* column_messages,
-        double floor, int32_t* a, int32_t* b, double* value
+        double floor, int32_t* row, int32_t* column, double* value
     ) except -1 nogil:
-        """The same by looking at every pair of labels."""
-        cdef Py_ssize_t i, j, k
-        cdef double best = floor, row, candidate
-        cdef bint any = False
-        cdef double* base = self._base
-        cdef Heap* heap
-        for k in range(m):
-            base[columns[k]] = column_messages[k]
+        """Find the best entry above floor by looking at every pair of labels."""
+        cdef Side side = Side(COLUMNS, m, columns, column_messages)
+        cdef Py_ssize_t i, k
+        cdef double message
+        cdef Best best
+        best.value, best.found = floor, False
+        self._set_base(&side)
         for i in range(self.n_rows):
-            row = 0.0
+            message = 0.0
             for k in range(n):
                 if rows[k] == i:
-                    row = row_messages[k]
-            heap = self._heap(ROWS, i)
-            for k in range(heap.size):
-                base[self._ends[2 * heap.items[k] + 1]] += self._value[heap.items[k]]
-            candidate = base[0]
-            for j in range(1, self.n_columns):
-                candidate = base[j] if base[j] > candidate else candidate
-            if row + candidate > best:
-                best, any = row + candidate, True
-                a[0], b[0] = <int32_t> i, 0
-                while base[b[0]] != candidate:
-                    b[0] += 1
-            for k in range(heap.size):
-                base[self._ends[2 * heap.items[k] + 1]] = 0.0
-            for k in range(m):
-                base[columns[k]] = column_messages[k]
+                    message = row_messages[k]
+            self._scan_row(i, message, &best)
+            # written again, not subtracted: rounding must not pile up
+            self._set_base(&side)
         for k in range(m):
-            base[columns[k]] = 0.0
+            self._base[columns[k]] = 0.0
         self.visited += self.n_rows * self.n_columns
-        value[0] = best
-        return any
+        return hand_over(&best, row, column, value)
+
+    cdef void _scan_row(self, Py_ssize_t row, double message,
+                        Best* best) noexcept nogil:
+        """Look at every entry of a row."""
+        cdef Heap* heap = heap_of(self, ROWS, row)
+        cdef Py_ssize_t k, column
+        cdef double highest
+        # the messages of the columns are there; the heap of the row lists its entries
+        for k in range(heap.size):
+            self._base[self._ends[2 * heap.items[k] + 1]] += self._value[heap.items[k]]
+        # the maximum first: it is found faster without its place
+        highest = self._base[0]
+        for k in range(1, self.n_columns):
+            highest = self._base[k] if self._base[k] > highest else highest
+        if message + highest > best.value:
+            column = 0
+            while self._base[column] != highest:
+                column += 1
+            set_best(best, message + highest, row, column)
+        # zero, which is wrong where a column has a message: the caller writes these
+        for k in range(heap.size):
+            self._base[self._ends[2 * heap.items[k] + 1]] = 0.0

@@ -97,21 +97,31 @@ def smoothed_max_product(
     if not 0 < strength < np.inf:
         raise ValueError(f"strength must be positive and finite, got {strength!r}")
     if smoothing == "entropy":
-        if edges is None:
-            unary, pairwise = check_chain(unary, pairwise)
-            log_partition, nodes, pairs = forward_backward(
-                unary / strength, pairwise / strength
-            )
-        else:
-            check_variables(unary)
-            log_partition, nodes, pairs = sum_product(
-                _divided(unary, strength), edges, _divided(pairwise, strength)
-            )
-        return SmoothedMax(strength * log_partition, nodes, pairs, True)
+        return _by_entropy(unary, pairwise, strength, edges)
     if smoothing != "l2":
         raise ValueError(f"smoothing must be 'entropy' or 'l2', got {smoothing!r}")
+    return _by_projection(unary, pairwise, strength, edges, check_k(k))
+
+
+def _by_entropy(unary, pairwise, strength, edges):
+    """Smoothed maximum with the entropy: sum-product of scores over the strength."""
+    if edges is None:
+        unary, pairwise = check_chain(unary, pairwise)
+        log_partition, nodes, pairs = forward_backward(
+            unary / strength, pairwise / strength
+        )
+    else:
+        # before the division, so that errors are about what was given
+        check_variables(unary)
+        log_partition, nodes, pairs = sum_product(
+            _divided(unary, strength), edges, _divided(pairwise, strength)
+        )
+    return SmoothedMax(strength * log_partition, nodes, pairs, True)
+
+
+def _by_projection(unary, pairwise, strength, edges, k):
+    """Smoothed maximum with l2 over the k best labelings."""
     # One more than are used says whether the others would get a weight.
-    k = check_k(k)
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
         labelings, scores = viterbi_topk(unary, pairwise, k + 1)
@@ -125,26 +135,38 @@ def smoothed_max_product(
         raise ValueError("every labeling is forbidden: there is nothing to smooth")
     exact = len(scores) <= k or bool(strength <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
+    # less the largest score, which the projection does not notice: it would cost digits
     u = project_simplex((scores - scores[0]) / strength)
     value = scores[0] + u @ (scores - scores[0]) + strength / 2 * (1 - u @ u)
-    nodes = [np.bincount(labelings[:, v], u, n) for v, n in enumerate(sizes)]
-    tables = []
-    for a, b in pairs:
-        table = np.zeros((sizes[a], sizes[b]))
-        np.add.at(table, (labelings[:, a], labelings[:, b]), u)
-        tables.append(table)
+    nodes, tables = _means(labelings, u, sizes, pairs)
     if edges is None:
         tables = np.array(tables).reshape(len(sizes) - 1, sizes[0], sizes[0])
         nodes = np.array(nodes)
     return SmoothedMax(float(value), nodes, tables, exact)
 
 
+def _means(labelings, weights, sizes, pairs):
+    """Expected indicators of states and of pairs of states of weighted labelings."""
+    nodes = [
+        np.bincount(labelings[:, variable], weights, size)
+        for variable, size in enumerate(sizes)
+    ]
+    tables = []
+    for left, right in pairs:
+        table = np.zeros((sizes[left], sizes[right]))
+        # many labelings may have the same pair: `table[...] +=` would add one of them
+        np.add.at(table, (labelings[:, left], labelings[:, right]), weights)
+        tables.append(table)
+    return nodes, tables
+
+
 def _divided(tables, strength):
-    """Scores over strength; a table that is shared stays shared."""
+    """Divide scores by the strength; a table that is shared stays shared."""
     if tables is None:
         return None
     if is_table(tables) or (isinstance(tables, np.ndarray) and tables.dtype != object):
         return check_scores("scores", tables) / strength
+    # by identity, as `check_tables` finds what is shared
     done = {}
     for table in tables:
         if id(table) not in done:

@@ -7,7 +7,7 @@ cdef struct EdgeTable:
     double low          # the smallest finite score, minus shift
 
 cdef struct SumScratch:
-    double* u           # (size, ld)
+    double* u           # (size, ld) exp(unary scores), relative to each row's largest
     double* alpha       # (size, ld)
     double* rows        # (3, ld)
     double* scales      # (size,)

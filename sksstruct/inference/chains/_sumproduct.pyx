@@ -2,21 +2,38 @@
 
     log sum over y of exp( sum_t unary[t, y_t] + sum_t pairwise[y_t, y_{t+1}] )
 
+for positions t < size and n labels a, b; rows are padded to ld. With weights u_t(b) =
+exp unary[t, b] and v(a, b) = exp pairwise[a, b] the two recursions are
+
+    alpha_t(b) = u_t(b) sum_a alpha_{t-1}(a) v(a, b)        weights of prefixes
+    beta_t(a)  = sum_b v(a, b) u_{t+1}(b) beta_{t+1}(b)     weights of what follows
+
+and the marginals are proportional to alpha_t(b) beta_t(b) and, for pairs, to
+alpha_t(a) v(a, b) u_{t+1}(b) beta_{t+1}(b) (Rabiner, 1989, Section III; Algorithm 9 of
+Pillutla et al., 2018).
+
 Messages are kept as numbers that sum to one, and tables as exponentials, so that a step
-is a product of a vector and a matrix. That loses nothing as long as no entry that is
-not zero could underflow: the smallest entry of each message, times the smallest factors
-that it can meet, is watched. Where it gets too small, the chain is done again in log
-space, at the price of an exponential for each pair of labels and position.
+is a product of a vector and a matrix (Rabiner, Section V.A). That loses nothing as long
+as no entry that is not zero could underflow: the smallest entry of each message, times
+the smallest factors that it can meet, is watched. Where it gets too small, the chain is
+done again in log space, at the price of an exponential for each pair of labels and
+position.
+
+L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech
+recognition", Proceedings of the IEEE 77(2), 1989.
+K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+structured prediction models", NeurIPS 2018.
 """
 
 import numpy as np
 
 from libc.math cimport INFINITY, exp, isinf, log
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from sksstruct.utils._memory cimport resize
 from sksstruct.utils._simd cimport (
-    sks_add_outer, sks_exp_row, sks_logplus, sks_rescale, sks_scores_f64,
+    sks_add_outer, sks_exp_row, sks_logplus, sks_max, sks_rescale, sks_scores_f64,
     sks_weigh,
 )
 
@@ -27,191 +44,298 @@ from sksstruct.utils._layout import aligned_zeros, pad_rows, padded_length
 cdef double TINY = 1e-290
 
 
-cdef void exponentiate_table(Py_ssize_t n, Py_ssize_t ld,
+cdef struct Chain:
+    # What is summed over.
+    Py_ssize_t size, n_labels, ld
+    const double* theta         # unary scores (size, ld)
+    const EdgeTable* tables
+    Py_ssize_t step             # 1, or 0 for one table everywhere
+
+
+cdef struct PairMeans:
+    # Where the marginals of pairs are added, times a weight; see `sum_product_padded`.
+    double weight
+    double* outer
+    Py_ssize_t outer_step
+    double* edges
+    Py_ssize_t edges_step
+
+
+cdef inline const EdgeTable* table_after(const Chain* chain,
+                                         Py_ssize_t t) noexcept nogil:
+    """The table between t and t + 1."""
+    return chain.tables + t * chain.step
+
+
+cdef inline double sum_of(Py_ssize_t n_labels, const double* row) noexcept nogil:
+    """Sum of the entries of a row, from the first to the last."""
+    cdef double total = 0.0
+    cdef Py_ssize_t label
+    for label in range(n_labels):
+        total += row[label]
+    return total
+
+
+cdef inline void transpose(Py_ssize_t n_labels, Py_ssize_t ld, const double* table,
+                           double* out) noexcept nogil:
+    """Transpose a table whose rows are padded."""
+    cdef Py_ssize_t row, column
+    # the padding of out is left alone: who made it wrote zeros once
+    for row in range(n_labels):
+        for column in range(n_labels):
+            out[column * ld + row] = table[row * ld + column]
+
+
+cdef void exponentiate_table(Py_ssize_t n_labels, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil:
     """Fill in all of an EdgeTable but its scores and the memory it points to."""
-    cdef Py_ssize_t a, b
-    cdef double low, high, x
+    cdef Py_ssize_t before, after
+    cdef double low, high, score
+    cdef double* weights
+    # The shift takes the largest weight to one. What is forbidden has weight zero,
+    # which is exact: the smallest of the others says what could underflow.
     table.shift, table.low = -INFINITY, INFINITY
-    for a in range(n):
-        for b in range(n):
-            x = table.scores[a * ld + b]
-            if x > table.shift:
-                table.shift = x
-            if x < table.low and x != -INFINITY:
-                table.low = x
+    for before in range(n_labels):
+        for after in range(n_labels):
+            score = table.scores[before * ld + after]
+            if score > table.shift:
+                table.shift = score
+            if score < table.low and score != -INFINITY:
+                table.low = score
+    # a table of -inf only: -inf less an infinite shift would be NaN
     if table.shift == -INFINITY:
         table.shift = table.low = 0.0
     table.low -= table.shift
-    memset(table.back, 0, n * ld * sizeof(double))
-    for a in range(n):
-        # exponentials relative to the row's maximum, then to the table's
-        high = sks_exp_row(n, ld, table.scores + a * ld, table.ahead + a * ld, &low)
+    for before in range(n_labels):
+        # Exponentials relative to the row's maximum, then to the table's: the function
+        # that takes rows of scores does so, and a product more is exact enough.
+        weights = table.ahead + before * ld
+        high = sks_exp_row(n_labels, ld, table.scores + before * ld, weights, &low)
         if high > -INFINITY:
-            sks_rescale(ld, exp(high - table.shift), table.ahead + a * ld)
-        for b in range(n):
-            table.back[b * ld + a] = table.ahead[a * ld + b]
+            sks_rescale(ld, exp(high - table.shift), weights)
+    memset(table.back, 0, n_labels * ld * sizeof(double))
+    transpose(n_labels, ld, table.ahead, table.back)
 
 
-cdef bint scaled(
-    Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
-    const EdgeTable* tables, Py_ssize_t step, SumScratch* ws, double* node,
-    double weight, double* outer, Py_ssize_t outer_step, double* log_partition
-) noexcept nogil:
-    """Forward-backward on scaled messages; False where it could underflow."""
+# ---- on scaled messages ----
+
+cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,
+                              double* lowest) noexcept nogil:
+    """Set u to exponentials relative to each row's maximum; returns their total."""
+    cdef double total = 0.0, low, lowest_edge = 0.0
+    cdef Py_ssize_t t, ld = chain.ld
+    cdef Py_ssize_t n_tables = chain.size - 1 if chain.step else min(chain.size - 1, 1)
+    # The product of one entry of u and one of a table is to be zero or at least
+    # exp(lowest): a message takes one of each at a position.
+    lowest[0] = 0.0
+    for t in range(chain.size):
+        total += sks_exp_row(chain.n_labels, ld, chain.theta + t * ld, ws.u + t * ld,
+                             &low)
+        lowest[0] = min(low, lowest[0])
+    for t in range(n_tables):
+        lowest_edge = min(chain.tables[t].low, lowest_edge)
+    lowest[0] += lowest_edge
+    return total
+
+
+cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
+                         double* log_partition) noexcept nogil:
+    """Set alpha, scaled to sums of one; False where an entry gets below the limit."""
     cdef double* zeros = ws.rows
-    cdef double* message = ws.rows + ld
-    cdef double* raw = ws.rows + 2 * ld
-    cdef double total = 0.0, product = 1.0, low, lowest = 0.0, lowest_edge = 0.0, c
-    cdef double limit
-    cdef Py_ssize_t t, b
+    cdef double* message = ws.rows + chain.ld
+    cdef double* alpha = ws.alpha
+    cdef double product = 1.0, mass
+    cdef Py_ssize_t t, ld = chain.ld
     cdef const EdgeTable* table
+    # On entry log_partition is the sum of the rows' maxima; the shifts of the tables
+    # and the logarithms of the scales come to it.
     memset(zeros, 0, ld * sizeof(double))
-    for t in range(size):
-        total += sks_exp_row(n, ld, theta + t * ld, ws.u + t * ld, &low)
-        lowest = low if low < lowest else lowest
-    for t in range(size - 1 if step else min(size - 1, 1)):
-        low = tables[t].low
-        lowest_edge = low if low < lowest_edge else lowest_edge
-    if total == -INFINITY:
-        log_partition[0] = -INFINITY
-        return True
-    # no factor that is not zero is below exp(lowest + lowest_edge)
-    if lowest + lowest_edge < -600.0:
-        return False
-    limit = TINY * exp(-lowest - lowest_edge)
-    # forward: alpha_t(b) sums the weights of all prefixes that end in b, scaled
-    for t in range(size):
+    for t in range(chain.size):
         if t == 0:
-            memcpy(ws.alpha, ws.u, ld * sizeof(double))
-            c = 0.0
-            for b in range(n):
-                c += ws.u[b]
+            memcpy(alpha, ws.u, ld * sizeof(double))
+            mass = sum_of(chain.n_labels, ws.u)
         else:
-            table = tables + (t - 1) * step
-            total += table.shift
-            sks_scores_f64(n, NULL, ws.alpha + (t - 1) * ld, table.ahead, ld, zeros,
-                           message)
-            c = sks_weigh(ld, message, ws.u + t * ld, ws.alpha + t * ld)
-        if c == 0.0:
+            table = table_after(chain, t - 1)
+            log_partition[0] += table.shift
+            sks_scores_f64(chain.n_labels, NULL, alpha, table.ahead, ld, zeros, message)
+            alpha += ld
+            mass = sks_weigh(ld, message, ws.u + t * ld, alpha)
+        # Zero did not underflow: what is not forbidden was above the limit before, and
+        # is above TINY times the smallest of it now. All prefixes are forbidden.
+        if mass == 0.0:
             log_partition[0] = -INFINITY
             return True
-        if c < TINY:
+        if mass < TINY:
             return False
-        if c < 1e-100:
-            total += log(c)
+        # One logarithm for the product of several scales, as they are slow. Neither a
+        # small scale nor many of them may take the product out of range.
+        if mass < 1e-100:
+            log_partition[0] += log(mass)
         else:
-            product *= c
+            product *= mass
         if product < 1e-200 or product > 1e200:
-            total += log(product)
+            log_partition[0] += log(product)
             product = 1.0
-        if sks_rescale(ld, 1.0 / c, ws.alpha + t * ld) < limit:
+        if sks_rescale(ld, 1.0 / mass, alpha) < limit:
             return False
-    log_partition[0] = total + log(product)
-    if node == NULL:
-        return True
-    # backward: message_t(a) sums the weights of all that follows a, scaled; u_t
-    # becomes u_t * message_t
-    memcpy(node + (size - 1) * ld, ws.alpha + (size - 1) * ld, ld * sizeof(double))
-    for t in range(size - 2, -1, -1):
-        table = tables + t * step
-        if t < size - 2:
-            sks_weigh(ld, message, ws.u + (t + 1) * ld, ws.u + (t + 1) * ld)
-        sks_scores_f64(n, NULL, ws.u + (t + 1) * ld, table.back, ld, zeros, raw)
-        c = sks_weigh(ld, ws.alpha + t * ld, raw, node + t * ld)
-        if c < TINY:
-            return False
-        ws.scales[t] = 1.0 / c
-        sks_rescale(ld, 1.0 / c, node + t * ld)
-        c = 0.0
-        for b in range(n):
-            c += raw[b]
-        memcpy(message, raw, ld * sizeof(double))
-        # What underflows here is below 1e-308 of the largest, and the prefixes are
-        # within 1e290 of each other: no marginal could be seen in it.
-        sks_rescale(ld, 1.0 / c, message)
-    if outer != NULL:
-        for t in range(size - 1):
-            sks_add_outer(n, ld, weight * ws.scales[t], ws.alpha + t * ld,
-                          ws.u + (t + 1) * ld, outer + t * outer_step)
+    log_partition[0] += log(product)
     return True
 
 
-cdef int in_log_space(
-    Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
-    const EdgeTable* tables, Py_ssize_t step, SumScratch* ws, double* node,
-    double weight, double* edges, Py_ssize_t edges_step, double* log_partition
-) except -1 nogil:
-    """The same, for scores of any size."""
-    cdef double* back = <double*> malloc(n * ld * sizeof(double))
-    cdef double* ahead = ws.rows
-    cdef double* message = ws.rows + ld
-    cdef double* after = ws.rows + 2 * ld
-    cdef const double* scores
-    cdef double total, scale, low, x, high = -INFINITY
-    cdef Py_ssize_t t, a, b
-    if back == NULL:
-        raise MemoryError()
-    memcpy(ws.alpha, theta, ld * sizeof(double))
-    for t in range(1, size):
-        memcpy(ws.alpha + t * ld, theta + t * ld, ld * sizeof(double))
-        sks_logplus(n, ld, ws.alpha + (t - 1) * ld, tables[(t - 1) * step].scores,
-                    ws.alpha + t * ld)
-    for b in range(n):
-        if ws.alpha[(size - 1) * ld + b] > high:
-            high = ws.alpha[(size - 1) * ld + b]
+cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
+                          double* node) noexcept nogil:
+    """Set the node marginals from alpha; False where one could underflow."""
+    cdef double* zeros = ws.rows
+    cdef double* beta = ws.rows + chain.ld
+    cdef double* raw = ws.rows + 2 * chain.ld
+    cdef double mass
+    cdef Py_ssize_t t, ld = chain.ld, last = chain.size - 1
+    # For the pairs, u_t becomes u_t beta_t for t >= 1, and scales[t] the factor that
+    # makes alpha_t v u_{t+1} beta_{t+1} sum to one: that of the node t, too.
+    memcpy(node + last * ld, ws.alpha + last * ld, ld * sizeof(double))
+    for t in range(last - 1, -1, -1):
+        # nothing follows the last position: its beta is one
+        if t + 1 < last:
+            sks_weigh(ld, beta, ws.u + (t + 1) * ld, ws.u + (t + 1) * ld)
+        sks_scores_f64(chain.n_labels, NULL, ws.u + (t + 1) * ld,
+                       table_after(chain, t).back, ld, zeros, raw)
+        mass = sks_weigh(ld, ws.alpha + t * ld, raw, node + t * ld)
+        if mass < TINY:
+            return False
+        ws.scales[t] = 1.0 / mass
+        sks_rescale(ld, 1.0 / mass, node + t * ld)
+        memcpy(beta, raw, ld * sizeof(double))
+        # What underflows here is below 1e-308 of the largest, and the prefixes are
+        # within 1e290 of each other: no marginal could be seen in it.
+        sks_rescale(ld, 1.0 / sum_of(chain.n_labels, raw), beta)
+    return True
+
+
+cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
+                 const PairMeans* pairs, double* log_partition) noexcept nogil:
+    """Forward-backward on scaled messages; False where it could underflow."""
+    cdef double total, lowest
+    cdef Py_ssize_t t, ld = chain.ld
+    total = log_partition[0] = exponentiate_rows(chain, ws, &lowest)
+    if total == -INFINITY:
+        return True
+    # No factor that is not zero is below exp(lowest). The limit must stay far below
+    # one, which is what messages sum to: exp(600) TINY is 4e-30.
+    if lowest < -600.0:
+        return False
+    if not scaled_forward(chain, ws, TINY * exp(-lowest), log_partition):
+        return False
+    if log_partition[0] == -INFINITY or node == NULL:
+        return True
+    if not scaled_backward(chain, ws, node):
+        return False
+    # only now: nothing may have been added to the pairs when it returns False
+    if pairs.outer != NULL:
+        for t in range(chain.size - 1):
+            sks_add_outer(chain.n_labels, ld, pairs.weight * ws.scales[t],
+                          ws.alpha + t * ld, ws.u + (t + 1) * ld,
+                          pairs.outer + t * pairs.outer_step)
+    return True
+
+
+# ---- in log space ----
+
+cdef double forward_in_log_space(const Chain* chain, SumScratch* ws) noexcept nogil:
+    """Set alpha to logarithms of the weights of prefixes; returns the log-partition."""
+    cdef Py_ssize_t t, label, ld = chain.ld
+    cdef const double* last = ws.alpha + (chain.size - 1) * ld
+    cdef double high, total = 0.0
+    # messages are added to unary scores, so that alpha starts as these
+    memcpy(ws.alpha, chain.theta, chain.size * ld * sizeof(double))
+    for t in range(1, chain.size):
+        sks_logplus(chain.n_labels, ld, ws.alpha + (t - 1) * ld,
+                    table_after(chain, t - 1).scores, ws.alpha + t * ld)
+    high = sks_max(chain.n_labels, last)
     if high == -INFINITY:
-        log_partition[0] = high
-        free(back)
-        return 0
-    total = 0.0
-    for b in range(n):
-        total += exp(ws.alpha[(size - 1) * ld + b] - high)
-    total = high + log(total)
-    log_partition[0] = total
-    if node == NULL:
-        free(back)
-        return 0
-    memset(message, 0, ld * sizeof(double))
-    memset(back, 0, n * ld * sizeof(double))
-    for t in range(size - 1, -1, -1):
+        return high
+    for label in range(chain.n_labels):
+        total += exp(last[label] - high)
+    return high + log(total)
+
+
+cdef void backward_in_log_space(const Chain* chain, SumScratch* ws, double* node,
+                                double* back) noexcept nogil:
+    """Set the node marginals from alpha; u_t becomes log u_t beta_t for t >= 1."""
+    cdef double* belief = ws.rows
+    cdef double* beta = ws.rows + chain.ld
+    cdef double* after
+    cdef double low
+    cdef Py_ssize_t t, label, n_labels = chain.n_labels, ld = chain.ld
+    # back has room for a table, whose padding is zero
+    memset(beta, 0, ld * sizeof(double))
+    for t in range(chain.size - 1, -1, -1):
         # Each row by its own sum: rounding of the total would be exponentiated.
-        for b in range(n):
-            ahead[b] = ws.alpha[t * ld + b] + message[b]
-        sks_exp_row(n, ld, ahead, node + t * ld, &low)
-        scale = 0.0
-        for b in range(n):
-            scale += node[t * ld + b]
-        sks_rescale(ld, 1.0 / scale, node + t * ld)
+        for label in range(n_labels):
+            belief[label] = ws.alpha[t * ld + label] + beta[label]
+        sks_exp_row(n_labels, ld, belief, node + t * ld, &low)
+        sks_rescale(ld, 1.0 / sum_of(n_labels, node + t * ld), node + t * ld)
         if t == 0:
             break
-        scores = tables[(t - 1) * step].scores
-        for b in range(n):
-            after[b] = theta[t * ld + b] + message[b]
-        if edges != NULL:
-            high = -INFINITY
-            scale = 0.0
-            for a in range(n):
-                for b in range(n):
-                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
-                    high = x if x > high else high
-            for a in range(n):
-                for b in range(n):
-                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
-                    scale += exp(x - high)
-            for a in range(n):
-                for b in range(n):
-                    x = ws.alpha[(t - 1) * ld + a] + scores[a * ld + b] + after[b]
-                    edges[(t - 1) * edges_step + a * ld + b] += (
-                        weight / scale * exp(x - high))
-        if step or t == size - 1:
-            for a in range(n):
-                for b in range(n):
-                    back[b * ld + a] = scores[a * ld + b]
-        memset(ahead, 0, ld * sizeof(double))
-        sks_logplus(n, ld, after, back, ahead)
-        memcpy(message, ahead, ld * sizeof(double))
+        after = ws.u + t * ld
+        for label in range(n_labels):
+            after[label] = chain.theta[t * ld + label] + beta[label]
+        # one table for all is turned once
+        if chain.step or t == chain.size - 1:
+            transpose(n_labels, ld, table_after(chain, t - 1).scores, back)
+        memset(beta, 0, ld * sizeof(double))
+        sks_logplus(n_labels, ld, after, back, beta)
+
+
+cdef void add_pairs_in_log_space(const Chain* chain, const SumScratch* ws,
+                                 const PairMeans* pairs) noexcept nogil:
+    """Add the marginals of pairs, from the last positions to the first."""
+    cdef Py_ssize_t t, ld = chain.ld
+    # A pass of its own: with the loops of the backward pass there would be too many
+    # variables for the registers, and each exponential is a call that saves them.
+    for t in range(chain.size - 2, -1, -1):
+        add_pair_in_log_space(
+            chain.n_labels, ld, ws.alpha + t * ld, table_after(chain, t).scores,
+            ws.u + (t + 1) * ld, pairs.weight, pairs.edges + t * pairs.edges_step)
+
+
+cdef void add_pair_in_log_space(
+    Py_ssize_t n_labels, Py_ssize_t ld, const double* alpha, const double* scores,
+    const double* following, double weight, double* out
+) noexcept nogil:
+    """Add weight times the marginals of one pair of positions."""
+    cdef Py_ssize_t before, after
+    cdef double score, high = -INFINITY, scale = 0.0
+    # They are proportional to exponentials. Three passes, to the largest, the sum, and
+    # the marginals, with a sum of their own: see above. To keep the exponentials from
+    # one to the next would take a table more.
+    for before in range(n_labels):
+        for after in range(n_labels):
+            score = alpha[before] + scores[before * ld + after] + following[after]
+            high = score if score > high else high
+    for before in range(n_labels):
+        for after in range(n_labels):
+            score = alpha[before] + scores[before * ld + after] + following[after]
+            scale += exp(score - high)
+    for before in range(n_labels):
+        for after in range(n_labels):
+            score = alpha[before] + scores[before * ld + after] + following[after]
+            out[before * ld + after] += weight / scale * exp(score - high)
+
+
+cdef int in_log_space(const Chain* chain, SumScratch* ws, double* node,
+                      const PairMeans* pairs, double* log_partition) except -1 nogil:
+    """Forward-backward for scores of any size."""
+    cdef double* back = NULL
+    log_partition[0] = forward_in_log_space(chain, ws)
+    # nothing has a meaning then, or nothing else is asked for
+    if log_partition[0] == -INFINITY or node == NULL:
+        return 0
+    resize(<void**> &back, chain.n_labels * chain.ld * sizeof(double))
+    memset(back, 0, chain.n_labels * chain.ld * sizeof(double))
+    backward_in_log_space(chain, ws, node, back)
     free(back)
+    if pairs.edges != NULL:
+        add_pairs_in_log_space(chain, ws, pairs)
     return 0
 
 
@@ -230,10 +354,10 @@ cdef int sum_product_padded(
     t * edges_step as they are. If every labeling is forbidden the log-partition is
     -inf, and nothing else has a meaning.
     """
-    if not scaled(size, n, ld, theta, tables, step, ws, node, weight, outer,
-                  outer_step, log_partition):
-        in_log_space(size, n, ld, theta, tables, step, ws, node, weight, edges,
-                     edges_step, log_partition)
+    cdef Chain chain = Chain(size, n, ld, theta, tables, step)
+    cdef PairMeans pairs = PairMeans(weight, outer, outer_step, edges, edges_step)
+    if not scaled(&chain, ws, node, &pairs, log_partition):
+        in_log_space(&chain, ws, node, &pairs, log_partition)
     return 0
 
 
@@ -246,7 +370,7 @@ def forward_backward(unary, pairwise):
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K)
-        Score of each pair of neighbouring labels, from -> to: one table for all
+        Score of each pair of neighboring labels, from -> to: one table for all
         places, or one for each pair of positions. ``-inf`` forbids a pair.
 
     Returns
@@ -256,7 +380,7 @@ def forward_backward(unary, pairwise):
     nodes : ndarray of shape (T, K)
         Probability of each label at each position.
     edges : ndarray of shape (T - 1, K, K)
-        Probability of each pair of neighbouring labels, from -> to.
+        Probability of each pair of neighboring labels, from -> to.
 
     Raises
     ------
@@ -284,50 +408,57 @@ def forward_backward(unary, pairwise):
     [[0.73, 0.27], [0.61, 0.39]]
     """
     unary, pairwise = check_chain(unary, pairwise)
-    cdef Py_ssize_t size = unary.shape[0], n = unary.shape[1]
-    cdef Py_ssize_t ld = padded_length(n), t, a, b
-    cdef bint shared = pairwise.ndim == 2
-    cdef Py_ssize_t n_tables = 1 if shared else size - 1
-    cdef double[:, ::1] theta = pad_rows(unary)
+    cdef Py_ssize_t size = unary.shape[0], n_labels = unary.shape[1]
+    cdef Py_ssize_t ld = padded_length(n_labels), cells = n_labels * ld
+    # at least one table, so that a single position has something to point at
     cdef double[:, ::1] scores = pad_rows(
-        pairwise.reshape(-1, n) if pairwise.size else np.zeros((n, n)))
-    cdef double[::1] exponentials = aligned_zeros(2 * max(n_tables, 1) * n * ld)
-    cdef double[::1] rows = aligned_zeros((3 * size + 4) * ld + size)
-    cdef double[::1] edges = aligned_zeros(max(size - 1, 1) * n * ld)
-    cdef double* edge
-    cdef SumScratch ws
+        pairwise.reshape(-1, n_labels) if pairwise.size
+        else np.zeros((n_labels, n_labels)))
+    cdef Py_ssize_t n_tables = 1 if pairwise.ndim == 2 else size - 1, t
+    cdef double[:, ::1] theta = pad_rows(unary)
+    cdef double[::1] exponentials = aligned_zeros(2 * max(n_tables, 1) * cells)
+    # u, alpha and the marginals; scratch rows, and a scale per position
+    cdef double[::1] rows = aligned_zeros(3 * (size + 1) * ld + size)
+    cdef double[::1] edges = aligned_zeros(max(size - 1, 1) * cells)
+    cdef double* node = &rows[0] + 2 * size * ld
+    cdef SumScratch ws = SumScratch(&rows[0], &rows[0] + size * ld, node + size * ld,
+                                    node + (size + 3) * ld)
     cdef double log_partition = 0.0
-    cdef EdgeTable* tables = <EdgeTable*> malloc(max(n_tables, 1) * sizeof(EdgeTable))
-    if tables == NULL:
-        raise MemoryError()
-    ws.u = &rows[0]
-    ws.alpha = ws.u + size * ld
-    cdef double* node = ws.alpha + size * ld
-    ws.rows = node + size * ld
-    ws.scales = ws.rows + 3 * ld
+    cdef EdgeTable* tables = NULL
+    cdef Chain chain
+    cdef PairMeans pairs = PairMeans(1.0, &edges[0], cells, &edges[0], cells)
+    resize(<void**> &tables, n_tables * sizeof(EdgeTable))
+    chain = Chain(size, n_labels, ld, &theta[0, 0], tables, pairwise.ndim == 3)
     try:
         with nogil:
             for t in range(n_tables):
-                tables[t].scores = &scores[t * n, 0]
-                tables[t].ahead = &exponentials[2 * t * n * ld]
-                tables[t].back = tables[t].ahead + n * ld
-                exponentiate_table(n, ld, &tables[t])
-            if scaled(size, n, ld, &theta[0, 0], tables, not shared, &ws, node,
-                      1.0, &edges[0], n * ld, &log_partition):
-                for t in range(size - 1):
-                    for a in range(n):
-                        edge = &edges[(t * n + a) * ld]
-                        for b in range(n):
-                            edge[b] *= tables[0 if shared else t].ahead[a * ld + b]
+                tables[t].scores = &scores[t * n_labels, 0]
+                tables[t].ahead = &exponentials[2 * t * cells]
+                tables[t].back = tables[t].ahead + cells
+                exponentiate_table(n_labels, ld, &tables[t])
+            # not `sum_product_padded`: only the scaled messages leave a factor out
+            if scaled(&chain, &ws, node, &pairs, &log_partition):
+                weigh_pairs(&chain, &edges[0])
             else:
-                in_log_space(size, n, ld, &theta[0, 0], tables, not shared, &ws, node,
-                             1.0, &edges[0], n * ld, &log_partition)
+                in_log_space(&chain, &ws, node, &pairs, &log_partition)
     finally:
         free(tables)
     if isinf(log_partition):
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution")
-    first = 2 * size * ld
-    nodes = np.asarray(rows)[first:first + size * ld].reshape(size, ld)[:, :n]
-    pairs = np.asarray(edges)[:(size - 1) * n * ld].reshape(size - 1, n, ld)[:, :, :n]
-    return log_partition, np.ascontiguousarray(nodes), np.ascontiguousarray(pairs)
+    nodes = np.asarray(rows)[2 * size * ld:3 * size * ld].reshape(size, ld)
+    nodes = nodes[:, :n_labels]
+    means = np.asarray(edges)[:(size - 1) * cells].reshape(size - 1, n_labels, ld)
+    means = means[:, :, :n_labels]
+    return log_partition, np.ascontiguousarray(nodes), np.ascontiguousarray(means)
+
+
+cdef void weigh_pairs(const Chain* chain, double* edges) noexcept nogil:
+    """Multiply what `scaled` added for each pair of positions by the table's factor."""
+    cdef Py_ssize_t t, i, cells = chain.n_labels * chain.ld
+    cdef const double* ahead
+    for t in range(chain.size - 1):
+        ahead = table_after(chain, t).ahead
+        for i in range(cells):
+            edges[i] *= ahead[i]
+        edges += cells

@@ -1,35 +1,53 @@
+cimport cython
 from libc.stdint cimport int32_t
 
 
 cdef struct Prefix:
     double score
     int32_t previous    # last label but one
-    int32_t rank        # and rank there
+    int32_t rank        # and rank of the prefix that ends there
 
 
+# final: its methods are called directly, which the short ones notice
+@cython.final
 cdef class TopK:
     # Scratch of one thread; grows to what is needed.
-    cdef Py_ssize_t _size, _n, _ld, _nodes, _slots, _used, _row, _room, _taken
+    #
+    # The chain that is decoded.
+    cdef Py_ssize_t _size, _n, _ld
     cdef const double* _theta
     cdef const double* _delta
     cdef const double* _table
     cdef Py_ssize_t _table_step
-    cdef int32_t* _slot         # (size + 1, n) where a node's lists are, or -1
-    cdef int32_t* _best         # (size + 1, n) first predecessor, or -1
-    cdef int32_t* _path         # (size + 1,)
+    # Nodes: labels at positions, position * n + label; position `size` is the end.
+    cdef Py_ssize_t _node_capacity
+    cdef int32_t* _slot         # of each node whose list was begun, or -1
+    cdef int32_t* _best         # of each node first predecessor, or -1
+    cdef int32_t* _path         # (size + 1,) labels on the way back
+    # Slots: lists of the prefixes found so far that end in a node. They are arrays of
+    # their own: labelings are read off through _list_first alone.
+    cdef Py_ssize_t _n_slots, _slot_capacity, _row_capacity
+    cdef Py_ssize_t* _list_first    # (slots,) where the list begins in the pool
+    cdef int32_t* _list_count       # (slots,)
+    cdef int32_t* _list_capacity    # (slots,) 0 for a list that is complete
     cdef double* _waiting       # (slots, ld) score of the next prefix by predecessor
     cdef int32_t* _waiting_rank  # (slots, ld)
-    cdef int32_t* _count        # (slots,) prefixes found; negative: there are no more
-    cdef int32_t* _capacity     # (slots,)
-    cdef Py_ssize_t* _start     # (slots,) where they are in the pool
+    # The prefixes of all lists.
+    cdef Py_ssize_t _n_prefixes, _pool_capacity
     cdef Prefix* _pool
 
-    cdef int _reserve(self, Py_ssize_t slots) except -1 nogil
+    cdef int _reserve_nodes(self) except -1 nogil
+    cdef int _reserve_slots(self, Py_ssize_t n_slots) except -1 nogil
     cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil
-    cdef Py_ssize_t _open(self, Py_ssize_t t, Py_ssize_t b) except -1 nogil
-    cdef double _edge(self, Py_ssize_t t, Py_ssize_t a, Py_ssize_t b) noexcept nogil
-    cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil
+    cdef const double* _column(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
+    cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil
+    cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil
+    cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
+                     int32_t rank) except -1 nogil
+    cdef Py_ssize_t _go_back(self, double* score) except -1 nogil
+    cdef int _advance(self, Py_ssize_t t, double* score) except -1 nogil
     cdef bint _next(self) except -1 nogil
+    cdef void _read(self, Py_ssize_t rank, int32_t* labeling) noexcept nogil
     cdef Py_ssize_t decode(
         self, Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
         double* delta, const double* table, Py_ssize_t table_step, Py_ssize_t k,

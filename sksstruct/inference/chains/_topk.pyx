@@ -17,166 +17,213 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.stdlib cimport abs, free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._viterbi cimport max_product_padded
+from sksstruct.inference.trees._messages cimport best_state, best_state_given
+from sksstruct.utils._memory cimport reserve, resize
 
 from sksstruct.inference._checks import check_chain, check_k
 from sksstruct.utils._layout import pad_rows, padded_length
 
 
-cdef int grow(void** memory, size_t size) except -1 nogil:
-    cdef void* larger = realloc(memory[0], size)
-    if larger == NULL:
-        raise MemoryError()
-    memory[0] = larger
-    return 0
-
-
 cdef class TopK:
+    """Decoder of the K best labelings, with memory for one chain after the other."""
+
     def __dealloc__(self):
         free(self._slot)
         free(self._best)
         free(self._path)
+        free(self._list_first)
+        free(self._list_count)
+        free(self._list_capacity)
         free(self._waiting)
         free(self._waiting_rank)
-        free(self._count)
-        free(self._capacity)
-        free(self._start)
         free(self._pool)
 
-    cdef int _reserve(self, Py_ssize_t slots) except -1 nogil:
-        cdef Py_ssize_t row = max(self._row, self._ld)
-        grow(<void**> &self._waiting, slots * row * sizeof(double))
-        grow(<void**> &self._waiting_rank, slots * row * sizeof(int32_t))
-        grow(<void**> &self._count, slots * sizeof(int32_t))
-        grow(<void**> &self._capacity, slots * sizeof(int32_t))
-        grow(<void**> &self._start, slots * sizeof(Py_ssize_t))
-        self._slots, self._row = slots, row
+    # ---- memory ----
+
+    cdef int _reserve_nodes(self) except -1 nogil:
+        """Make room for the nodes of the chain."""
+        cdef Py_ssize_t n_nodes = (self._size + 1) * self._n
+        if n_nodes <= self._node_capacity:
+            return 0
+        resize(<void**> &self._slot, n_nodes * sizeof(int32_t))
+        resize(<void**> &self._best, n_nodes * sizeof(int32_t))
+        resize(<void**> &self._path, n_nodes * sizeof(int32_t))
+        self._node_capacity = n_nodes
+        return 0
+
+    cdef int _reserve_slots(self, Py_ssize_t n_slots) except -1 nogil:
+        """Make room for slots."""
+        # One decoder serves chains of many sizes: rows are as long as any of them had,
+        # so that the memory never has to shrink and grow again.
+        cdef Py_ssize_t row = max(self._row_capacity, self._ld)
+        if n_slots <= self._slot_capacity and row <= self._row_capacity:
+            return 0
+        n_slots = max(n_slots, self._slot_capacity)
+        resize(<void**> &self._waiting, n_slots * row * sizeof(double))
+        resize(<void**> &self._waiting_rank, n_slots * row * sizeof(int32_t))
+        resize(<void**> &self._list_first, n_slots * sizeof(Py_ssize_t))
+        resize(<void**> &self._list_count, n_slots * sizeof(int32_t))
+        resize(<void**> &self._list_capacity, n_slots * sizeof(int32_t))
+        # only now: an interrupted growth must not leave a capacity that is not there
+        self._slot_capacity, self._row_capacity = n_slots, row
         return 0
 
     cdef Py_ssize_t _take(self, Py_ssize_t count) except -1 nogil:
-        """Room for some prefixes in the pool."""
-        cdef Py_ssize_t start = self._taken, room = self._room
-        if start + count > room:
-            room = 2 * room + count + 64
-            grow(<void**> &self._pool, room * sizeof(Prefix))
-            self._room = room
-        self._taken += count
-        return start
+        """Where some prefixes in a row can go in the pool."""
+        # One pool for all lists, emptied at once: no list is freed on its own. Its
+        # address changes as it grows; what stays is an index.
+        cdef Py_ssize_t first = self._n_prefixes
+        reserve(<void**> &self._pool, &self._pool_capacity, first + count,
+                sizeof(Prefix))
+        self._n_prefixes += count
+        return first
 
-    cdef double _edge(self, Py_ssize_t t, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """Score of the pair of labels at t - 1 and t."""
-        if t == self._size:
-            return 0.0
-        return self._table[(t - 1) * self._table_step + a * self._ld + b]
+    # ---- lists ----
 
-    cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t b) noexcept nogil:
-        """Last label but one of the best prefix that ends in b at t >= 1."""
-        cdef Py_ssize_t node = t * self._n + b, a, best_label = 0
+    cdef const double* _column(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil:
+        """Scores of the pairs of labels at t - 1 and t that end in one, ld apart."""
+        return self._table + (t - 1) * self._table_step + label
+
+    cdef Py_ssize_t _first(self, Py_ssize_t t, Py_ssize_t label) noexcept nogil:
+        """Last label but one of the best prefix that ends in a label at t >= 1."""
+        cdef Py_ssize_t node = t * self._n + label
         cdef const double* before = self._delta + (t - 1) * self._ld
-        cdef double best, candidate
-        if self._best[node] >= 0:
-            return self._best[node]
-        best = before[0] + self._edge(t, 0, b)
-        for a in range(1, self._n):
-            candidate = before[a] + self._edge(t, a, b)
-            if candidate > best:
-                best = candidate
-                best_label = a
-        self._best[node] = <int32_t> best_label
-        return best_label
+        # Labelings share most of their nodes: the answer is kept, since it takes a
+        # whole column of the table.
+        if self._best[node] < 0:
+            self._best[node] = <int32_t> (
+                best_state(self._n, before) if t == self._size
+                else best_state_given(self._n, before, self._column(t, label), self._ld)
+            )
+        return self._best[node]
 
-    cdef Py_ssize_t _open(self, Py_ssize_t t, Py_ssize_t b) except -1 nogil:
-        """Slot of a node, made with its best prefix when there is none yet."""
-        cdef Py_ssize_t node = t * self._n + b, slot = self._slot[node], a
+    cdef Py_ssize_t _begin(self, Py_ssize_t t, Py_ssize_t label) except -1 nogil:
+        """Begin the list of a node with its best prefix; returns its slot."""
+        cdef Py_ssize_t slot = self._n_slots, previous, i
         cdef const double* before = self._delta + (t - 1) * self._ld
         cdef const double* column
         cdef double* waiting
-        cdef Prefix* first
-        if slot >= 0:
-            return slot
-        if self._used == self._slots:
-            self._reserve(2 * self._slots)
-        slot = self._used
-        self._used += 1
-        self._slot[node] = <int32_t> slot
+        if slot == self._slot_capacity:
+            self._reserve_slots(2 * self._slot_capacity)
         waiting = self._waiting + slot * self._ld
+        # of each label before: the score with its best prefix, which has rank 0
+        memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
         if t == self._size:
             memcpy(waiting, before, self._n * sizeof(double))
         else:
-            column = self._table + (t - 1) * self._table_step + b
-            for a in range(self._n):
-                waiting[a] = before[a] + column[a * self._ld]
-        memset(self._waiting_rank + slot * self._ld, 0, self._ld * sizeof(int32_t))
-        self._start[slot] = self._take(4)
-        self._capacity[slot], self._count[slot] = 4, 1
-        first = self._pool + self._start[slot]
-        first.previous, first.rank = <int32_t> self._first(t, b), 0
-        first.score = self._delta[t * self._ld + b] if (
-            t < self._size) else waiting[first.previous]
+            column = self._column(t, label)
+            for i in range(self._n):
+                waiting[i] = before[i] + column[i * self._ld]
+        previous = self._first(t, label)
+        self._list_first[slot] = self._take(4)
+        self._list_count[slot], self._list_capacity[slot] = 0, 4
+        # max-product's own score, not the sum above: it was added in another order
+        self._append(slot,
+                     waiting[previous] if t == self._size
+                     else self._delta[t * self._ld + label], previous, 0)
+        # a failure above must not leave a list that is half made
+        self._slot[t * self._n + label] = <int32_t> slot
+        self._n_slots += 1
         return slot
+
+    cdef int _append(self, Py_ssize_t slot, double score, Py_ssize_t previous,
+                     int32_t rank) except -1 nogil:
+        """Add a prefix to a list, which moves to twice the room if it is full."""
+        cdef Py_ssize_t count = self._list_count[slot], first
+        # the old place is given up; all old places together are as long as the new one
+        if count == self._list_capacity[slot]:
+            first = self._take(2 * count)
+            memcpy(self._pool + first, self._pool + self._list_first[slot],
+                   count * sizeof(Prefix))
+            self._list_first[slot] = first
+            self._list_capacity[slot] *= 2
+        self._pool[self._list_first[slot] + count] = Prefix(
+            score, <int32_t> previous, rank)
+        self._list_count[slot] += 1
+        return 0
+
+    # ---- one more labeling ----
 
     cdef bint _next(self) except -1 nogil:
         """Find one more labeling, the next prefix that ends in the end of the chain."""
-        cdef Py_ssize_t t = self._size, b = 0, slot, a, wanted, other, n = self._n
-        cdef Py_ssize_t moved
-        cdef double value, best
-        cdef double* waiting
-        cdef Prefix* last
-        # Go back to where the next prefix is known, or cannot exist.
-        while True:
-            self._path[t] = <int32_t> b
-            slot = self._open(t, b)
-            if self._count[slot] < 0:
-                value = -INFINITY
-                t += 1
-                break
-            last = self._pool + self._start[slot] + self._count[slot] - 1
-            a, wanted = last.previous, last.rank + 1
-            if t == 1:
-                value = -INFINITY
-                break
-            other = self._slot[(t - 1) * n + a]
-            if other >= 0 and abs(self._count[other]) > wanted:
-                value = self._pool[self._start[other] + wanted].score
-                break
-            t, b = t - 1, a
-        # Come forward again.
+        cdef double score = -INFINITY
+        # A next prefix needs at most one next prefix at the position before it, so that
+        # those that are missing are on a path: back, then forward again.
+        cdef Py_ssize_t t = self._go_back(&score)
         while t <= self._size:
-            b = self._path[t]
-            slot = self._slot[t * n + b]
-            waiting = self._waiting + slot * self._ld
-            last = self._pool + self._start[slot] + self._count[slot] - 1
-            a = last.previous
-            waiting[a] = value + self._edge(t, a, b)
-            self._waiting_rank[slot * self._ld + a] = last.rank + 1
-            best = waiting[0]
-            a = 0
-            for other in range(1, n):
-                if waiting[other] > best:
-                    best = waiting[other]
-                    a = other
-            if best == -INFINITY:
-                self._count[slot] = -self._count[slot]
-                value = best
-            else:
-                value = best if t == self._size else (
-                    self._theta[t * self._ld + b] + best)
-                if self._count[slot] == self._capacity[slot]:
-                    moved = self._take(2 * self._count[slot])
-                    memcpy(self._pool + moved, self._pool + self._start[slot],
-                           self._count[slot] * sizeof(Prefix))
-                    self._start[slot] = moved
-                    self._capacity[slot] *= 2
-                last = self._pool + self._start[slot] + self._count[slot]
-                last.score = value
-                last.previous = <int32_t> a
-                last.rank = self._waiting_rank[slot * self._ld + a]
-                self._count[slot] += 1
+            self._advance(t, &score)
             t += 1
-        return value > -INFINITY
+        return score > -INFINITY
+
+    cdef Py_ssize_t _go_back(self, double* score) except -1 nogil:
+        """Go back from the end to where the next prefix is known, or cannot exist."""
+        cdef Py_ssize_t t = self._size, label = 0, slot, before
+        cdef Prefix* last
+        # On return `_path` has the labels from the position returned on, whose lists
+        # want one more prefix, and score is that of the next prefix before it.
+        score[0] = -INFINITY
+        while True:
+            self._path[t] = <int32_t> label
+            slot = self._slot[t * self._n + label]
+            if slot < 0:
+                slot = self._begin(t, label)
+            if self._list_capacity[slot] == 0:
+                return t + 1
+            # the predecessor that was used last is the only one whose next is not known
+            last = self._pool + self._list_first[slot] + self._list_count[slot] - 1
+            if t == 1:
+                return t    # a single label has one prefix
+            before = self._slot[(t - 1) * self._n + last.previous]
+            if before >= 0 and self._list_count[before] > last.rank + 1:
+                score[0] = self._pool[self._list_first[before] + last.rank + 1].score
+                return t
+            t, label = t - 1, last.previous
+
+    cdef int _advance(self, Py_ssize_t t, double* score) except -1 nogil:
+        """Find the next prefix that ends in the label of `_path` at t."""
+        cdef Py_ssize_t label = self._path[t]
+        cdef Py_ssize_t slot = self._slot[t * self._n + label]
+        cdef double* waiting = self._waiting + slot * self._ld
+        cdef int32_t* rank = self._waiting_rank + slot * self._ld
+        cdef Prefix* last = (
+            self._pool + self._list_first[slot] + self._list_count[slot] - 1)
+        cdef Py_ssize_t previous
+        # On entry score is that of the next prefix of the predecessor that was used
+        # last, on return that of the prefix found; -inf where there are no more. All
+        # other predecessors still wait with what they had.
+        score[0] += 0.0 if t == self._size else (
+            self._column(t, label)[last.previous * self._ld])
+        waiting[last.previous] = score[0]
+        rank[last.previous] = last.rank + 1
+        # the lowest label first, as the order of equal labelings wants it
+        previous = best_state(self._n, waiting)
+        score[0] = waiting[previous]
+        if score[0] == -INFINITY:
+            self._list_capacity[slot] = 0
+            return 0
+        if t < self._size:
+            score[0] = self._theta[t * self._ld + label] + score[0]
+        return self._append(slot, score[0], previous, rank[previous])
+
+    # ---- the chain ----
+
+    cdef void _read(self, Py_ssize_t rank, int32_t* labeling) noexcept nogil:
+        """The labeling of a rank, from its last label to its first."""
+        cdef Py_ssize_t t = self._size, label = 0, slot
+        cdef Prefix* prefix
+        while t > 0:
+            slot = self._slot[t * self._n + label]
+            if slot < 0:
+                label = self._first(t, label)   # rank 0: nobody asked for another
+            else:
+                prefix = self._pool + self._list_first[slot] + rank
+                label, rank = prefix.previous, prefix.rank
+            t -= 1
+            labeling[t] = <int32_t> label
 
     cdef Py_ssize_t decode(
             self, Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
@@ -187,41 +234,32 @@ cdef class TopK:
         delta (size, ld) becomes the best score of a prefix that ends in each label;
         labelings of score -inf are not returned. Rows are padded to ld.
         """
-        cdef Py_ssize_t nodes = (size + 1) * n, count = 0, t, b, rank, slot, end
-        cdef Prefix* prefix
+        cdef Py_ssize_t n_nodes = (size + 1) * n, count = 0, end
+        cdef Prefix* last
         self._size, self._n, self._ld = size, n, ld
         self._theta, self._delta = theta, delta
         self._table, self._table_step = table, table_step
-        if nodes > self._nodes:
-            grow(<void**> &self._slot, nodes * sizeof(int32_t))
-            grow(<void**> &self._best, nodes * sizeof(int32_t))
-            grow(<void**> &self._path, nodes * sizeof(int32_t))
-            self._nodes = nodes
-        if self._slots == 0 or self._row < ld:
-            self._reserve(max(self._slots, 2 * size + 1))
-        memset(self._slot, 255, nodes * sizeof(int32_t))
-        memset(self._best, 255, nodes * sizeof(int32_t))
-        self._used = self._taken = 0
+        self._reserve_nodes()
+        # a labeling begins one list per position; few chains need more than two
+        if self._slot_capacity == 0 or self._row_capacity < ld:
+            self._reserve_slots(2 * size + 1)
+        # bytes of 255 are -1
+        memset(self._slot, 255, n_nodes * sizeof(int32_t))
+        memset(self._best, 255, n_nodes * sizeof(int32_t))
+        self._n_slots = self._n_prefixes = 0
         memcpy(delta, theta, size * ld * sizeof(double))
         max_product_padded(size, n, ld, delta, table, table_step)
-        end = self._open(size, 0)
+        # The end is a node after the last position, with one label: what ends there is
+        # a labeling.
+        end = self._begin(size, 0)
         while count < k:
-            if count == 0:
-                if self._pool[self._start[end]].score == -INFINITY:
-                    break
-            elif not self._next():
+            if count and not self._next():
                 break
-            scores[count] = self._pool[self._start[end] + count].score
-            t, b, rank = size, 0, count
-            while t > 0:
-                slot = self._slot[t * n + b]
-                if slot < 0:
-                    b = self._first(t, b)
-                else:
-                    prefix = self._pool + self._start[slot] + rank
-                    b, rank = prefix.previous, prefix.rank
-                t -= 1
-                labelings[count * size + t] = <int32_t> b
+            last = self._pool + self._list_first[end] + count
+            if last.score == -INFINITY:
+                break
+            scores[count] = last.score
+            self._read(count, labelings + count * size)
             count += 1
         return count
 
@@ -230,8 +268,11 @@ def _no_more_than_there_are(k, unary, pairwise):
     """k, or the number of allowed labelings where that is less and k is large."""
     size, n = unary.shape
     k = min(k, n ** min(size, 64), 2**31 - 1)
+    # memory for a few labelings too many costs less than to count them
     if k * size < 10**6:
         return k
+    # Sum-product of zeros and ones counts them, exactly below 2^53; larger numbers are
+    # cut off, since k is less.
     tables = (pairwise > -np.inf).astype(float)
     ways = (unary[0] > -np.inf).astype(float)
     for t in range(1, size):
@@ -249,7 +290,7 @@ def viterbi_topk(unary, pairwise, k):
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K)
-        Score of each pair of neighbouring labels, from -> to: one table for all
+        Score of each pair of neighboring labels, from -> to: one table for all
         places, or one for each pair of positions. ``-inf`` forbids a pair.
     k : int
         Number of labelings.

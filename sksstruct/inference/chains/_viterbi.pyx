@@ -2,8 +2,13 @@
 
     max over y of  sum_t unary[t, y_t] + sum_t pairwise[y_t, y_{t+1}]
 
+over labels y_t < n_states at positions t < size. With delta_0 = unary[0] the recursion
+is
+
+    delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + pairwise[a, b]
+
 The forward pass keeps the maxima only, so that it runs over whole vectors; the
-maximisers are found again while going back, which costs one row per position.
+maximisers are found again while going back, which costs one column per position.
 Ties: the last label is the lowest maximiser, and so is every label before it given
 the one after it.
 """
@@ -13,6 +18,7 @@ from scipy import sparse
 
 from libc.stdint cimport int32_t
 
+from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference._checks import check_chain
@@ -26,6 +32,7 @@ cdef void max_product_padded(
 ) noexcept nogil:
     """The forward pass of `viterbi_padded`."""
     cdef Py_ssize_t t
+    # in place: delta_t needs delta_{t-1} and its own unary scores only
     for t in range(1, size):
         sks_maxplus(n_states, ld, delta + (t - 1) * ld,
                     table + (t - 1) * table_step, delta + t * ld)
@@ -41,32 +48,18 @@ cdef double viterbi_padded(
     that ends in each label on return; table is (n_states x ld) from -> to, and
     position t uses table + t * table_step (0: one table for all).
     """
-    cdef Py_ssize_t t, a, best_label
-    cdef double best, candidate
-    cdef const double* row
-    cdef const double* column
+    cdef Py_ssize_t t, label
     max_product_padded(size, n_states, ld, delta, table, table_step)
-    row = delta + (size - 1) * ld
-    best = row[0]
-    best_label = 0
-    for a in range(1, n_states):
-        if row[a] > best:
-            best = row[a]
-            best_label = a
-    labeling[size - 1] = <int32_t> best_label
-    cdef double score = best
+    # nothing follows the last label: the best prefix that ends in it is the labeling
+    label = best_state(n_states, delta + (size - 1) * ld)
+    labeling[size - 1] = <int32_t> label
+    # The label after t fixes a column of the table: the best prefix up to t is the one
+    # that goes best with it.
     for t in range(size - 2, -1, -1):
-        row = delta + t * ld
-        column = table + t * table_step + best_label
-        best = row[0] + column[0]
-        best_label = 0
-        for a in range(1, n_states):
-            candidate = row[a] + column[a * ld]
-            if candidate > best:
-                best = candidate
-                best_label = a
-        labeling[t] = <int32_t> best_label
-    return score
+        label = best_state_given(n_states, delta + t * ld,
+                                 table + t * table_step + label, ld)
+        labeling[t] = <int32_t> label
+    return delta[(size - 1) * ld + labeling[size - 1]]
 
 
 def viterbi(unary, pairwise):
@@ -78,7 +71,7 @@ def viterbi(unary, pairwise):
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K), or sparse (K, K)
-        Score of each pair of neighbouring labels, from -> to: one table for all
+        Score of each pair of neighboring labels, from -> to: one table for all
         places, or one for each pair of positions. ``-inf`` forbids a pair. Pairs that
         a sparse table does not store score zero, and cost no time.
 
@@ -107,13 +100,15 @@ def viterbi(unary, pairwise):
     >>> labeling.tolist(), score
     ([0, 0], 2.0)
     """
+    # its checks differ, since nothing of size K x K may be made
     if sparse.issparse(pairwise):
         return viterbi_sparse(unary, pairwise)
     unary, pairwise = check_chain(unary, pairwise)
     cdef Py_ssize_t size = unary.shape[0], n_states = unary.shape[1]
     cdef Py_ssize_t ld = padded_length(n_states)
     cdef double[:, ::1] delta = pad_rows(unary)
-    # one row of spare tables, so that a single position has something to point at
+    # A single position has no pairs, and tables may be missing; there must be one to
+    # point at.
     cdef double[:, ::1] tables = pad_rows(
         pairwise.reshape(-1, n_states) if pairwise.size
         else np.zeros((n_states, n_states))

@@ -1,26 +1,37 @@
-"""Max-product, K best, sum-product and max-marginals on trees and forests.
+"""Max-product, sum-product and max-marginals on trees and forests.
 
-Messages go up once (max-product, K best) and down once (marginals); a variable's
-message to a child sums its other messages anew, from both ends of the list of
-children, so that nothing is subtracted: that would cost digits, and has no meaning
-for -inf.
+    max or log-sum-exp over y of  sum_v unary[v, y_v] + sum_(u, v) pairwise[y_u, y_v]
+
+Messages go up once (max-product, Algorithm 7 of Pillutla et al., 2018) and down once
+(marginals, Algorithm 9). A variable's message to a child sums its other messages anew,
+from both ends of the list of children, so that nothing is subtracted: that would cost
+digits, and has no meaning for -inf.
 
 Ties in max-product: each root takes its lowest maximising state, then each variable,
-given its neighbour on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that
+given its neighbor on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that
 is Viterbi's rule.
+
+K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to train
+structured prediction models", NeurIPS 2018.
 """
 
 import numpy as np
 
-from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
+from sksstruct.inference.trees._messages cimport best_state_given
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
 from sksstruct.inference._checks import check_sums, check_tables, check_variables
+from sksstruct.inference.trees._tree import starts_of
 from sksstruct.utils._layout import aligned_zeros, padded_length
+
+
+cdef inline void add_row(Py_ssize_t ld, const double* row, double* out) noexcept nogil:
+    """out += row"""
+    sks_axpy(ld, 1.0, row, out)
 
 
 cdef class Forest(Tree):
@@ -34,32 +45,30 @@ cdef class Forest(Tree):
         Whether messages go down too.
     """
 
-    cdef readonly object unary
-    cdef readonly Py_ssize_t table_entries
-    cdef Py_ssize_t[::1] _size, _ld, _first
-    cdef double[::1] _theta, _tables
-    cdef Py_ssize_t[::1] _up, _down
-
     def __init__(self, unary, edges, pairwise, bint both=False):
         self.unary = check_variables(unary)
         Tree.__init__(self, len(self.unary), edges)
         n = self.n_variables
+        # the root of roots has one state, whose score is 0
         sizes = np.array([len(row) for row in self.unary] + [1], dtype=np.intp)
         tables, which = check_tables(pairwise, self.edges, sizes)
         flat = np.concatenate(self.unary)
+        # no sum has more terms than twice the variables and edges
         check_sums("unary and pairwise", 4 * n, flat, *tables)
         self._size = sizes
         ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
         self._ld = ld
-        first = np.concatenate([[0], np.cumsum(ld)]).astype(np.intp)
-        self._first = first
+        self._first = first = starts_of(ld)
+        # all rows in one array, padded as the row kernels want them
         self._theta = theta = aligned_zeros(first[n + 1])
         where = np.repeat(first[:n] - np.cumsum(sizes[:n]) + sizes[:n], sizes[:n])
         theta[where + np.arange(len(flat))] = flat
         self._pack(tables, which, both)
 
     def _pack(self, tables, which, both):
-        """Each table once in each direction that messages take through it."""
+        """Store each table once in each direction that messages take through it."""
+        # The row kernels take a table from source to target: rows are the source's
+        # states. Max-product and the K best send no messages down.
         n = self.n_variables
         edge, parent = np.asarray(self._edge)[:n], np.asarray(self._parent)[:n]
         up, down = np.zeros(n + 1, dtype=np.intp), np.zeros(n + 1, dtype=np.intp)
@@ -69,6 +78,8 @@ cdef class Forest(Tree):
         forward = self.edges[edge[child], 0] == child if len(child) else edge[:0] > 0
         packed = {}
         for target, turned in ((up, ~forward), (down, forward))[:2 if both else 1]:
+            # Many edges may share a table: one copy for each pair of table and
+            # direction, whose number is the key.
             keys = 2 * which[edge[child]] + turned
             distinct, inverse = np.unique(keys, return_inverse=True)
             offsets = np.zeros(len(distinct), dtype=np.intp)
@@ -87,115 +98,124 @@ cdef class Forest(Tree):
             memory[offset:offset + rows * ld].reshape(rows, ld)[:, :columns] = table
         self._up, self._down = up, down
 
-    cdef double* _row(self, double* values, Py_ssize_t v) noexcept nogil:
-        return values + self._first[v]
+    def split(self, flat):
+        """The rows of all variables from flat padded ones."""
+        flat = np.asarray(flat)
+        return [flat[self._first[v]:self._first[v] + self._size[v]]
+                for v in range(self.n_variables)]
 
-    cdef void _send_up(self, double* delta) noexcept nogil:
-        """Max-product towards the root: delta becomes best scores of subtrees."""
-        cdef Py_ssize_t k, v, p
-        for k in range(self.n_variables, 0, -1):
-            v = self._order[k]
-            p = self._parent[v]
-            sks_maxplus(self._size[v], self._ld[p], self._row(delta, v),
-                        &self._tables[self._up[v]], self._row(delta, p))
+    cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
+        """The row of a variable."""
+        return values + self._first[variable]
+
+    # ---- the best labeling ----
 
     def max_product(self):
         """Best labeling and its score."""
         cdef double[::1] memory = np.array(self._theta)
-        cdef Py_ssize_t n = self.n_variables, k, v, a, b, best_state
-        cdef double* delta = &memory[0]
-        cdef double* row
-        cdef const double* column
-        cdef double best, value
+        cdef Py_ssize_t n = self.n_variables
         labeling = np.zeros(n + 1, dtype=np.int32)
         cdef int32_t[::1] labels = labeling
         with nogil:
-            self._send_up(delta)
-            for k in range(1, n + 1):
-                v = self._order[k]
-                b = labels[self._parent[v]]
-                row = self._row(delta, v)
-                column = &self._tables[self._up[v]] + b
-                best = -INFINITY
-                best_state = 0
-                for a in range(self._size[v]):
-                    value = row[a] + column[a * self._ld[self._parent[v]]]
-                    if value > best:
-                        best = value
-                        best_state = a
-                labels[v] = <int32_t> best_state
+            self._maximise_up(&memory[0])
+            self._read_down(&memory[0], &labels[0])
         return labeling[:n], float(memory[self._first[n]])
 
-    def two_passes(self, bint sums, bint pairs=False):
-        """Beliefs of all variables, padded and flat; scores of pairs too if asked.
+    cdef void _maximise_up(self, double* delta) noexcept nogil:
+        """Turn scores of states into best scores of the subtrees below them."""
+        cdef Py_ssize_t k, child, parent
+        # children before their parents, whose rows must be complete when they are sent
+        for k in range(self.n_variables, 0, -1):
+            child = self._order[k]
+            parent = self._parent[child]
+            sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
+                        &self._tables[self._up[child]], self._row(delta, parent))
 
-        With sums, by log-sum-exp; else by maxima. Pairs come as one table for each
-        edge, in its direction.
+    cdef void _read_down(self, double* delta, int32_t* labels) noexcept nogil:
+        """Label each variable given its parent; the root of roots has label 0."""
+        cdef Py_ssize_t k, variable, parent
+        # Maximisers were not stored on the way up. To find them again takes one column
+        # of each table; to store them would keep the kernel from whole vectors.
+        for k in range(1, self.n_variables + 1):
+            variable = self._order[k]
+            parent = self._parent[variable]
+            labels[variable] = <int32_t> best_state_given(
+                self._size[variable], self._row(delta, variable),
+                &self._tables[self._up[variable]] + labels[parent], self._ld[parent])
+
+    # ---- marginals ----
+
+    def two_passes(self, bint sums):
+        """Beliefs of all variables, scores of pairs, and the value of the root.
+
+        Parameters
+        ----------
+        sums : bool
+            Whether messages are log-sum-exp; else they are maxima, and pairs are not
+            scored.
+
+        Returns
+        -------
+        beliefs : memoryview
+            Padded and flat; see `split`.
+        pairs : list
+            One table for each edge, in its direction; None without sums.
+        value : float
+            Log-partition function or best score.
         """
-        cdef double[::1] up_memory = np.array(self._theta)      # own and from below
-        cdef double[::1] belief_memory = np.array(self._theta)  # and from above
-        cdef Py_ssize_t n = self.n_variables, widest = max(self._ld), j, k, v, p, c, m
-        cdef Py_ssize_t a, b, sp, sc, lp
-        # messages of the children of one variable, and sums of those before each
-        cdef Py_ssize_t[::1] place = np.zeros(n + 1, dtype=np.intp)
-        cdef Py_ssize_t total = 0
-        for v in range(n):
-            place[v] = total
-            total += self._ld[self._parent[v]]
-        cdef double[::1] message = aligned_zeros(total + 1)
+        cdef Py_ssize_t n = self.n_variables, k
+        cdef Py_ssize_t widest = max(self._ld)
+        # Two copies of the scores: what is below a variable must be told from what is
+        # above it.
+        cdef double[::1] up = np.array(self._theta)
+        cdef double[::1] belief = np.array(self._theta)
+        cdef Py_ssize_t[::1] first_message = np.zeros(n + 1, dtype=np.intp)
+        # a message has the row of the parent
+        for k in range(n):
+            first_message[k + 1] = first_message[k] + self._ld[self._parent[k]]
+        cdef double[::1] messages = aligned_zeros(first_message[n])
         cdef double[::1] scratch = aligned_zeros((self.most_children + 2) * widest)
-        cdef double* up = &up_memory[0]
-        cdef double* belief = &belief_memory[0]
-        cdef double* before = &scratch[0]
-        cdef double* after
-        cdef double* cavity
-        cdef double* to_child
-        cdef const double* table
-        cdef double[:, ::1] out
-        results = [None] * len(self.edges)
+        cdef Py_ssize_t[::1] first_pair = self._places_of_pairs(sums)
+        cdef double[::1] pair_scores = np.empty(first_pair[n])
+        cdef Sweep sweep = Sweep(sums, &up[0], &belief[0], &messages[0],
+                                 &first_message[0], &scratch[0], &pair_scores[0],
+                                 &first_pair[0])
         with nogil:
-            for k in range(n, 0, -1):
-                v = self._order[k]
-                p = self._parent[v]
-                self._step(sums, v, p, self._row(up, v), self._up[v],
-                           &message[place[v]])
-                sks_add(self._ld[p], &message[place[v]], self._row(up, p))
+            self._send_up(&sweep)
+            # parents before their children, who get what is above them
             for k in range(n + 1):
-                p = self._order[k]
-                lp, sp = self._ld[p], self._size[p]
-                # belief holds what the variable has of its own and from above
-                m = self._children[p + 1] - self._children[p]
-                memcpy(before, self._row(belief, p), lp * sizeof(double))
-                for j in range(m):
-                    c = self._child_of[self._children[p] + j]
-                    memcpy(before + (j + 1) * lp, before + j * lp, lp * sizeof(double))
-                    sks_add(lp, &message[place[c]], before + (j + 1) * lp)
-                memcpy(self._row(belief, p), before + m * lp, lp * sizeof(double))
-                after = before + (m + 1) * lp
-                memset(after, 0, lp * sizeof(double))
-                for j in range(m - 1, -1, -1):
-                    c = self._child_of[self._children[p] + j]
-                    cavity = before + j * lp
-                    sks_add(lp, after, cavity)
-                    sks_add(lp, &message[place[c]], after)
-                    self._step(sums, p, c, cavity, self._down[c],
-                               self._row(belief, c))
-                    if pairs and self._edge[c] >= 0:
-                        sc = self._size[c]
-                        table = &self._tables[self._up[c]]
-                        with gil:
-                            array = np.empty((sc, sp))
-                            forward = self.edges[self._edge[c]][0] == c
-                            results[self._edge[c]] = array if forward else array.T
-                            out = array
-                        to_child = self._row(up, c)
-                        for a in range(sc):
-                            for b in range(sp):
-                                out[a, b] = to_child[a] + table[a * lp + b] + cavity[b]
-        return belief_memory, results, float(belief_memory[self._first[n]])
+                self._send_down(&sweep, self._order[k])
+        pairs = self._split_pairs(np.asarray(pair_scores), first_pair)
+        return belief, pairs, float(belief[self._first[n]])
 
-    cdef void _step(self, bint sums, Py_ssize_t source, Py_ssize_t target,
+    def _places_of_pairs(self, bint wanted):
+        """Where the scores of pairs of each child begin, or -1; last, their number."""
+        cdef Py_ssize_t child, total = 0
+        cdef Py_ssize_t[::1] first_pair = np.full(self.n_variables + 1, -1, np.intp)
+        for child in range(self.n_variables if wanted else 0):
+            if self._edge[child] >= 0:
+                first_pair[child] = total
+                total += self._size[child] * self._size[self._parent[child]]
+        # at least one, so that there is an address
+        first_pair[self.n_variables] = max(total, 1)
+        return first_pair
+
+    def _split_pairs(self, flat, const Py_ssize_t[::1] first_pair):
+        """A table for each edge, from its first variable to its second."""
+        cdef Py_ssize_t child
+        tables = [None] * len(self.edges)
+        for child in range(self.n_variables):
+            if first_pair[child] >= 0:
+                edge, parent = self._edge[child], self._parent[child]
+                shape = self._size[child], self._size[parent]
+                table = flat[first_pair[child]:][:shape[0] * shape[1]].reshape(shape)
+                # the child was the row, whichever end of the edge it is
+                tables[edge] = table if self._ends[edge, 0] == child else table.T
+        return tables
+
+    cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,
                     const double* values, Py_ssize_t table, double* out) noexcept nogil:
+        """Add the message of one variable to another, given what the first has."""
         if sums:
             sks_logplus(self._size[source], self._ld[target], values,
                         &self._tables[table], out)
@@ -203,169 +223,60 @@ cdef class Forest(Tree):
             sks_maxplus(self._size[source], self._ld[target], values,
                         &self._tables[table], out)
 
-    def topk(self, Py_ssize_t k):
-        """The k best labelings and their scores, from the k best of every subtree."""
-        cdef Py_ssize_t n = self.n_variables, v, p, c, j, q, t, state, count, rank
-        cdef Py_ssize_t cells = 0, pairs = 0, i, a, b, step, widest = 1
-        cdef Py_ssize_t n_message, n_merged, n_heap
-        # No list is longer than there are labelings below.
-        cdef Py_ssize_t[::1] most = np.ones(n + 1, dtype=np.intp)
-        cdef Py_ssize_t[::1] at = np.zeros(n + 1, dtype=np.intp)
-        cdef Py_ssize_t[::1] back = np.zeros(n + 1, dtype=np.intp)
-        for step in range(n, 0, -1):
-            c = self._order[step]
-            p = self._parent[c]
-            most[p] = min(k, most[p] * min(k, self._size[c] * most[c]))
-        for v in range(n + 1):
-            at[v] = cells
-            cells += self._size[v] * most[v]
-            if v < n:
-                back[v] = pairs
-                pairs += self._size[self._parent[v]] * most[self._parent[v]]
-                widest = max(widest, min(k, self._size[v] * most[v]))
-        # of each state the best subtrees; of each child and state of its parent how
-        # they were put together: rank before, and state and rank of the child
-        cdef double[::1] score = np.empty(cells)
-        cdef Py_ssize_t[::1] first = np.concatenate(
-            [[0], np.cumsum(self._size)]).astype(np.intp)
-        cdef int32_t[::1] known = np.zeros(first[n + 1], dtype=np.int32)
-        cdef int32_t[:, ::1] made = np.empty((max(pairs, 1), 3), dtype=np.int32)
-        cdef int32_t[::1] state_of = np.empty(widest, dtype=np.int32)
-        cdef int32_t[::1] rank_of = np.empty(widest, dtype=np.int32)
-        cdef double[::1] message = np.empty(widest)
-        cdef double[::1] merged = np.empty(max(most))
-        cdef double[::1] head = np.empty(max(self._size))
-        cdef int32_t[::1] pointer = np.empty(max(self._size), dtype=np.int32)
-        cdef double[::1] heap = np.empty(max(most) + 2)
-        cdef int32_t[:, ::1] heap_at = np.empty((max(most) + 2, 2), dtype=np.int32)
-        cdef const double* table
-        cdef double best
-        with nogil:
-            for v in range(n + 1):
-                for a in range(self._size[v]):
-                    score[at[v] + a * most[v]] = self._theta[self._first[v] + a]
-                    known[first[v] + a] = self._theta[self._first[v] + a] > -INFINITY
-            for step in range(n, 0, -1):
-                # a variable is complete when its turn comes: send its lists up
-                c = self._order[step]
-                p = self._parent[c]
-                table = &self._tables[self._up[c]]
-                for b in range(self._size[p]):
-                    q = back[c] + b * most[p]
-                    t = at[p] + b * most[p]
-                    n_message = 0
-                    for a in range(self._size[c]):
-                        pointer[a] = 0
-                        head[a] = -INFINITY
-                        if known[first[c] + a]:
-                            head[a] = (score[at[c] + a * most[c]]
-                                       + table[a * self._ld[p] + b])
-                    while n_message < k:
-                        best = -INFINITY
-                        state = -1
-                        for a in range(self._size[c]):
-                            if head[a] > best:
-                                best = head[a]
-                                state = a
-                        if state < 0:
-                            break
-                        message[n_message] = best
-                        state_of[n_message] = <int32_t> state
-                        rank_of[n_message] = pointer[state]
-                        n_message += 1
-                        pointer[state] += 1
-                        head[state] = -INFINITY
-                        if pointer[state] < known[first[c] + state]:
-                            head[state] = (
-                                score[at[c] + state * most[c] + pointer[state]]
-                                + table[state * self._ld[p] + b])
-                    # sums of an entry of the list so far and one of the message
-                    n_merged = n_heap = 0
-                    if known[first[p] + b] and n_message:
-                        n_heap = push(heap, heap_at, 0, score[t] + message[0], 0, 0)
-                    while n_merged < k and n_heap:
-                        merged[n_merged] = heap[0]
-                        i, j = heap_at[0, 0], heap_at[0, 1]
-                        n_heap = pop(heap, heap_at, n_heap)
-                        made[q + n_merged, 0] = <int32_t> i
-                        made[q + n_merged, 1] = state_of[j]
-                        made[q + n_merged, 2] = rank_of[j]
-                        n_merged += 1
-                        if j + 1 < n_message:
-                            n_heap = push(heap, heap_at, n_heap,
-                                          score[t + i] + message[j + 1], i, j + 1)
-                        if j == 0 and i + 1 < known[first[p] + b]:
-                            n_heap = push(heap, heap_at, n_heap,
-                                          score[t + i + 1] + message[0], i + 1, 0)
-                    known[first[p] + b] = <int32_t> n_merged
-                    for i in range(n_merged):
-                        score[t + i] = merged[i]
-        count = known[first[n]]
-        labelings = np.zeros((count, n + 1), dtype=np.int32)
-        cdef int32_t[:, ::1] labels = labelings
-        cdef Py_ssize_t[::1] current = np.zeros(n + 1, dtype=np.intp)
-        with nogil:
-            for i in range(count):
-                current[n] = i
-                # what was put together last is taken apart first
-                for step in range(1, n + 1):
-                    c = self._order[step]
-                    p = self._parent[c]
-                    q = back[c] + labels[i, p] * most[p]
-                    rank = current[p]
-                    labels[i, c] = made[q + rank, 1]
-                    current[c] = made[q + rank, 2]
-                    current[p] = made[q + rank, 0]
-        return labelings[:, :n], np.array(score[at[n]:at[n] + count])
+    cdef void _send_up(self, Sweep* sweep) noexcept nogil:
+        """The first pass: all messages to parents, which are kept and added up."""
+        cdef Py_ssize_t k, child, parent
+        cdef double* message
+        # A message is kept beside the sum: the way down needs sums without it.
+        for k in range(self.n_variables, 0, -1):
+            child = self._order[k]
+            parent = self._parent[child]
+            message = sweep.messages + sweep.first_message[child]
+            self._send(sweep.sums, child, parent, self._row(sweep.up, child),
+                       self._up[child], message)
+            add_row(self._ld[parent], message, self._row(sweep.up, parent))
 
-    def split(self, flat):
-        """The rows of all variables from flat padded ones."""
-        flat = np.asarray(flat)
-        return [flat[self._first[v]:self._first[v] + self._size[v]]
-                for v in range(self.n_variables)]
+    cdef void _send_down(self, Sweep* sweep, Py_ssize_t parent) noexcept nogil:
+        """The second pass at one variable: its belief, and messages to its children."""
+        cdef Py_ssize_t ld = self._ld[parent], j, child
+        cdef Py_ssize_t n_children = self._children[parent + 1] - self._children[parent]
+        cdef const Py_ssize_t* children = &self._child_of[0] + self._children[parent]
+        cdef double* cavity = sweep.scratch
+        cdef double* after = sweep.scratch + (n_children + 1) * ld
+        # The row of `belief` has the variable's own scores and what is above it. Row j
+        # of the scratch becomes these and the messages of the children before the j-th;
+        # those of the children after it are added on the way back. That makes the
+        # cavity of the j-th child, all but its own message, without a difference, and
+        # for all children in time that is linear in their number.
+        memcpy(cavity, self._row(sweep.belief, parent), ld * sizeof(double))
+        for j in range(n_children):
+            memcpy(cavity + ld, cavity, ld * sizeof(double))
+            cavity += ld
+            add_row(ld, sweep.messages + sweep.first_message[children[j]], cavity)
+        memcpy(self._row(sweep.belief, parent), cavity, ld * sizeof(double))
+        memset(after, 0, ld * sizeof(double))
+        for j in range(n_children - 1, -1, -1):
+            child = children[j]
+            cavity -= ld
+            add_row(ld, after, cavity)
+            add_row(ld, sweep.messages + sweep.first_message[child], after)
+            self._send(sweep.sums, parent, child, cavity, self._down[child],
+                       self._row(sweep.belief, child))
+            if sweep.first_pair[child] >= 0:
+                self._score_pairs(sweep, child, cavity)
 
-
-cdef inline void sks_add(Py_ssize_t ld, const double* row, double* out) noexcept nogil:
-    sks_axpy(ld, 1.0, row, out)
-
-
-cdef inline bint precedes(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t x,
-                          Py_ssize_t y) noexcept nogil:
-    """Whether entry x comes out first: higher, then of lower ranks."""
-    if heap[x] != heap[y]:
-        return heap[x] > heap[y]
-    return at[x, 0] < at[y, 0] or (at[x, 0] == at[y, 0] and at[x, 1] < at[y, 1])
-
-
-cdef inline void swap(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t x,
-                      Py_ssize_t y) noexcept nogil:
-    heap[x], heap[y] = heap[y], heap[x]
-    at[x, 0], at[y, 0] = at[y, 0], at[x, 0]
-    at[x, 1], at[y, 1] = at[y, 1], at[x, 1]
-
-
-cdef Py_ssize_t push(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t n,
-                     double value, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    heap[n] = value
-    at[n, 0], at[n, 1] = <int32_t> i, <int32_t> j
-    cdef Py_ssize_t x = n
-    while x > 0 and precedes(heap, at, x, (x - 1) // 2):
-        swap(heap, at, x, (x - 1) // 2)
-        x = (x - 1) // 2
-    return n + 1
-
-
-cdef Py_ssize_t pop(double[::1] heap, int32_t[:, ::1] at, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t x = 0, y
-    n -= 1
-    swap(heap, at, 0, n)
-    while True:
-        y = 2 * x + 1
-        if y >= n:
-            return n
-        if y + 1 < n and precedes(heap, at, y + 1, y):
-            y += 1
-        if not precedes(heap, at, y, x):
-            return n
-        swap(heap, at, x, y)
-        x = y
+    cdef void _score_pairs(self, Sweep* sweep, Py_ssize_t child,
+                           const double* cavity) noexcept nogil:
+        """Scores of the states of a child and of its parent together."""
+        cdef Py_ssize_t parent = self._parent[child], state, state_of_parent
+        cdef Py_ssize_t n_parent = self._size[parent]
+        cdef const double* below = self._row(sweep.up, child)
+        cdef const double* table = &self._tables[self._up[child]]
+        cdef double* out = sweep.pair_scores + sweep.first_pair[child]
+        # below the child, between them, and all that the parent has from elsewhere
+        for state in range(self._size[child]):
+            for state_of_parent in range(n_parent):
+                out[state_of_parent] = (
+                    below[state] + table[state_of_parent] + cavity[state_of_parent])
+            out += n_parent
+            table += self._ld[parent]

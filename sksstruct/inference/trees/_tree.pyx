@@ -1,12 +1,30 @@
 """The order in which messages go through a tree or forest.
 
-Every tree hangs from its last variable, and these roots from a variable more, number
-n_variables, that has one state and costs nothing: so a forest is one tree.
+Every tree hangs from its last variable. These roots hang from one more variable, the
+root of roots, number n_variables, which has one state and costs nothing: so a forest is
+one tree.
+
+Cycles are found by union-find with path halving (Tarjan and van Leeuwen, 1984), before
+anything else, so that the search for an order can trust that there are none.
 """
 
 import numpy as np
 
 from sksstruct.inference._checks import check_edges
+
+
+def starts_of(lengths):
+    """Where stretches of given lengths begin in a row, and where the last ends."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.intp)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+cdef struct Incidence:
+    # The edges at each variable: those at u are entries first[u] <= i < first[u + 1].
+    const Py_ssize_t* first
+    const Py_ssize_t* neighbor
+    const Py_ssize_t* edge
 
 
 cdef class Tree:
@@ -21,65 +39,97 @@ cdef class Tree:
     """
 
     def __init__(self, Py_ssize_t n, edges):
-        cdef Py_ssize_t e, u, v, a, b, head, tail, p
         self.n_variables = self.root = n
         self.edges = check_edges(edges, n)
-        cdef const Py_ssize_t[:, ::1] ends = self.edges
-        self._ends = ends
-        cdef Py_ssize_t[::1] leader = np.arange(n, dtype=np.intp)
-        cdef Py_ssize_t[::1] degree = np.zeros(n + 1, dtype=np.intp)
-        for e in range(ends.shape[0]):
-            a, b = ends[e, 0], ends[e, 1]
-            degree[a] += 1
-            degree[b] += 1
-            while leader[a] != a:
-                leader[a] = leader[leader[a]]
-                a = leader[a]
-            while leader[b] != b:
-                leader[b] = leader[leader[b]]
-                b = leader[b]
-            if a == b:
+        self._ends = self.edges
+        self._refuse_cycles()
+        self._hang()
+        parents = np.asarray(self._parent)[:n]
+        counts = np.bincount(parents, minlength=n + 1)
+        self.most_children = counts.max()
+        self._children = starts_of(counts)
+        # a stable sort: children are in the order of their numbers
+        self._child_of = np.argsort(parents, kind="stable").astype(np.intp)
+
+    def _refuse_cycles(self):
+        """Raise at the first edge whose ends are connected by the edges before it."""
+        cdef Py_ssize_t edge, left, right
+        # one more, so that there is an address where there is no variable
+        cdef Py_ssize_t[::1] leader = np.arange(self.n_variables + 1, dtype=np.intp)
+        for edge in range(self._ends.shape[0]):
+            left = leader_of(&leader[0], self._ends[edge, 0])
+            right = leader_of(&leader[0], self._ends[edge, 1])
+            if left == right:
                 raise ValueError(
-                    f"edges[{e}], {tuple(self.edges[e].tolist())}, closes a cycle: the "
-                    "graph must be a tree or a forest")
-            leader[a] = b
-        cdef Py_ssize_t[::1] start = np.concatenate(
-            [[0], np.cumsum(degree)]).astype(np.intp)
-        cdef Py_ssize_t[::1] place = np.array(start[:n + 1])
-        cdef Py_ssize_t[::1] near = np.empty(2 * ends.shape[0] + 1, dtype=np.intp)
-        cdef Py_ssize_t[::1] by = np.empty(2 * ends.shape[0] + 1, dtype=np.intp)
-        for e in range(ends.shape[0]):
-            u, v = ends[e, 0], ends[e, 1]
-            near[place[u]] = v
-            by[place[u]] = e
-            place[u] += 1
-            near[place[v]] = u
-            by[place[v]] = e
-            place[v] += 1
+                    f"edges[{edge}], {tuple(self.edges[edge].tolist())}, closes a "
+                    "cycle: the graph must be a tree or a forest")
+            # whichever leads: path halving alone keeps the paths short
+            leader[left] = right
+
+    def _hang(self):
+        """Find parents and an order: each tree breadth first from its last variable."""
+        cdef Py_ssize_t n = self.n_variables, n_edges = self._ends.shape[0], edge, root
+        cdef Py_ssize_t n_ordered = 1
+        # The edges at each variable, in the order of their numbers: which decides the
+        # order of messages, and so the rounding of sums.
+        degrees = np.bincount(self.edges.ravel(), minlength=n + 1)
+        cdef Py_ssize_t[::1] first = starts_of(degrees)
+        cdef Py_ssize_t[::1] last = np.array(first)
+        cdef Py_ssize_t[::1] neighbor = np.empty(2 * n_edges + 1, dtype=np.intp)
+        cdef Py_ssize_t[::1] by = np.empty(2 * n_edges + 1, dtype=np.intp)
+        for edge in range(n_edges):
+            add_incidence(self._ends[edge, 0], self._ends[edge, 1], edge, &last[0],
+                          &neighbor[0], &by[0])
+            add_incidence(self._ends[edge, 1], self._ends[edge, 0], edge, &last[0],
+                          &neighbor[0], &by[0])
         self._parent = np.full(n + 1, -1, dtype=np.intp)
         self._edge = np.full(n + 1, -1, dtype=np.intp)
         self._order = np.empty(n + 1, dtype=np.intp)
         self._order[0] = self.root
-        tail = 1
-        # the last variable of each tree first
-        for u in range(n - 1, -1, -1):
-            if self._parent[u] >= 0:
-                continue
-            self._parent[u] = self.root
-            self._order[tail] = u
-            head, tail = tail, tail + 1
-            while head < tail:
-                a = self._order[head]
-                head += 1
-                for p in range(start[a], start[a + 1]):
-                    if near[p] != self._parent[a]:
-                        self._parent[near[p]] = a
-                        self._edge[near[p]] = by[p]
-                        self._order[tail] = near[p]
-                        tail += 1
-        # children in the order of their numbers
-        counts = np.bincount(np.asarray(self._parent)[:n], minlength=n + 1)
-        self.most_children = counts.max()
-        self._children = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        self._child_of = np.argsort(
-            np.asarray(self._parent)[:n], kind="stable").astype(np.intp)
+        cdef Incidence incidence = Incidence(&first[0], &neighbor[0], &by[0])
+        for root in range(n - 1, -1, -1):
+            # the last variable of a tree is the first that is met; the others have a
+            # parent by then
+            if self._parent[root] < 0:
+                n_ordered = hang_tree(self, &incidence, root, n_ordered)
+
+
+cdef Py_ssize_t leader_of(Py_ssize_t* leader, Py_ssize_t variable) noexcept nogil:
+    """The variable that stands for all that one is connected with."""
+    while leader[variable] != variable:
+        # each step halves the path for those who come later
+        leader[variable] = leader[leader[variable]]
+        variable = leader[variable]
+    return variable
+
+
+cdef inline void add_incidence(
+    Py_ssize_t variable, Py_ssize_t neighbor, Py_ssize_t edge, Py_ssize_t* last,
+    Py_ssize_t* neighbors, Py_ssize_t* edges
+) noexcept nogil:
+    """Write an edge at one of its ends, behind those that are there."""
+    neighbors[last[variable]], edges[last[variable]] = neighbor, edge
+    last[variable] += 1
+
+
+cdef Py_ssize_t hang_tree(Tree tree, const Incidence* incidence, Py_ssize_t root,
+                          Py_ssize_t n_ordered) noexcept nogil:
+    """Order the tree of one root behind n_ordered variables; returns the new number."""
+    # the order is its own queue: the variables between `visited` and its end wait
+    cdef Py_ssize_t visited = n_ordered, variable, neighbor, i
+    # no edge leads to the root of roots: its edge stays -1
+    tree._parent[root] = tree.root
+    tree._order[n_ordered] = root
+    n_ordered += 1
+    while visited < n_ordered:
+        variable = tree._order[visited]
+        visited += 1
+        for i in range(incidence.first[variable], incidence.first[variable + 1]):
+            neighbor = incidence.neighbor[i]
+            # there is no cycle: all neighbors but the parent are new
+            if neighbor != tree._parent[variable]:
+                tree._parent[neighbor] = variable
+                tree._edge[neighbor] = incidence.edge[i]
+                tree._order[n_ordered] = neighbor
+                n_ordered += 1
+    return n_ordered

@@ -5,6 +5,7 @@ from scipy.special import softmax
 
 from sksstruct.inference._checks import check_k
 from sksstruct.inference.trees._forest import Forest
+from sksstruct.inference.trees._topk import best_labelings
 
 
 def max_product(unary, edges, pairwise):
@@ -24,7 +25,7 @@ def max_product(unary, edges, pairwise):
     -------
     labeling : ndarray of shape (p,), int32
         A labeling of highest score. Among several: in each tree the last variable has
-        the lowest state, then every variable, given its neighbour on the way there,
+        the lowest state, then every variable, given its neighbor on the way there,
         the lowest.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
@@ -98,7 +99,8 @@ def max_product_topk(unary, edges, pairwise, k):
     ([[0, 0], [1, 1]], [5.0, 4.0])
     """
     k = check_k(k)
-    return Forest(unary, edges, pairwise).topk(min(k, 2**31 - 1))
+    # the lists count with 32 bits
+    return best_labelings(Forest(unary, edges, pairwise), min(k, 2**31 - 1))
 
 
 def sum_product(unary, edges, pairwise):
@@ -141,11 +143,13 @@ def sum_product(unary, edges, pairwise):
     [0.27, 0.73]
     """
     forest = Forest(unary, edges, pairwise, both=True)
-    beliefs, pairs, log_partition = forest.two_passes(True, True)
+    beliefs, pairs, log_partition = forest.two_passes(True)
     if log_partition == -np.inf:
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
+    # logarithms of what is proportional to the marginals: each by its own sum, since
+    # rounding of the log-partition would be exponentiated
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]
 
