@@ -254,7 +254,7 @@ def test_parameters():
         ChainCRF(solver=GDMM(rho=0.0)).fit(X, y)
     with pytest.raises(ValueError, match="needs the oracle factors"):
         SSVMClassifier(solver="gdmm").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
-    with pytest.raises(ValueError, match="GDMM needs every label"):
+    with pytest.raises(ValueError, match="needs every label of y"):
         ChainCRF(solver="gdmm").fit(X, [[None, *y[0][1:]], *y[1:]])
     with pytest.raises(ValueError, match="cannot keep forbidden_transitions"):
         unseen = {(a, b) for a in range(4) for b in range(4)} - {

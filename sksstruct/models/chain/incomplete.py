@@ -34,7 +34,8 @@ class IncompleteChain:
     """
 
     views_need_data = False
-    oracle_bounds = oracle_note = None
+    oracle_bounds = None
+    oracle_note = "dual decomposition needs every label of y to be known"
 
     def __init__(self, data, bind, mask):
         self.data, self.mask = data, mask
@@ -45,7 +46,9 @@ class IncompleteChain:
         self.segments = bind(known_segments(data), mask=mask, boundary=False)
         # to a solver all models of these labels are alike
         self.surrogate = self.segments.surrogate
-        self.oracles = ("completion", *self.segments.oracles)
+        # weights of pairs found in one round would be of no use in the next
+        offered = [name for name in self.segments.oracles if name != "factors"]
+        self.oracles = ("completion", *offered)
 
     def complete(self, weights, n_jobs=None):
         """Labels with the unobserved ones replaced by the best at the given weights."""

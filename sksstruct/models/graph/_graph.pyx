@@ -17,6 +17,10 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
+from sksstruct.inference.trees._messages cimport (
+    add_potts_message, add_turned_message, best_state, best_state_given,
+    best_state_given_potts,
+)
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
@@ -198,66 +202,58 @@ cdef class BoundGraph(BoundTable):
 
     cdef void _max_product(self, TableScratch* ws, Py_ssize_t i,
                            int32_t* y) noexcept nogil:
-        """Messages to the roots; the table of the nodes is put back after use."""
-        cdef Py_ssize_t n = self._sizes[i], first = self._starts[i], ld = self.ld
-        cdef Py_ssize_t K = self.n_labels, k, v, p, e, a, b, start = n * ld
-        cdef double best, value
-        cdef double* delta = ws.beliefs
-        cdef double* row
-        cdef const double* table
-        memcpy(delta, ws.theta, n * ld * sizeof(double))
-        for k in range(n - 1, -1, -1):
-            v = self._order[first + k]
-            p = self._parent[first + v]
-            if p < 0:
-                continue
-            e = self._up[first + v]
-            row = delta + v * ld
-            table = ws.theta + self._edge_place(start, e)
-            if self.potts:
-                # the best neighbour, or the one that agrees
-                best = row[0]
-                for a in range(1, K):
-                    best = row[a] if row[a] > best else best
-                for b in range(K):
-                    value = row[b] + table[0]
-                    if table[0] < 0.0:
-                        for a in range(K):
-                            if a != b and row[a] > value:
-                                value = row[a]
-                    elif best > value:
-                        value = best
-                    delta[p * ld + b] += value
-            elif self._ends[self._first_edge[i] + e, 0] == v:
-                sks_maxplus(K, ld, row, table, delta + p * ld)
-            else:
-                for b in range(K):
-                    best = table[b * ld] + row[0]
-                    for a in range(1, K):
-                        value = table[b * ld + a] + row[a]
-                        best = value if value > best else best
-                    delta[p * ld + b] += best
-        for k in range(n):
-            v = self._order[first + k]
-            p = self._parent[first + v]
-            row = delta + v * ld
-            e = self._up[first + v]
-            table = ws.theta + self._edge_place(start, e) if p >= 0 else NULL
-            y[v] = 0
-            best = 0.0
-            for a in range(K):
-                value = row[a]
-                if p >= 0:
-                    b = y[p]
-                    if self.potts:
-                        value += table[0] if a == b else 0.0
-                    elif self._ends[self._first_edge[i] + e, 0] == v:
-                        value += table[a * ld + b]
-                    else:
-                        value += table[b * ld + a]
-                if a == 0 or value > best:
-                    best = value
-                    y[v] = <int32_t> a
+        """Best labeling of a forest: messages up to the roots, then labels down."""
+        cdef Py_ssize_t first = self._starts[i], k, node
+        # the table of the nodes stays as it is; what is added to goes to the beliefs
+        memcpy(ws.beliefs, ws.theta, self._sizes[i] * self.ld * sizeof(double))
+        for k in range(self._sizes[i] - 1, -1, -1):
+            node = self._order[first + k]
+            if self._parent[first + node] >= 0:
+                self._send_up(ws, i, node)
+        for k in range(self._sizes[i]):
+            node = self._order[first + k]
+            y[node] = <int32_t> self._label_given_parent(ws, i, node, y)
+
+    # Scores of the edge from a node to its parent.
+    cdef inline const double* _edge_scores(self, TableScratch* ws, Py_ssize_t i,
+                                           Py_ssize_t node) noexcept nogil:
+        return ws.theta + self._edge_place(
+            self._sizes[i] * self.ld, self._up[self._starts[i] + node])
+
+    # Whether the table of that edge is from the node to its parent.
+    cdef inline bint _is_forward(self, Py_ssize_t i, Py_ssize_t node) noexcept nogil:
+        return self._ends[
+            self._first_edge[i] + self._up[self._starts[i] + node], 0] == node
+
+    cdef void _send_up(self, TableScratch* ws, Py_ssize_t i,
+                       Py_ssize_t node) noexcept nogil:
+        """Add the message of a node to the row of its parent."""
+        cdef const double* row = ws.beliefs + node * self.ld
+        cdef const double* scores = self._edge_scores(ws, i, node)
+        cdef double* out = ws.beliefs + self._parent[self._starts[i] + node] * self.ld
+        if self.potts:
+            add_potts_message(self.n_labels, row, scores[0], out)
+        elif self._is_forward(i, node):
+            sks_maxplus(self.n_labels, self.ld, row, scores, out)
+        else:
+            add_turned_message(self.n_labels, self.n_labels, self.ld, row, scores, out)
+
+    cdef Py_ssize_t _label_given_parent(self, TableScratch* ws, Py_ssize_t i,
+                                        Py_ssize_t node,
+                                        const int32_t* y) noexcept nogil:
+        """The lowest best label of a node, whose parent has its label in y."""
+        cdef Py_ssize_t parent = self._parent[self._starts[i] + node], label
+        cdef const double* row = ws.beliefs + node * self.ld
+        cdef const double* scores
+        if parent < 0:
+            return best_state(self.n_labels, row)
+        label = y[parent]
+        scores = self._edge_scores(ws, i, node)
+        if self.potts:
+            return best_state_given_potts(self.n_labels, row, scores[0], label)
+        if self._is_forward(i, node):
+            return best_state_given(self.n_labels, row, scores + label, self.ld)
+        return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         unary, edges, tables = self.potentials_of(i, workspace.theta)
