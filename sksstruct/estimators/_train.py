@@ -195,10 +195,11 @@ def report_result(result, noun):
             "be used"
         )
     if status.remedy is not None:
+        hint = " A larger alpha takes fewer passes." * (status is Status.MAX_ITER)
         warnings.warn(
             f"training did not converge in {result.n_iter} passes: the duality gap is "
             f"{result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
-            f"{status.remedy}",
+            f"{status.remedy}{hint}",
             ConvergenceWarning,
             stacklevel=5,  # past train, fit and its decorator
         )

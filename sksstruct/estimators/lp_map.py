@@ -180,7 +180,7 @@ class LPMAPPredictor(BaseEstimator):
                     f"graph {k}: {result.message} after {result.n_iter} iterations; "
                     f"the gap is {gap:.3g}, the tolerance "
                     f"{solver.tol * max(1.0, abs(result.score)):.3g}. "
-                    f"{result.status.remedy}",
+                    f"{result.status.remedy} Another solver may do better.",
                     ConvergenceWarning,
                     stacklevel=3,
                 )

@@ -15,8 +15,6 @@ class CompiledModel(StructuredModel):
     output that integers stand for; and ``_bound(X, y_true, example_weights)``.
     """
 
-    _has_topk = True
-
     def prepare(self, X, Y):
         X, Y = as_pairs(X, Y)
         self._learn_from(X, Y, np.ones(len(X)))
@@ -72,6 +70,8 @@ class CompiledModel(StructuredModel):
 
     def _topk(self, x, weights, k):
         model = self._bound([x], None, None)
+        if "topk" not in model.oracles:
+            raise ValueError(f"{type(self).__name__} does not find the k best outputs")
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         workspace = model.workspace(weights, training=False)
         labelings, scores = model.topk(workspace, 0, k)

@@ -24,21 +24,20 @@ class Status(StrEnum):
     CONVERGED = "converged", "the duality gap is within the tolerance"
     OPTIMAL = (
         "optimal",
-        ("the labeling is optimal: its score is within tol of the upper bound"),
+        "the labeling is optimal: its score is within tol of the upper bound",
     )
     FRACTIONAL = (
         "fractional",
-        ("the relaxation is solved, and its value is above the best labeling"),
+        "the relaxation is solved, and its value is above the best labeling",
     )
     MAX_ITER = (
         "max_iter",
         "max_iter was reached",
-        "Increase max_iter or tol; in training a larger alpha helps, in MAP inference "
-        "another solver may.",
+        "Increase max_iter or tol.",
     )
     STALLED = (
         "stalled",
-        "the bound no longer falls; it is not the score of a labeling",
+        "no further progress was made, and the gap is open",
         "Rounding errors allow no further progress: increase tol or alpha, or scale "
         "the features.",
     )
@@ -61,7 +60,7 @@ class Status(StrEnum):
     NOT_FOUND = (
         "not_found",
         "no allowed labeling was found, and none was ruled out",
-        "Increase max_iter or tol, or try another solver.",
+        "Increase max_iter or tol.",
     )
 
     def __new__(cls, value, message, remedy=None):

@@ -63,6 +63,8 @@ class MAPRun(Progress):
 
     def is_optimal(self):
         """Whether the best labeling reaches the bound."""
+        if self.score == -np.inf:  # nothing was offered so far
+            return False
         scale = max(1.0, abs(self.score + self.offset))
         return self.bound - self.score <= self.tol * scale
 

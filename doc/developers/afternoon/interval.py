@@ -1,0 +1,87 @@
+"""One marked interval in each sequence, as a model for `sksstruct.SSVMClassifier`."""
+
+import numpy as np
+from afternoon._interval_model import BoundInterval
+
+from sksstruct.models._compiled import CompiledModel, check_features
+
+
+class IntervalModel(CompiledModel):
+    """The interval of a sequence in which something happens.
+
+    An input is an array of shape (n_positions, n_features), an output a tuple
+    ``(start, stop)`` of the first position and the one after the last. The loss is the
+    number of positions on which two intervals differ, divided by the length of the
+    observed one.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether positions have a bias.
+
+    Notes
+    -----
+    A fitted `sksstruct.SSVMClassifier` has ``coef_`` (1, n_features) and
+    ``intercept_`` (1,).
+    """
+
+    _parameter_constraints = {"fit_intercept": ["boolean"]}
+
+    def __init__(self, *, fit_intercept=True):
+        self.fit_intercept = fit_intercept
+
+    # ---- what users give, checked ----
+
+    def _learn(self, X, y, weight):
+        sizes = {x.shape[1] for x in X}
+        if len(sizes) > 1:
+            raise ValueError(f"X has sequences of {sorted(sizes)} features")
+        self.n_features_ = sizes.pop()
+        return self._outputs(X, y)
+
+    def _input(self, x, name):
+        x = check_features(x, name, 2, getattr(self, "n_features_", None))
+        if not len(x):
+            raise ValueError(f"{name} has no positions")
+        return x
+
+    def _output(self, x, y, name):
+        interval = np.asarray(y)
+        if interval.shape != (2,) or interval.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be a tuple (start, stop), got {y!r}")
+        if not 0 <= interval[0] < interval[1] <= len(x):
+            raise ValueError(
+                f"{name} must be an interval of {len(x)} positions, got {y!r}"
+            )
+        return interval.astype(np.int32)
+
+    # ---- what is compiled, and back ----
+
+    def _bound(self, X, y_true, example_weights):
+        lengths = np.array([len(x) for x in X])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        block = np.concatenate(X), offsets, 1, self.fit_intercept
+        labels = None if y_true is None else np.concatenate(y_true)
+        sizes = np.full(len(X), 2)
+        return BoundInterval([block], sizes, labels, example_weights, lengths.max())
+
+    def _labeling(self, x, y):
+        return y
+
+    def _shown(self, x, labeling):
+        return tuple(labeling.tolist())
+
+    def _attributes(self, weights, views=None):
+        x = np.zeros((1, self.n_features_))
+        return self._views(self._bound([x], None, None), weights)
+
+    # ---- what any model has ----
+
+    def loss(self, y, y_hat):
+        (start, stop), (first, last) = y, y_hat
+        both = max(min(stop, last) - max(start, first), 0)
+        return (stop - start + last - first - 2 * both) / (stop - start)
+
+    def labelings(self, x):
+        n = len(x)
+        return ((a, b) for a in range(n) for b in range(a + 1, n + 1))
