@@ -87,6 +87,7 @@ cdef class Collector:
     cdef int add_sequence(self, positions) except -1:
         """Append a row for each position of a sequence."""
         # Strings and dicts can be iterated over as well, but are a forgotten list.
+        # Anything else that can be iterated over will do.
         if isinstance(positions, (str, bytes, Mapping)) or not hasattr(
                 positions, "__iter__"):
             raise TypeError(

@@ -34,6 +34,13 @@ cdef enum:
     MOST_STEPS = 4
 
 
+cdef struct Reach:
+    # the least and the largest <a, x>, and the size of the numbers summed up for them
+    double least
+    double most
+    double size
+
+
 cdef struct Bracket:
     # f(low) < 0 <= f(high)
     double low
@@ -113,23 +120,25 @@ cdef class Problem:
                 return False
         return True
 
-    cdef double reach(self, double* least, double* most) noexcept nogil:
-        """The least and the largest <a, x>; returns the size of what is summed."""
+    cdef Reach reach(self) noexcept nogil:
+        """What <a, x> can be in the box."""
         cdef Py_ssize_t i
-        cdef double size = 0.0, at_lower, at_upper
-        least[0] = most[0] = 0.0
+        cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0, size = 0.0
         for i in range(self.size):
+            # sums in plain numbers: fields of a struct, which compilers pack and unpack
+            # in each round, cost more than the rest
+            normal, at_lower, at_upper = self.normal[i], self.lower[i], self.upper[i]
             # Entries that do not move add nothing; 0 times an infinite bound would be
             # NaN.
-            if self.normal[i] == 0.0:
+            if normal == 0.0:
                 continue
-            at_lower = self.normal[i] * self.lower[i]
-            at_upper = self.normal[i] * self.upper[i]
-            least[0] += at_lower if at_lower < at_upper else at_upper
-            most[0] += at_upper if at_lower < at_upper else at_lower
+            at_lower *= normal
+            at_upper *= normal
+            least += at_lower if at_lower < at_upper else at_upper
+            most += at_upper if at_lower < at_upper else at_lower
             size += (fabs(at_lower) if fabs(at_lower) < INFINITY else 0.0)
             size += (fabs(at_upper) if fabs(at_upper) < INFINITY else 0.0)
-        return size
+        return Reach(least, most, size)
 
     cdef inline double moved(self, Py_ssize_t i, double at) noexcept nogil:
         """Entry i at a value of rho, before it is clipped."""
@@ -143,21 +152,20 @@ cdef class Problem:
 
     cdef Line tangent(self, double at) noexcept nogil:
         """f at a value of rho, as the offset, and its slope there."""
-        cdef Line line
         cdef Py_ssize_t i
-        cdef double entry
-        # On a kink an entry counts as being at its bound.
-        line.offset, line.slope = -self.target, 0.0
+        cdef double entry, normal, lower, upper, value = -self.target, slope = 0.0
         for i in range(self.size):
+            normal, lower, upper = self.normal[i], self.lower[i], self.upper[i]
             entry = self.moved(i, at)
-            if entry <= self.lower[i]:
-                line.offset += self.normal[i] * self.lower[i]
-            elif entry >= self.upper[i]:
-                line.offset += self.normal[i] * self.upper[i]
+            # On a kink an entry counts as being at its bound.
+            if entry <= lower:
+                value += normal * lower
+            elif entry >= upper:
+                value += normal * upper
             else:
-                line.offset += self.normal[i] * entry
-                line.slope += self.normal[i] * self.normal[i]
-        return line
+                value += normal * entry
+                slope += normal * normal
+        return Line(value, slope)
 
     cdef Bracket bracket_from(self, double at) noexcept nogil:
         """Bracket the root from a guess, by a few steps that go a bit too far.
@@ -438,17 +446,19 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     lower, upper, a = vectors
     c = float(c)
     cdef Problem problem = Problem(z, a, lower, upper, c)
-    cdef double least, most, slack
+    cdef Reach reach
+    cdef double slack
     if not problem.is_finite() or not np.isfinite(c):
         raise ValueError("z, a and c must be finite")
     if not problem.is_ordered():
         raise ValueError("lower must not exceed upper, and neither may be NaN")
     # what rounding may leave of a sum of numbers of this size
-    slack = 1e-12 * (problem.reach(&least, &most) + abs(c))
-    if not least - slack <= c <= most + slack:
+    reach = problem.reach()
+    slack = 1e-12 * (reach.size + abs(c))
+    if not reach.least - slack <= c <= reach.most + slack:
         raise ValueError(
-            f"there is no such point: <a, x> is between {least:g} and {most:g}, not "
-            f"{c:g}")
+            f"there is no such point: <a, x> is between {reach.least:g} and "
+            f"{reach.most:g}, not {c:g}")
     if method == "sort":
         root = root_by_sorting(z, a, lower, upper, c)
     else:

@@ -214,6 +214,7 @@ cdef int search_line(const Chain* chain, double* duals, Workspace* workspace,
     # how fast the function falls along the step
     for k in range(n):
         slope += workspace.gradient[k] * workspace.step[k]
+    # start + length * step each time: going back by steps would pile up rounding
     memcpy(workspace.start, duals, n * sizeof(double))
     for halvings in range(MOST_HALVINGS):
         for k in range(n):

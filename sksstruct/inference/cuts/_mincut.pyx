@@ -149,6 +149,7 @@ cdef class CutKernel(FlowTrees):
         cdef Py_ssize_t variable
         labeling, score = self._labeling()
         cdef const int32_t[::1] labels = labeling
+        cdef int32_t[::1] changed = np.empty(self._n, dtype=np.int32)
         out = np.full((self._n, 2), -np.inf)
         out[np.arange(self._n), labeling] = score
         cdef double[:, ::1] table = out
@@ -163,8 +164,9 @@ cdef class CutKernel(FlowTrees):
                 self._maximise()
                 # If the label is forbidden, nothing makes the variable take it.
                 if self._from_source(variable) != labels[variable]:
+                    self._read_labels(changed)
                     table[variable, 1 - labels[variable]] = self._score(
-                        unary, pairwise)
+                        changed, unary, pairwise)
                 solved.restore(self)
         # Where every labeling is forbidden the scores that came out mean nothing.
         if score == -INFINITY:
@@ -330,29 +332,31 @@ cdef class CutKernel(FlowTrees):
 
     def _labeling(self):
         """The labeling that the trees say, and its score."""
-        # Free variables could be on either side; label 0 makes the source's smallest.
-        cdef Py_ssize_t variable
         labeling = np.empty(self._n, dtype=np.int32)
-        cdef int32_t[::1] labels = labeling
+        self._read_labels(labeling)
+        return labeling, self._score(labeling, self._unary, self._pairwise)
+
+    cdef void _read_labels(self, int32_t[::1] labels) noexcept nogil:
+        """Label 1 for the source's side of the cut."""
+        cdef Py_ssize_t variable
+        # Free variables could be on either side; label 0 makes the source's smallest.
         for variable in range(self._n):
             labels[variable] = self._from_source(variable)
-        return labeling, self._score(self._unary, self._pairwise)
 
-    cdef double _score(self, const double[:, ::1] unary,
+    cdef double _score(self, const int32_t[::1] labels, const double[:, ::1] unary,
                        const double[:, :, ::1] pairwise) noexcept nogil:
-        """Score of the labeling that the trees say.
+        """Score of a labeling.
 
-        From the scores themselves: capacities hold big numbers in the place of -inf.
+        From the scores themselves: capacities have big numbers in the place of -inf.
         """
         cdef Py_ssize_t variable, edge
         cdef bint shared = pairwise.shape[0] == 1
         cdef double total = 0.0
         for variable in range(self._n):
-            total += unary[variable, self._from_source(variable)]
+            total += unary[variable, labels[variable]]
         for edge in range(self._m):
-            total += pairwise[0 if shared else edge,
-                              self._from_source(self._ends[edge, 0]),
-                              self._from_source(self._ends[edge, 1])]
+            total += pairwise[0 if shared else edge, labels[self._ends[edge, 0]],
+                              labels[self._ends[edge, 1]]]
         return total
 
 

@@ -29,6 +29,7 @@ cdef enum:
     RIGHT = 3
 
 
+# Numbers of 32 bits: searches of large images keep very many sets.
 cdef struct Boxes:
     double bound
     int64_t number      # of equal bounds the highest comes first
