@@ -1,8 +1,8 @@
 """One marked interval in each sequence, as a model for `sksstruct.SSVMClassifier`."""
 
 import numpy as np
-from afternoon._interval_model import BoundInterval
 
+from afternoon._interval_model import BoundInterval
 from sksstruct.models._compiled import CompiledModel, check_features
 
 

@@ -1,10 +1,10 @@
 """Stochastic subgradient steps on the structured hinge, with a certificate."""
 
 import numpy as np
-from afternoon._pegasos import visit
 from sklearn.utils import check_random_state
-
 from sksstruct.models.protocols._weights import Weights
+
+from afternoon._pegasos import visit
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk

@@ -1,0 +1,133 @@
+"""The worked examples of the developers' pages: built from the pages, and used."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import sksstruct
+from sksstruct import ChainCRF, LPMAPPredictor, SSVMClassifier
+from sksstruct.datasets import make_chain
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.models import check_model
+
+PAGES = Path(__file__).parents[1] / "doc" / "developers"
+INCLUDED = re.compile(r"^\.\. literalinclude:: (?!\.\./)(\S+)$", re.MULTILINE)
+
+
+def included(page):
+    """Files that a page shows."""
+    return INCLUDED.findall((PAGES / f"{page}.rst").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """Import a module of the package that the pages show, and nothing else."""
+    folder = tmp_path_factory.mktemp("developers")
+    (folder / "afternoon").mkdir()
+    (folder / "afternoon" / "__init__.py").touch()
+    for page in ("oracle", "model", "solver", "map_solver"):
+        for name in included(page):
+            (folder / name).write_bytes((PAGES / name).read_bytes())
+    # sksstruct may stand in the folder of the tests without being installed
+    path = str(Path(sksstruct.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+    )
+    sys.path.insert(0, str(folder))
+    yield lambda name: importlib.import_module(f"afternoon.{name}")
+    sys.path.remove(str(folder))
+    for name in [name for name in sys.modules if name.split(".")[0] == "afternoon"]:
+        del sys.modules[name]
+
+
+def intervals(n_sequences, seed=0):
+    """Sequences with an interval where the first feature is larger."""
+    rng = np.random.RandomState(seed)
+    X, y = [], []
+    for _ in range(n_sequences):
+        n_positions = rng.randint(1, 9)
+        start = rng.randint(n_positions)
+        stop = rng.randint(start + 1, n_positions + 1)
+        x = rng.normal(size=(n_positions, 3))
+        x[start:stop, 0] += 2.0
+        X.append(x)
+        y.append((start, stop))
+    return X, y
+
+
+def test_pages_show_files():
+    for page in ("oracle", "model", "solver", "map_solver"):
+        assert included(page)
+    shown = {name for page in PAGES.glob("*.rst") for name in included(page.stem)}
+    files = {f"afternoon/{path.name}" for path in (PAGES / "afternoon").iterdir()}
+    assert shown == (files | {"setup.py"}) - {"afternoon/__init__.py"}
+
+
+def test_oracle(build):
+    best_interval = build("_interval").best_interval
+    rng = np.random.RandomState(0)
+    for _ in range(300):
+        # integers tie
+        scores = rng.randint(-3, 4, size=rng.randint(1, 9)).astype(float)
+        n = len(scores)
+        every = {
+            (a, b): scores[a:b].sum() for a in range(n) for b in range(a + 1, n + 1)
+        }
+        interval, score = best_interval(scores)
+        assert score == every[interval] == max(every.values())
+    with pytest.raises(ValueError, match="finite numbers"):
+        best_interval([np.nan])
+
+
+def test_model(build):
+    model = build("interval").IntervalModel()
+    X, y = intervals(40)
+    check_model(model, X, y)
+    auto = SSVMClassifier(model, alpha=0.1, tol=1e-3, random_state=0).fit(X, y)
+    bundle = SSVMClassifier(model, alpha=0.1, tol=1e-3, solver="bmrm").fit(X, y)
+    assert auto.objective_ - auto.dual_gap_ <= bundle.objective_ + 1e-9
+    assert bundle.objective_ - bundle.dual_gap_ <= auto.objective_ + 1e-9
+    X_test, y_test = intervals(200, seed=1)
+    exact = (np.array(auto.predict(X_test)) == y_test).all(axis=1)
+    assert exact.mean() > 0.4
+    with pytest.raises(ValueError, match=r"y\[1\] must be an interval of"):
+        auto.fit(X, [y[0], (5, 2), *y[2:]])
+
+
+def test_solver(build):
+    solver = build("pegasos").Pegasos(max_iter=300, tol=0.02)
+    data = make_chain(n_sequences=30, random_state=0)
+    tagger = ChainCRF(1.0, solver=solver, random_state=0).fit(data.X, data.y)
+    peer = ChainCRF(1.0, tol=1e-6, random_state=0).fit(data.X, data.y)
+    assert tagger.dual_gap_ <= 0.02 * tagger.history_["primal"][0]
+    distance = tagger.objective_ - peer.objective_
+    assert -1e-5 <= distance <= tagger.dual_gap_ + 1e-9
+    # the same on any other model with a max oracle
+    model = build("interval").IntervalModel()
+    SSVMClassifier(model, alpha=1.0, solver=solver).fit(*intervals(30))
+
+
+def test_map_solver(build):
+    rng = np.random.RandomState(0)
+    edges = [(v, v + 1) for v in range(7)] + [(0, 4), (2, 6)]
+    graphs = [
+        FactorGraph(list(rng.normal(size=(8, 3))), edges, rng.normal(size=(3, 3)))
+        for _ in range(5)
+    ]
+    found = LPMAPPredictor(build("icm").ICM(), random_state=0)
+    best = LPMAPPredictor("enumeration")
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+        found.predict(graphs)
+    best.predict(graphs)
+    np.testing.assert_allclose(found.scores_, best.scores_)
+    assert (found.bounds_ >= best.scores_).all()
