@@ -1,6 +1,9 @@
 """Sequence tagging with a first-order chain."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -18,6 +21,7 @@ from sksstruct.models.chain.chain import ChainModel
 from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.solvers import SOLVERS
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils._param_validation import StrOptions
@@ -60,6 +64,7 @@ def _is_probabilistic(estimator):
         "nonlinear_solvers": listing(SOLVERS.names("nonlinear")),
     }
 )
+@dataclass(eq=False, repr=False)
 class ChainCRF(CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
@@ -217,6 +222,24 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     ['high', 'high', 'low']
     """
 
+    alpha: float = 0.01
+    _: KW_ONLY
+    loss: str | SmoothedHinge = "hinge"
+    score_function: ScoreFunction | None = None
+    solver: str | Solver = "auto"
+    max_iter: int = 1000
+    tol: float = 3e-3
+    fit_intercept: bool = True
+    boundary: bool = True
+    forbidden_transitions: list | str | None = None
+    all_possible_states: bool = True
+    all_possible_transitions: bool = True
+    class_weight: dict | str | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         **TRAINING,
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
@@ -229,43 +252,6 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
     }
-
-    def __init__(
-        self,
-        alpha=0.01,
-        *,
-        loss="hinge",
-        score_function=None,
-        solver="auto",
-        max_iter=1000,
-        tol=3e-3,
-        fit_intercept=True,
-        boundary=True,
-        forbidden_transitions=None,
-        all_possible_states=True,
-        all_possible_transitions=True,
-        class_weight=None,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.alpha = alpha
-        self.loss = loss
-        self.score_function = score_function
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.boundary = boundary
-        self.forbidden_transitions = forbidden_transitions
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

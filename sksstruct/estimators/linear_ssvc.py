@@ -1,5 +1,8 @@
 """Linear support vector classification of two classes by the structured solvers."""
 
+from dataclasses import KW_ONLY, dataclass
+
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.extmath import safe_sparse_dot
@@ -9,6 +12,7 @@ from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.binary.binary import BinaryModel
 from sksstruct.solvers import SOLVERS
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 
@@ -19,6 +23,7 @@ from sksstruct.utils._param_validation import StrOptions
         "solvers": listing(SOLVERS.names("max", "projection", losses=("hinge",))),
     }
 )
+@dataclass(eq=False, repr=False)
 class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier for two classes.
 
@@ -94,37 +99,24 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ['low', 'high']
     """
 
+    alpha: float = 1e-4
+    _: KW_ONLY
+    solver: str | Solver = "auto"
+    max_iter: int = 10000
+    tol: float = 1e-3
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    class_weight: dict | str | None = None
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         **TRAINING,
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    def __init__(
-        self,
-        alpha=1e-4,
-        *,
-        solver="auto",
-        max_iter=10000,
-        tol=1e-3,
-        fit_intercept=True,
-        penalize_intercept=True,
-        class_weight=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.alpha = alpha
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,10 +1,13 @@
 """MAP of given factor graphs, as a predictor."""
 
 import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -18,6 +21,7 @@ from sksstruct.utils.progress import Status
 
 
 @fill_doc({**TEXTS, "map_solvers": listing(list(MAP_SOLVERS))})
+@dataclass(eq=False, repr=False)
 class LPMAPPredictor(BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
@@ -84,6 +88,16 @@ class LPMAPPredictor(BaseEstimator):
     ['optimal']
     """
 
+    solver: str | MAPSolver = "auto"
+    _: KW_ONLY
+    tol: float = 1e-6
+    max_iter: int | None = None
+    time_limit: float | None = None
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+    callback: Callable | None = None
+
     _parameter_constraints = {
         "solver": [str, MAPSolver],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -94,27 +108,6 @@ class LPMAPPredictor(BaseEstimator):
         "verbose": ["verbose"],
         "callback": [callable, None],
     }
-
-    def __init__(
-        self,
-        solver="auto",
-        *,
-        tol=1e-6,
-        max_iter=None,
-        time_limit=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,8 +1,11 @@
 """Multilabel classification with scores of pairs of labels."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -13,6 +16,7 @@ from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -26,6 +30,7 @@ FEW_LABELS = 12
         "solvers": listing(SOLVERS.names("max", "factors", losses=("hinge",))),
     }
 )
+@dataclass(eq=False, repr=False)
 class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Multilabel classifier whose labels interact in pairs.
 
@@ -127,6 +132,19 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     array([[0, 1, 1]])
     """
 
+    alpha: float = 1e-3
+    _: KW_ONLY
+    pairs: str | ArrayLike = "all"
+    interaction_scaling: float = 1.0
+    inference: str = "auto"
+    solver: str | Solver = "auto"
+    max_iter: int = 1000
+    tol: float = 5e-4
+    fit_intercept: bool = True
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         **TRAINING,
         "pairs": [StrOptions({"all", "cooccurring"}), "array-like"],
@@ -134,33 +152,6 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "inference": [StrOptions({"auto", "exact", "lp", "gdmm"})],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(
-        self,
-        alpha=1e-3,
-        *,
-        pairs="all",
-        interaction_scaling=1.0,
-        inference="auto",
-        solver="auto",
-        max_iter=1000,
-        tol=5e-4,
-        fit_intercept=True,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.alpha = alpha
-        self.pairs = pairs
-        self.interaction_scaling = interaction_scaling
-        self.inference = inference
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -2,9 +2,11 @@
 
 import copy
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -315,26 +317,18 @@ def ssvm_path(
     return out
 
 
+@dataclass(eq=False, repr=False)
 class _Parameters(BaseEstimator):
     """The parameters of a path, to be checked as those of an estimator are."""
 
-    _parameter_constraints = CONSTRAINTS
+    method: str = "exact"
+    epsilon: float = 0.1
+    kappa: float | None = None
+    alpha_min: float = 1e-5
+    alphas: ArrayLike | None = None
+    max_iter: int = 1000
 
-    def __init__(
-        self,
-        method="exact",
-        epsilon=0.1,
-        kappa=None,
-        alpha_min=1e-5,
-        alphas=None,
-        max_iter=1000,
-    ):
-        self.method = method
-        self.epsilon = epsilon
-        self.kappa = kappa
-        self.alpha_min = alpha_min
-        self.alphas = alphas
-        self.max_iter = max_iter
+    _parameter_constraints = CONSTRAINTS
 
 
 # the name that messages give

@@ -1,8 +1,11 @@
 """The choice of alpha along regularisation paths, by cross-validation."""
 
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import check_scoring
@@ -79,6 +82,7 @@ def _has(name):
     return check
 
 
+@dataclass(eq=False, repr=False)
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularisation paths.
 
@@ -152,6 +156,20 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     True
     """
 
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    method: str = "exact"
+    epsilon: float = 0.1
+    kappa: float | None = None
+    alpha_min: float = 1e-5
+    alphas: ArrayLike | None = None
+    max_iter: int = 1000
+    cv: object = None
+    scoring: str | Callable | None = None
+    refit: bool = True
+    n_jobs: int | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         "estimator": [BaseEstimator, None],
         **CONSTRAINTS,
@@ -161,35 +179,6 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        estimator=None,
-        *,
-        method="exact",
-        epsilon=0.1,
-        kappa=None,
-        alpha_min=1e-5,
-        alphas=None,
-        max_iter=1000,
-        cv=None,
-        scoring=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.estimator = estimator
-        self.method = method
-        self.epsilon = epsilon
-        self.kappa = kappa
-        self.alpha_min = alpha_min
-        self.alphas = alphas
-        self.max_iter = max_iter
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _estimator(self):
         return SSVMClassifier() if self.estimator is None else self.estimator

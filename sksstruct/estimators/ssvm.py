@@ -1,5 +1,8 @@
 """Structured support vector machine for any model."""
 
+from dataclasses import KW_ONLY, dataclass
+
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
@@ -9,6 +12,7 @@ from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
 from sksstruct.models import MODELS, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 
@@ -20,6 +24,7 @@ from sksstruct.utils._param_validation import StrOptions
         "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
     }
 )
+@dataclass(eq=False, repr=False)
 class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Structured support vector machine.
 
@@ -111,37 +116,24 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
+    model: str | StructuredModel = "multiclass"
+    _: KW_ONLY
+    alpha: float = 1e-3
+    solver: str | Solver = "auto"
+    max_iter: int = 1000
+    tol: float = 3e-3
+    class_weight: dict | str | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         **TRAINING,
         "model": [str, StructuredModel],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
     }
-
-    def __init__(
-        self,
-        model="multiclass",
-        *,
-        alpha=1e-3,
-        solver="auto",
-        max_iter=1000,
-        tol=3e-3,
-        class_weight=None,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        self.model = model
-        self.alpha = alpha
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def _is_flat(self):

@@ -1,6 +1,7 @@
 """Sparse feature rows from sequences of dicts and strings."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
@@ -13,6 +14,7 @@ from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
 
 
+@dataclass(eq=False, repr=False)
 class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Turn sequences of feature dicts or strings into sparse feature rows.
 
@@ -54,16 +56,16 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     [[1.0, 3.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
+    _: KW_ONLY
+    min_count: int = 1
+    dtype: str = np.float64
+    separator: str = "="
+
     _parameter_constraints = {
         "min_count": [Interval(Real, 1, None, closed="left")],
         "dtype": "no_validation",
         "separator": [str],
     }
-
-    def __init__(self, *, min_count=1, dtype=np.float64, separator="="):
-        self.min_count = min_count
-        self.dtype = dtype
-        self.separator = separator
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

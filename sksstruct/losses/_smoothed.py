@@ -1,6 +1,7 @@
 """The smoothed structured hinge loss."""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator
@@ -13,6 +14,7 @@ from sksstruct.utils._param_validation import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class SmoothedHinge(BaseEstimator):
     """Structured hinge loss with a smoothed maximum.
 
@@ -58,6 +60,11 @@ class SmoothedHinge(BaseEstimator):
     ['b', 'b']
     """
 
+    smoothing: str = "entropy"
+    mu: float = 0.1
+    k: int = 10
+    strength: float = "deprecated"
+
     _parameter_constraints = {
         "smoothing": [StrOptions({"entropy", "l2"})],
         "mu": [Interval(Real, 0, None, closed="neither")],
@@ -67,12 +74,6 @@ class SmoothedHinge(BaseEstimator):
             Options(str, {"deprecated"}),
         ],
     }
-
-    def __init__(self, smoothing="entropy", mu=0.1, k=10, strength="deprecated"):
-        self.smoothing = smoothing
-        self.mu = mu
-        self.k = k
-        self.strength = strength
 
     def check(self):
         """Raise an error if a parameter is not valid."""

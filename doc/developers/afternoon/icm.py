@@ -1,10 +1,13 @@
 """Iterated conditional modes, from one random labeling after another."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sksstruct.inference.lp import MAPSolver
 
 
+@dataclass(eq=False, repr=False)
 class ICM(MAPSolver):
     """Iterated conditional modes (Besag, 1986), for graphs of edges.
 
@@ -26,9 +29,8 @@ class ICM(MAPSolver):
     Statistical Society B 48, 1986.
     """
 
-    def __init__(self, max_iter=100, tol=1e-6):
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 100
+    tol: float = 1e-6
 
     def _run(self, run):
         graph = run.problem.graph

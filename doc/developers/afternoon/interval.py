@@ -1,11 +1,14 @@
 """One marked interval in each sequence, as a model for `sksstruct.SSVMClassifier`."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from afternoon._interval_model import BoundInterval
 from sksstruct.models._compiled import CompiledModel, check_features
 
 
+@dataclass(eq=False, repr=False)
 class IntervalModel(CompiledModel):
     """The interval of a sequence in which something happens.
 
@@ -25,10 +28,10 @@ class IntervalModel(CompiledModel):
     ``intercept_`` (1,).
     """
 
-    _parameter_constraints = {"fit_intercept": ["boolean"]}
+    _: KW_ONLY
+    fit_intercept: bool = True
 
-    def __init__(self, *, fit_intercept=True):
-        self.fit_intercept = fit_intercept
+    _parameter_constraints = {"fit_intercept": ["boolean"]}
 
     # ---- what users give, checked ----
 

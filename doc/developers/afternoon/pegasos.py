@@ -1,5 +1,7 @@
 """Stochastic subgradient steps on the structured hinge, with a certificate."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.utils import check_random_state
 from sksstruct.models.protocols._weights import Weights
@@ -10,6 +12,7 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 
 
+@dataclass(eq=False, repr=False)
 class Pegasos(Solver):
     """Stochastic subgradient method with steps 1 / (alpha t).
 
@@ -29,13 +32,12 @@ class Pegasos(Solver):
     sub-gradient solver for SVM", Mathematical Programming 127, 2011.
     """
 
+    max_iter: int = 1000
+    tol: float = 3e-3
+
     # What a model must offer, and which losses are minimised; both are the defaults.
     required_oracles = ("max",)
     losses = ("hinge",)
-
-    def __init__(self, max_iter=1000, tol=3e-3):
-        self.max_iter = max_iter
-        self.tol = tol
 
     def _solve(self, model, alpha, options):
         n = model.n_examples

@@ -1,5 +1,7 @@
 """Chains as `ChainCRF` trains them: labels, constraints, losses, and what is bound."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from sklearn.base import clone
 
@@ -13,10 +15,12 @@ from sksstruct.models.chain.constraints import (
 )
 from sksstruct.models.chain.data import TrainingData, existing_weights, label_costs
 from sksstruct.models.chain.incomplete import IncompleteChain
+from sksstruct.models.chain.score import ScoreFunction
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
+@dataclass(eq=False, repr=False)
 class ChainModel(ModelSpec):
     """A first-order chain.
 
@@ -46,26 +50,15 @@ all_possible_states, all_possible_transitions, class_weight
         Number of those with a positive weight.
     """
 
-    def __init__(
-        self,
-        *,
-        loss="hinge",
-        score_function=None,
-        fit_intercept=True,
-        boundary=True,
-        forbidden_transitions=None,
-        all_possible_states=True,
-        all_possible_transitions=True,
-        class_weight=None,
-    ):
-        self.loss = loss
-        self.score_function = score_function
-        self.fit_intercept = fit_intercept
-        self.boundary = boundary
-        self.forbidden_transitions = forbidden_transitions
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.class_weight = class_weight
+    _: KW_ONLY
+    loss: str | SmoothedHinge = "hinge"
+    score_function: ScoreFunction | None = None
+    fit_intercept: bool = True
+    boundary: bool = True
+    forbidden_transitions: list | str | None = None
+    all_possible_states: bool = True
+    all_possible_transitions: bool = True
+    class_weight: dict | str | None = None
 
     def check(self):
         every_weight = self.all_possible_states and self.all_possible_transitions

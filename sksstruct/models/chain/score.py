@@ -1,5 +1,6 @@
 """Score functions: labels of positions scored by something other than a linear map."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -100,6 +101,7 @@ class ScoreFunction(BaseEstimator):
         raise NotImplementedError
 
 
+@dataclass(eq=False, repr=False)
 class ELUScore(ScoreFunction):
     """Two layers: a linear map, exponential linear units, and a linear map.
 
@@ -128,14 +130,13 @@ class ELUScore(ScoreFunction):
     ['out', 'in', 'out']
     """
 
+    n_hidden: int = 16
+    scale: float = 1.0
+
     _parameter_constraints = {
         "n_hidden": [Interval(Integral, 1, None, closed="left")],
         "scale": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(self, n_hidden=16, scale=1.0):
-        self.n_hidden = n_hidden
-        self.scale = scale
 
     def check(self):
         validate_params(self)

@@ -7,6 +7,7 @@ et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
     max_beta  <b, beta> - |A beta|^2 / (2 alpha),   w = -A beta / alpha
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
@@ -22,6 +23,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 _IDLE = 10
 
 
+@dataclass(eq=False, repr=False)
 class BMRM(Solver):
     """Bundle method on the whole risk: for few weights and any number of examples.
 
@@ -68,17 +70,17 @@ class BMRM(Solver):
     ['b', 'b']
     """
 
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    inner: str = "qp"
+    drop_after: int | None = 50
+
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "inner": [StrOptions({"qp", "line_search"})],
         "drop_after": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    def __init__(self, max_iter=1000, tol=3e-3, *, inner="qp", drop_after=50):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner = inner
-        self.drop_after = drop_after
 
     def _solve(self, model, alpha, options):
         return self._minimise(Risk(model, options.n_jobs), alpha, options)

@@ -5,6 +5,7 @@ labelings, which get the oracle's answers at the minimum (Tsochantaridis et al.,
 Algorithm 1), until H_i at the answer and the largest of the set differ by little.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -25,6 +26,7 @@ _MOST_PASSES = 1000
 _IDLE = 10
 
 
+@dataclass(eq=False, repr=False)
 class CuttingPlane(Solver):
     """The n-slack cutting-plane method: fewest oracle calls for a small gap.
 
@@ -60,17 +62,17 @@ class CuttingPlane(Solver):
     ['b', 'b']
     """
 
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    inner_tol: float = 0.1
+    max_cached: int = 100
+
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "inner_tol": [Interval(Real, 0, 1, closed="neither")],
         "max_cached": [Interval(Integral, 2, None, closed="left")],
     }
-
-    def __init__(self, max_iter=1000, tol=3e-3, *, inner_tol=0.1, max_cached=100):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_tol = inner_tol
-        self.max_cached = max_cached
 
     def accepts(self, dual_state, model):
         return fits(dual_state, model, False)

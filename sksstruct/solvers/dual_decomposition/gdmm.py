@@ -7,6 +7,7 @@ to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the dual
 is a certificate.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -46,7 +47,56 @@ _PASSES_ALONE, _DEACTIVATE_AFTER = 2, (5, 10, 20)
 _NEW_PAIRS = 16
 
 
-class GDMM(Solver):
+@dataclass(eq=False, repr=False)
+class FactorSolver(Solver):
+    """Base of the solvers that split training into a problem for each factor.
+
+    Parameters
+    ----------
+    max_iter, tol, update, oracle, partitions, rho, check_every : objects
+        See `GDMM`.
+    """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    update: str = "auto"
+    oracle: str = "sublinear"
+    partitions: int | str = "auto"
+    rho: float | str = "auto"
+    check_every: int | str = "auto"
+
+    required_oracles = ("factors",)
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "update": [StrOptions({"auto", "bcfw", "afw", "bgcd"})],
+        "oracle": [StrOptions({"sublinear", "scan"})],
+        "partitions": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "rho": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "check_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+    }
+
+    def _solve(self, model, alpha, options):
+        factors = model.factors()
+        is_binary = isinstance(factors, BinaryFactorModel)
+        # block-greedy steps are for binary labels, the others for pairs of any labels
+        if is_binary and self.update not in ("auto", "bgcd"):
+            factors, is_binary = factors.graph(), False
+        return self._run_type(is_binary)(self, factors, alpha, options).run()
+
+    def _run_type(self, is_binary):
+        """The kind of a run."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class GDMM(FactorSolver):
     """Greedy direction method of multipliers: thousands of labels, many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
@@ -82,11 +132,11 @@ class GDMM(Solver):
         Weight of the quadratic terms of the augmented Lagrangian, in the units of the
         scores. "auto" begins at a multiple of the mean curvature of the factors, and
         then balances the primal and the dual residual.
-    eta : float, default=1.0
-        Step size of the multipliers, in units of `rho`.
     check_every : int or "auto", default="auto"
         Passes between two computations of the objective and the dual value. "auto"
         computes them rarely enough that they take a small part of the time.
+    eta : float, default=1.0
+        Step size of the multipliers, in units of `rho`.
 
     Notes
     -----
@@ -114,57 +164,16 @@ class GDMM(Solver):
     ['high', 'high', 'low']
     """
 
-    required_oracles = ("factors",)
+    _: KW_ONLY
+    eta: float = 1.0
+
     _parameter_constraints = {
-        **Solver._parameter_constraints,
-        "update": [StrOptions({"auto", "bcfw", "afw", "bgcd"})],
-        "oracle": [StrOptions({"sublinear", "scan"})],
-        "partitions": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "rho": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        **FactorSolver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither")],
-        "check_every": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
     }
 
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        update="auto",
-        oracle="sublinear",
-        partitions="auto",
-        rho="auto",
-        eta=1.0,
-        check_every="auto",
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.update = update
-        self.oracle = oracle
-        self.partitions = partitions
-        self.rho = rho
-        self.eta = eta
-        self.check_every = check_every
-
-    def _solve(self, model, alpha, options):
-        model = self._factors(model)
-        is_binary = isinstance(model, BinaryFactorModel)
-        run_type = BinaryGDMMRun if is_binary else GDMMRun
-        return run_type(self, model, alpha, options).run()
-
-    def _factors(self, model):
-        """Factors of a model, in the form that the updates are for."""
-        factors = model.factors()
-        is_binary = isinstance(factors, BinaryFactorModel)
-        if is_binary and self.update not in ("auto", "bgcd"):
-            return factors.graph()
-        return factors
+    def _run_type(self, is_binary):
+        return BinaryGDMMRun if is_binary else GDMMRun
 
 
 class GDMMRun:

@@ -10,14 +10,19 @@ and it is solved by the block steps of GDMM. The larger rho is, the closer its o
 is to that of the structured support vector machine, and the more passes it takes.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
-from sksstruct.models.protocols._factors import BinaryFactorModel
-from sksstruct.solvers.dual_decomposition.gdmm import GDMM, BinaryGDMMRun, GDMMRun
+from sksstruct.solvers.dual_decomposition.gdmm import (
+    BinaryGDMMRun,
+    FactorSolver,
+    GDMMRun,
+)
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
-class SoftBCFW(GDMM):
+@dataclass(eq=False, repr=False)
+class SoftBCFW(FactorSolver):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
     The baseline that papers compare `GDMM` with: the same blocks, without multipliers.
@@ -31,14 +36,14 @@ class SoftBCFW(GDMM):
     tol : float, default=3e-3
         Stop when the gap of the softened problem, added up over the visits of a pass,
         is at most ``tol`` times the objective at w = 0.
-    rho : float, default=10.0
-        Weight of the penalty, in units of the mean curvature p_i / alpha.
     update : {"auto", "bcfw", "bgcd"}, default="auto"
         See `GDMM`.
     oracle : {"sublinear", "scan"}, default="scan"
         See `GDMM`.
     partitions : int or "auto", default="auto"
         See `GDMM`.
+    rho : float, default=10.0
+        Weight of the penalty, in units of the mean curvature p_i / alpha.
     check_every : int or "auto", default="auto"
         See `GDMM`.
 
@@ -58,38 +63,20 @@ class SoftBCFW(GDMM):
     ['high', 'high', 'low']
     """
 
+    _: KW_ONLY
+    rho: float = 10.0
+    oracle: str = "scan"
+
     _parameter_constraints = {
-        **{k: v for k, v in GDMM._parameter_constraints.items() if k != "eta"},
+        **FactorSolver._parameter_constraints,
         "rho": [Interval(Real, 0, None, closed="neither")],
         "update": [StrOptions({"auto", "bcfw", "bgcd"})],
     }
     # the multipliers do not move
     eta = 0.0
 
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        rho=10.0,
-        update="auto",
-        oracle="scan",
-        partitions="auto",
-        check_every="auto",
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rho = rho
-        self.update = update
-        self.oracle = oracle
-        self.partitions = partitions
-        self.check_every = check_every
-
-    def _solve(self, model, alpha, options):
-        model = self._factors(model)
-        is_binary = isinstance(model, BinaryFactorModel)
-        run_type = BinarySoftBCFWRun if is_binary else SoftBCFWRun
-        return run_type(self, model, alpha, options).run()
+    def _run_type(self, is_binary):
+        return BinarySoftBCFWRun if is_binary else SoftBCFWRun
 
 
 class _WithoutMultipliers:

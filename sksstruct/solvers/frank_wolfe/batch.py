@@ -10,6 +10,8 @@ with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 
 is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
 """
 
+from dataclasses import KW_ONLY, dataclass
+
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.dual_value import dual_value
@@ -17,6 +19,7 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 
 
+@dataclass(eq=False, repr=False)
 class FrankWolfe(Solver):
     """Batch Frank-Wolfe: one step for all examples at once.
 
@@ -48,16 +51,16 @@ class FrankWolfe(Solver):
     ['b', 'b']
     """
 
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    bounds: dict | None = None
+
     bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "bounds": [dict, None],
     }
-
-    def __init__(self, max_iter=1000, tol=3e-3, *, bounds=None):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.bounds = bounds
 
     def _solve(self, model, alpha, options):
         weights = Weights(model.n_weights, box=model.box(self.bounds))

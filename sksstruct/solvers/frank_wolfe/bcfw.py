@@ -1,6 +1,7 @@
 """Block-coordinate Frank-Wolfe for the structured hinge loss."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -25,6 +26,7 @@ _MOST_KNOWN = 100
 _LEAST_PROMISE = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class BCFW(Solver):
     """Block-coordinate Frank-Wolfe: the default for the hinge.
 
@@ -108,6 +110,22 @@ class BCFW(Solver):
     ['b', 'b']
     """
 
+    sampling: str = "gap"
+    step: str = "fw"
+    cache: bool = False
+    averaging: bool | str = True
+    check_every: int | str = 10
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    cache_factor: float = 0.25
+    cache_nu: float = 0.01
+    max_cached: int = 20
+    inner_steps: int = 1
+    cached_passes: int | str = 0
+    bounds: dict | None = None
+    gap_every: int | str = "deprecated"
+
     bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
@@ -136,39 +154,6 @@ class BCFW(Solver):
             StrOptions({"auto", "deprecated"}),
         ],
     }
-
-    def __init__(
-        self,
-        sampling="gap",
-        step="fw",
-        cache=False,
-        averaging=True,
-        check_every=10,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        cache_factor=0.25,
-        cache_nu=0.01,
-        max_cached=20,
-        inner_steps=1,
-        cached_passes=0,
-        bounds=None,
-        gap_every="deprecated",
-    ):
-        self.sampling = sampling
-        self.step = step
-        self.cache = cache
-        self.averaging = averaging
-        self.check_every = check_every
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cache_factor = cache_factor
-        self.cache_nu = cache_nu
-        self.max_cached = max_cached
-        self.inner_steps = inner_steps
-        self.cached_passes = cached_passes
-        self.bounds = bounds
-        self.gap_every = gap_every
 
     def check(self):
         """Raise an error if a parameter, or their combination, is not valid."""
