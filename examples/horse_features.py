@@ -3,7 +3,7 @@ Superpixels of horses and their features
 ========================================
 
 What the example on horses computes from an image: superpixels, their features, and the
-features of the pairs of neighbours; Osokin et al. (2016), I.3, in small.
+features of the pairs of neighbors; Osokin et al. (2016), I.3, in small.
 """
 
 import numpy as np
@@ -102,7 +102,7 @@ def soft_bins(t, n):
 
 
 def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
-    """Superpixels of an image as nodes with features, and pairs of neighbours.
+    """Superpixels of an image as nodes with features, and pairs of neighbors.
 
     Features of a node are sums over its pixels, divided by the number of pixels of the
     image; those of a pair are similarities of colour, times its share of all borders.

@@ -4,8 +4,8 @@ Horses: minimum cuts, trees, and superpixels alone
 ====================================================
 
 Images of horses are cut into superpixels, and each is horse or background. A model
-that knows which superpixels are neighbours, and how alike they are, is compared with
-one that looks at every superpixel by itself, and with a tree of neighbours.
+that knows which superpixels are neighbors, and how alike they are, is compared with
+one that looks at every superpixel by itself, and with a tree of neighbors.
 
 The data are the Weizmann horses, 64 pixels wide; the file must be in the data folder.
 """
@@ -33,7 +33,7 @@ y = [majority(n, mask) for n, mask in zip(numbers, data.masks, strict=True)]
 print(f"{np.mean([len(z) for z in y]):.0f} superpixels in an image on average")
 
 # %%
-# Neighbours that agree score by how alike they are, with weights that are not negative:
+# Neighbors that agree score by how alike they are, with weights that are not negative:
 # the best labeling is then a minimum cut. The loss counts errors on the horse, the
 # smaller class, more. There is no bias: the features of an image sum to one, and a bias
 # that counts superpixels would outweigh them.
@@ -42,7 +42,7 @@ cuts = GraphModel(
 )
 
 # %%
-# The tree: of all pairs of neighbours the most similar ones that do not close a cycle.
+# The tree: of all pairs of neighbors the most similar ones that do not close a cycle.
 # Here any table of scores is allowed, and the best labeling is found by max-product.
 tables = GraphModel(
     "full", inference="tree", class_weight="balanced", fit_intercept=False

@@ -4,7 +4,7 @@ MAP: cleaning a photograph, with bounds
 =======================================
 
 A photograph with noise becomes a factor graph: a variable for each pixel whose states
-are grey levels, and edges between neighbours that like similar levels, up to a limit,
+are grey levels, and edges between neighbors that like similar levels, up to a limit,
 so that contours stay sharp. ``LPMAPPredictor`` finds a labeling of all pixels and an
 upper bound of the score of every labeling.
 """

@@ -148,7 +148,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     intercept_ : ndarray of shape (n_classes,)
         Bias of each label; zeros without `fit_intercept`.
     transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
-        Weight of each pair of neighbouring labels, from -> to. Sparse with
+        Weight of each pair of neighboring labels, from -> to. Sparse with
         `sksstruct.solvers.GDMM`.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.

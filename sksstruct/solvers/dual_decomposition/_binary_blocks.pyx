@@ -54,7 +54,7 @@ cdef class BinaryBlocks:
     model : BinaryFactorModel
         The model; its weights are written.
     alpha : float
-        Regularization.
+        Regularisation.
     rho : float
         Weight of the quadratic terms.
 

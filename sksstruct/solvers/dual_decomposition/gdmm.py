@@ -1,6 +1,6 @@
 """Greedy direction method of multipliers: training through factorwise oracles.
 
-Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
+Algorithm 1 of Yen et al. (2016): a pass over the factors that minimises the augmented
 Lagrangian (12), then a step of the multipliers (13). Notation, blocks and signs are
 stated in `_state.pyx`. The dual value that is reported is that of a feasible point next
 to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the duality gap
@@ -100,7 +100,7 @@ class GDMM(FactorSolver):
     """Greedy direction method of multipliers: thousands of labels, many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
-    between factors that share a variable. Each visit maximizes over the outcomes of one
+    between factors that share a variable. Each visit maximises over the outcomes of one
     factor, never over labelings, and only outcomes that have proved useful are kept.
     For variables with many labels, or many pairs of binary variables.
 
@@ -186,7 +186,7 @@ class GDMMRun:
     model : FactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
-        Regularization.
+        Regularisation.
     options : Options
         Random state, threads and output.
     """
