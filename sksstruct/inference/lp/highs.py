@@ -54,8 +54,7 @@ class HiGHS(MAPSolver):
             run.status = self._status(found, run)
 
     def _solve_program(self, graph, n_unary, time_limit):
-        """What SciPy finds, with integral marginals of variables for the exact problem.
-        """
+        """What SciPy finds: an exact problem has integral marginals of variables."""
         cost, rows, low, high = program(graph)
         options = {} if time_limit is None else {"time_limit": time_limit}
         integrality = None
@@ -205,7 +204,7 @@ class _Rows:
 
 
 def _add_marginals(parts, index, first):
-    """Entries of a table, the columns in index, that sum to the marginals of a state."""
+    """Make the entries of a table, the columns in index, sum to marginals of states."""
     for axis, start in enumerate(first):
         for state in range(index.shape[axis]):
             entries = np.take(index, state, axis=axis).reshape(-1)

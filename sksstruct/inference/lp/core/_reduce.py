@@ -48,7 +48,7 @@ class Reduced:
             if len(self.free) < graph.n_variables:
                 self.offset = graph.offset
                 reduced = self._restrict(graph)
-            # slices may leave a neighbour with one state, or with none
+            # slices may leave a neighbor with one state, or with none
             more = _forced(reduced)
             if self.offset == -np.inf or (more == -2).any():
                 self.feasible = False
@@ -82,7 +82,7 @@ class Reduced:
         )
 
     def _absorb_edges(self, graph, edges, unaries, place):
-        """Add the scores of edges with a fixed end to the other end, or to the offset."""
+        """Add scores of edges with a fixed end to the other end, or to the offset."""
         weights = graph.edge_weights
         for e in edges:
             scope = graph.edges[e]
