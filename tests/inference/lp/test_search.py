@@ -108,3 +108,19 @@ def test_windows_over_a_few_states():
     search.elimination.window.all_states(problem)
     search.windows(50, 20, 4096.0)
     assert search.gain > limited
+
+
+def test_tables_beyond_memory_are_an_error():
+    """And not a move that gains nothing; the search can go on with smaller ones."""
+    full = [(u, v) for u in range(9) for v in range(u)]
+    graph = FactorGraph(np.zeros((9, 100)), full, np.eye(100))
+    problem = MAPProblem(graph)
+    start = np.arange(9, dtype=np.int32)
+    search = LocalSearch(problem, start, 0)
+    # the table of the first variable has 100 ** 8 entries
+    with pytest.raises(MemoryError):
+        search.windows(1, 9, 1e18, 1e19)
+    np.testing.assert_array_equal(search.labeling, start)
+    gain = search.windows(20, 9, 1e4)
+    assert gain > 0.0
+    assert problem.labeling_score(search.labeling) == gain

@@ -35,15 +35,25 @@ cdef class SlotState:
     cdef double[:, ::1] _gradient
     cdef double[::1] _work, _sorted
 
-    cdef Py_ssize_t slot_of(self, MAPProblem problem, Py_ssize_t variable,
-                            Py_ssize_t state) except -1 nogil
-    cdef Py_ssize_t activate(self, Py_ssize_t edge, Py_ssize_t first,
-                             Py_ssize_t second) except -1 nogil
+    cdef Py_ssize_t add_slot(self, MAPProblem problem, Py_ssize_t variable,
+                             Py_ssize_t state) except -1 nogil
+    cdef int add_entry(self, Active* active, Py_ssize_t first,
+                       Py_ssize_t second) except -1 nogil
     cdef int _add_capacity(self, MAPProblem problem,
                            Py_ssize_t variable) except -1 nogil
-    cdef int _add_entries(self, Active* active) except -1 nogil
     cdef int _cover(self, Py_ssize_t size) except -1 nogil
     cdef int _resize_scratch(self, Py_ssize_t size) except -1
+
+
+cdef inline Py_ssize_t find_entry(const Active* active, Py_ssize_t first,
+                                  Py_ssize_t second) noexcept nogil:
+    """Index of the entry for two slots; -1: it is not active."""
+    cdef Py_ssize_t k
+    # entries are few: looking at all of them is faster than any index
+    for k in range(active.count):
+        if active.slot[0][k] == first and active.slot[1][k] == second:
+            return k
+    return -1
 
 
 cdef inline End* end_of(SlotState state, MAPProblem problem, Py_ssize_t edge,

@@ -47,7 +47,7 @@ cdef class SlotState:
         self._resize_scratch(64)
         # every variable starts in the state with its largest score
         for variable in range(n):
-            self.slot_of(problem, variable, self._by_score[problem.first[variable]])
+            self.add_slot(problem, variable, self._by_score[problem.first[variable]])
             self._x[variable][0] = 1.0
 
     def __dealloc__(self):
@@ -72,15 +72,11 @@ cdef class SlotState:
 
     # ---- slots ----
 
-    cdef Py_ssize_t slot_of(self, MAPProblem problem, Py_ssize_t variable,
-                            Py_ssize_t state) except -1 nogil:
-        """Slot of a state, a new one where it has none."""
-        cdef Py_ssize_t i, slot, at = problem.first[variable] + state
+    cdef Py_ssize_t add_slot(self, MAPProblem problem, Py_ssize_t variable,
+                             Py_ssize_t state) except -1 nogil:
+        """Give a state a slot; the slot."""
+        cdef Py_ssize_t i, slot = self._n_slots[variable]
         cdef End* end
-        # as a rule: searches meet the same states again and again
-        if self._slot[at] >= 0:
-            return self._slot[at]
-        slot = self._n_slots[variable]
         if slot == self._capacity[variable]:
             self._add_capacity(problem, variable)
         # what is outside of the slots is zero, so a new one changes nothing
@@ -90,17 +86,15 @@ cdef class SlotState:
             end = end_of(self, problem, problem.adj_edge[i], variable)
             end.mu[slot] = end.marginal[slot] = 0.0
         # last, as a slot that is counted has to be there
-        self._slot[at] = slot
+        self._slot[problem.first[variable] + state] = slot
         self._n_slots[variable] = slot + 1
         return slot
 
     cdef int _add_capacity(self, MAPProblem problem,
                            Py_ssize_t variable) except -1 nogil:
         """Make room for twice as many slots in all vectors of a variable."""
-        cdef Py_ssize_t i, capacity = 2 * self._capacity[variable]
+        cdef Py_ssize_t i, capacity = max(2 * self._capacity[variable], FIRST_CAPACITY)
         cdef End* end
-        if capacity == 0:
-            capacity = FIRST_CAPACITY
         resize(<void**>&self._state[variable], capacity * sizeof(int32_t))
         resize(<void**>&self._x[variable], capacity * sizeof(double))
         for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
@@ -112,33 +106,20 @@ cdef class SlotState:
         self._capacity[variable] = capacity
         return 0
 
-    cdef Py_ssize_t activate(self, Py_ssize_t edge, Py_ssize_t first,
-                             Py_ssize_t second) except -1 nogil:
-        """Give y_f an entry for two slots, zero where it is new; its index."""
-        cdef Active* active = &self._active[edge]
-        cdef Py_ssize_t k
-        # entries are few: looking at all of them is faster than any index
-        for k in range(active.count):
-            if active.slot[0][k] == first and active.slot[1][k] == second:
-                return k
-        if active.count == active.capacity:
-            self._add_entries(active)
-        k = active.count
+    cdef int add_entry(self, Active* active, Py_ssize_t first,
+                       Py_ssize_t second) except -1 nogil:
+        """Make a pair of slots an active entry, of zero."""
+        cdef Py_ssize_t side, capacity, k = active.count
+        if k == active.capacity:
+            capacity = 2 * k if k else FIRST_CAPACITY
+            for side in range(2):
+                resize(<void**>&active.slot[side], capacity * sizeof(int32_t))
+            resize(<void**>&active.value, capacity * sizeof(double))
+            self._cover(capacity)
+            active.capacity = capacity
         active.slot[0][k], active.slot[1][k] = first, second
         active.value[k] = 0.0
         active.count += 1
-        return k
-
-    cdef int _add_entries(self, Active* active) except -1 nogil:
-        """Make room for twice as many active entries of an edge."""
-        cdef Py_ssize_t side, capacity = 2 * active.capacity
-        if capacity == 0:
-            capacity = FIRST_CAPACITY
-        for side in range(2):
-            resize(<void**>&active.slot[side], capacity * sizeof(int32_t))
-        resize(<void**>&active.value, capacity * sizeof(double))
-        self._cover(capacity)
-        active.capacity = capacity
         return 0
 
     # ---- scratch ----

@@ -25,7 +25,9 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.core._tables cimport TableSpec, entry_of
 from sksstruct.inference.lp.gdmm._search cimport EntrySearch, Search
-from sksstruct.inference.lp.gdmm._slots cimport Active, End, SlotState, end_of
+from sksstruct.inference.lp.gdmm._slots cimport (
+    Active, End, SlotState, end_of, find_entry,
+)
 from sksstruct.inference.lp.gdmm._toplists cimport Lists
 
 # A step of an edge that moves by less, squared, is the last one of an iteration.
@@ -91,34 +93,35 @@ cdef class MAPGDMMState(SlotState):
         cdef Py_ssize_t side, variable, k
         cdef const End* end
         cdef const double* x
+        cdef double* gradient
         for side in range(2):
-            variable = problem.ends[edge, side]
+            variable, gradient = problem.ends[edge, side], &self._gradient[side, 0]
             # all vectors of a variable have the same slots
             end, x = &self._ends[2 * edge + side], self._x[variable]
             for k in range(self._n_slots[variable]):
-                self._gradient[side, k] = (
-                    self.rho * (end.marginal[k] - x[k]) + end.mu[k])
+                gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
 
     cdef int _activate_entry(self, MAPProblem problem, Py_ssize_t edge, Py_ssize_t row,
                              Py_ssize_t col) except -1 nogil:
         """Make a pair of states an active entry; the first one of an edge is 1."""
         cdef Active* active = &self._active[edge]
         cdef Py_ssize_t side, variable
+        cdef Py_ssize_t state[2]
         cdef Py_ssize_t slot[2]
-        cdef End* end
-        slot[0] = self.slot_of(problem, problem.ends[edge, 0], row)
-        slot[1] = self.slot_of(problem, problem.ends[edge, 1], col)
+        state[0], state[1] = row, col
         for side in range(2):
-            variable, end = problem.ends[edge, side], &self._ends[2 * edge + side]
-            # the gradient was found without new slots, which have nothing but zeros yet
-            if (slot[side] == self._n_slots[variable] - 1
-                    and end.marginal[slot[side]] == 0.0 and end.mu[slot[side]] == 0.0):
-                self._gradient[side, slot[side]] = (
-                    -self.rho * self._x[variable][slot[side]])
+            variable = problem.ends[edge, side]
+            slot[side] = self._slot[problem.first[variable] + state[side]]
+            if slot[side] < 0:
+                slot[side] = self.add_slot(problem, variable, state[side])
+                # x, y and mu are zero there, and so is the gradient
+                self._gradient[side, slot[side]] = 0.0
+        if find_entry(active, slot[0], slot[1]) >= 0:
+            return 0
         # it enters with zero, so that the marginals of both ends stay what they are
-        self.activate(edge, slot[0], slot[1])
+        self.add_entry(active, slot[0], slot[1])
         # the marginals of an edge are a distribution from its first entry on
-        if active.count == 1 and active.value[0] == 0.0:
+        if active.count == 1:
             active.value[0] = 1.0
             for side in range(2):
                 self._ends[2 * edge + side].marginal[slot[side]] += 1.0
@@ -153,12 +156,14 @@ cdef class MAPGDMMState(SlotState):
         cdef const Active* active = &self._active[edge]
         cdef const int32_t* rows = self._state[problem.ends[edge, 0]]
         cdef const int32_t* cols = self._state[problem.ends[edge, 1]]
+        cdef const double* row_gradient = &self._gradient[0, 0]
+        cdef const double* col_gradient = &self._gradient[1, 0]
         cdef Py_ssize_t k, first, second
         cdef double weight = problem.weight(edge), descent, threshold, moved = 0.0
         for k in range(active.count):
             first, second = active.slot[0][k], active.slot[1][k]
             descent = (weight * entry_of(table, rows[first], cols[second])
-                       - self._gradient[0, first] - self._gradient[1, second])
+                       - row_gradient[first] - col_gradient[second])
             self._work[k] = active.value[k] + descent / bound
         # projected onto the simplex, and less what it was before
         threshold = self._threshold(&self._work[0], active.count)
@@ -268,7 +273,7 @@ cdef class MAPGDMMState(SlotState):
         state = self._by_score[first + rank]
         if (problem.unary[first + state] / (self.rho * degree)
                 > self._average(problem, variable, degree)):
-            self.slot_of(problem, variable, state)
+            self.add_slot(problem, variable, state)
         return 0
 
     cdef void _project(self, MAPProblem problem, Py_ssize_t variable,
