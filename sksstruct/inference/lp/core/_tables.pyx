@@ -15,13 +15,13 @@ import numpy as np
 from libc.math cimport INFINITY
 
 cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    void sks_forward(Py_ssize_t rows, Py_ssize_t cols, double w, const double* a,
-                     const double* table, double* out) noexcept
-    void sks_backward(Py_ssize_t rows, Py_ssize_t cols, double w, const double* a,
-                      const double* table, double* out) noexcept
-    double sks_row_raise(Py_ssize_t n, double p, double w, const double* row,
+    void sks_forward(Py_ssize_t rows, Py_ssize_t cols, double weight,
+                     const double* scores, const double* table, double* out) noexcept
+    void sks_backward(Py_ssize_t rows, Py_ssize_t cols, double weight,
+                      const double* scores, const double* table, double* out) noexcept
+    double sks_row_raise(Py_ssize_t n, double score, double weight, const double* row,
                          double* out) noexcept
-    double sks_largest(Py_ssize_t n, const double* a) noexcept
+    double sks_largest(Py_ssize_t n, const double* scores) noexcept
     void sks_extremes(Py_ssize_t rows, Py_ssize_t cols, const double* table,
                       double* row_high, double* col_high) noexcept
 
@@ -139,65 +139,67 @@ cdef void _all_pairs(const TableSpec* table, double weight, const double* incomi
                 out[j] = score
 
 
-cdef void _potts(Py_ssize_t n, double agree, double differ, const double* incoming,
-                 double* out) noexcept nogil:
+cdef void _potts(Py_ssize_t n_states, double agree, double differ,
+                 const double* incoming, double* out) noexcept nogil:
     """Message of a Potts table: a state agrees with itself or differs from the best."""
     # the best of the other states is the best of all, except for the best itself
     cdef Py_ssize_t i, best = 0
     cdef double second = -INFINITY, other, same
-    for i in range(1, n):
+    for i in range(1, n_states):
         if incoming[i] > incoming[best]:
             best = i
-    for i in range(n):
+    for i in range(n_states):
         if i != best and incoming[i] > second:
             second = incoming[i]
-    for i in range(n):
+    for i in range(n_states):
         other = (second if i == best else incoming[best]) + differ
         same = incoming[i] + agree
         out[i] = same if same > other else other
 
 
-cdef void _linear(Py_ssize_t n, double scale, double limit, const double* incoming,
-                  double* out) noexcept nogil:
+cdef void _linear(Py_ssize_t n_states, double scale, double limit,
+                  const double* incoming, double* out) noexcept nogil:
     """Message of a truncated linear table, by a pass in each direction."""
     cdef Py_ssize_t i
-    cdef double high = sks_largest(n, incoming) - limit
+    cdef double high = sks_largest(n_states, incoming) - limit
     # the best from the left, then also from the right, each step a distance of one
     out[0] = incoming[0]
-    for i in range(1, n):
+    for i in range(1, n_states):
         out[i] = max(incoming[i], out[i - 1] - scale)
-    for i in range(n - 2, -1, -1):
+    for i in range(n_states - 2, -1, -1):
         out[i] = max(out[i], out[i + 1] - scale)
     # from farther away than the truncation nothing beats the best of all
-    for i in range(n):
+    for i in range(n_states):
         out[i] = max(out[i], high)
 
 
-cdef void _quadratic(Py_ssize_t n, double scale, double limit, const double* incoming,
-                     double* out, Scratch* scratch) noexcept nogil:
+cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
+                     const double* incoming, double* out,
+                     Scratch* scratch) noexcept nogil:
     """Message of a truncated quadratic table, by an upper envelope of parabolas."""
     cdef Py_ssize_t i, last, k = 0
-    cdef double distance, high = sks_largest(n, incoming) - limit
+    cdef double distance, high = sks_largest(n_states, incoming) - limit
     cdef double* begin = scratch.value
     cdef Py_ssize_t* top = scratch.index
     if scale == 0.0:
         # all states give the same to all others
-        high = sks_largest(n, incoming)
+        high = sks_largest(n_states, incoming)
         # the envelope would divide by the scale
-        for i in range(n):
+        for i in range(n_states):
             out[i] = high
         return
-    last = _envelope(n, scale, incoming, begin, top)
+    last = _envelope(n_states, scale, incoming, begin, top)
     # states and pieces are both in order, so that one pass meets every piece
-    for i in range(n):
+    for i in range(n_states):
         while k < last and begin[k + 1] < i:
             k += 1
         distance = <double>(i - top[k])
         out[i] = max(incoming[top[k]] - scale * distance * distance, high)
 
 
-cdef inline Py_ssize_t _envelope(Py_ssize_t n, double scale, const double* incoming,
-                                 double* begin, Py_ssize_t* top) noexcept nogil:
+cdef inline Py_ssize_t _envelope(Py_ssize_t n_states, double scale,
+                                 const double* incoming, double* begin,
+                                 Py_ssize_t* top) noexcept nogil:
     """Upper envelope of incoming_i - scale (x - i)^2; the index of its last piece.
 
     Piece k is the parabola of state top[k], from begin[k] to begin[k + 1].
@@ -206,7 +208,7 @@ cdef inline Py_ssize_t _envelope(Py_ssize_t n, double scale, const double* incom
     cdef double cross
     top[0] = 0
     begin[0] = -INFINITY
-    for i in range(1, n):
+    for i in range(1, n_states):
         # pieces that end before they begin are covered by the new parabola
         while True:
             cross = ((scale * i * i - incoming[i])

@@ -104,8 +104,8 @@ cdef class MAPBinaryGDMMState:
                                      - problem.unary[2 * variable])
         for edge in range(problem.n_edges):
             first, second = problem.ends[edge, 0], problem.ends[edge, 1]
-            # t(x, y) = t00 + (t10 - t00) x + (t01 - t00) y + (t11 + t00 - t01 - t10) x
-            # y
+            # a table of four entries is t00 + (t10 - t00) x_u + (t01 - t00) x_v
+            # + (t11 + t00 - t01 - t10) x_u x_v
             both_off = problem.entry(edge, 0, 0)
             second_on = problem.entry(edge, 0, 1)
             first_on = problem.entry(edge, 1, 0)
@@ -171,7 +171,7 @@ cdef class MAPBinaryGDMMState:
         cdef Py_ssize_t edge
         found = []
         while len(found) < count:
-            # edges with c_f <= 0 never raise the score of a variable that is zero
+            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
             if self._read == self._depth:
                 if self._depth >= self._n_positive:
                     break

@@ -156,7 +156,7 @@ cdef class SlotState:
         cdef Py_ssize_t variable, k, best
         cdef int32_t[::1] out = np.empty(self._n_variables, dtype=np.int32)
         for variable in range(self._n_variables):
-            # slots come by score: with > the earlier of equal ones stays
+            # with > the first slot, of the state with the largest score, wins ties
             best = 0
             for k in range(1, self._n_slots[variable]):
                 if self._x[variable][k] > self._x[variable][best]:

@@ -84,8 +84,8 @@ cdef class MAPGDMMState(SlotState):
             return False
         moved = self._descend(problem, edge)
         self._drop_zeros(active)
-        # a step that is too short to matter is no reason for another search
         self.n_active += active.count
+        # a step that is too short to matter is no reason for another search
         return moved > STILL
 
     cdef void _find_gradient(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
@@ -249,8 +249,7 @@ cdef class MAPGDMMState(SlotState):
         """Search (7), projection (4) and multipliers (9) for one variable."""
         cdef Py_ssize_t degree = (problem.adj_first[variable + 1]
                                   - problem.adj_first[variable])
-        # without edges it keeps its best state
-        # (the mean over no edges is not a number)
+        # without edges there is no mean to project, and the best state is right
         if degree == 0:
             return 0
         self._activate_state(problem, variable, degree)

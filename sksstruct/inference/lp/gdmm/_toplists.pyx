@@ -155,8 +155,8 @@ cdef class Lists:
         cdef TableLists* lists = &self.of_table[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols, wanted = FIRST_DEPTH
         cdef Line* found
-        # the columns of a symmetric table are its rows, which are contiguous
-        # (and so rows and columns share their lists)
+        # the columns of a symmetric table are its rows, which are contiguous: both
+        # share their lists
         column = column and not spec.symmetric
         found = (lists.cols if column else lists.rows) + line
         if found.depth >= min(depth, n):

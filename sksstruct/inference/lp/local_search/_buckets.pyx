@@ -80,8 +80,8 @@ cdef class Buckets:
                 continue
             self._load_variable(problem, window, order, labeling, place)
             variable = window.variable[place]
-            # every edge inside comes with its first end
-            # (variables, then edges, then factors: sums depend on the order)
+            # every edge inside comes with its first end; variables, edges and factors
+            # in this order, on which the rounding of sums depends
             for i in range(problem.adj_first[variable],
                            problem.adj_first[variable + 1]):
                 edge = problem.adj_edge[i]

@@ -67,7 +67,8 @@ cdef class Elimination:
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)
-        # a cheap look first: where there are so many edges, some list must overflow
+        # a cheap look first: with so many edges, some variable has more of them than
+        # a bucket holds
         if problem.n_edges > 32 * problem.n_variables:
             return False
         # nothing is kept, so that no random choice is made
@@ -134,7 +135,7 @@ cdef class Elimination:
                 order.neighbors[place, count] = order.neighbors[place, k]
                 count += 1
         order.n_neighbors[place] = count
-        # below the budget, by the order
+        # no more than the budget, as the order has seen to
         for k in range(count):
             n_entries *= candidates_at(self.window, order.neighbors[place, k])
         # its neighbors are all that its bucket has besides itself
@@ -198,7 +199,7 @@ cdef class Elimination:
         cdef Py_ssize_t size = candidates_at(self.window, place)
         cdef Py_ssize_t n_parts = scan.n_parts, entry, best, i, k
         cdef double score, top
-        # entries of both arrays in their order, whatever the buckets are made of
+        # entry by entry, so that both arrays are written in order and read anywhere
         for entry in range(n_entries):
             top, best = -INFINITY, 0
             # in the order of the bucket, for each candidate of the variable itself

@@ -92,7 +92,8 @@ cdef class EliminationOrder:
     # ---- the graph of neighbors ----
 
     cdef void _connect(self, MAPProblem problem, Window window) noexcept nogil:
-        """Find the neighbors of all places; whose lists overflow keeps its state."""
+        """Find the neighbors of all places; where there are too many, a state is kept.
+        """
         cdef Py_ssize_t place, variable, degree
         for place in range(window.size):
             self.n_neighbors[place], self.rank[place] = 0, WAITING

@@ -34,7 +34,7 @@ from sksstruct.inference.lp.message_passing._messages cimport Messages
 # is no input.
 cdef struct Gains:
     int condition
-    Py_ssize_t n, n_inputs, limit
+    Py_ssize_t arity, n_inputs, limit
     double all_off              # beliefs with all literals off
     double top, second          # the two largest gains of inputs
     Py_ssize_t best             # the input with the largest
@@ -161,53 +161,53 @@ cdef class MaxProductLP(Messages):
                              Py_ssize_t factor) noexcept nogil:
         """New messages of a larger factor to all of its variables."""
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable
-        cdef Py_ssize_t n = problem.scope_first[factor + 1] - begin
+        cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
         cdef double* belief
         cdef double* message
         # the beliefs are b while the factor is looked at: without its messages
-        for i in range(n):
+        for i in range(arity):
             variable = problem.scope[begin + i]
             belief = &self._beliefs[problem.first[variable]]
             message = &self._messages[self._start_higher[begin + i]]
             for k in range(problem.states[variable]):
                 belief[k] -= message[k]
         if problem.specs[problem.higher_table[factor]].kind == DENSE:
-            self._maximise_table(problem, factor, n)
+            self._maximise_table(problem, factor, arity)
         else:
-            self._maximise_condition(problem, factor, n)
+            self._maximise_condition(problem, factor, arity)
         # each variable gets its share, 1 / |f|, of what all have together
-        for i in range(n):
+        for i in range(arity):
             variable = problem.scope[begin + i]
             belief = &self._beliefs[problem.first[variable]]
             message = &self._messages[self._start_higher[begin + i]]
             for k in range(problem.states[variable]):
-                message[k] = self._max_marginals[i * self._width + k] / n - belief[k]
+                message[k] = self._max_marginals[i * self._width + k] / arity - belief[k]
                 belief[k] += message[k]
 
     cdef void _maximise_table(self, MAPProblem problem, Py_ssize_t factor,
-                              Py_ssize_t n) noexcept nogil:
-        """Max-marginals of a table of n variables plus their beliefs."""
+                              Py_ssize_t arity) noexcept nogil:
+        """Max-marginals of a table plus the beliefs of its variables."""
         cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, k, variable, entry = 0
         cdef double total
         # from the first state of all variables on
-        for i in range(n):
+        for i in range(arity):
             self._state[i] = 0
             for k in range(problem.states[problem.scope[begin + i]]):
                 self._max_marginals[i * self._width + k] = -INFINITY
         # every entry once: a maximum for each state of each variable at the same time
         while True:
             total = table.data[entry]
-            for i in range(n):
+            for i in range(arity):
                 variable = problem.scope[begin + i]
                 total += self._beliefs[problem.first[variable] + self._state[i]]
-            for i in range(n):
+            for i in range(arity):
                 k = i * self._width + self._state[i]
                 if total > self._max_marginals[k]:
                     self._max_marginals[k] = total
             # states count like digits, the last variable fastest, as entries do
             entry += 1
-            i = n - 1
+            i = arity - 1
             while i >= 0:
                 self._state[i] += 1
                 if self._state[i] < problem.states[problem.scope[begin + i]]:
@@ -220,21 +220,21 @@ cdef class MaxProductLP(Messages):
     # ---- conditions ----
 
     cdef void _maximise_condition(self, MAPProblem problem, Py_ssize_t factor,
-                                  Py_ssize_t n) noexcept nogil:
-        """Max-marginals of a condition on n variables plus their beliefs."""
+                                  Py_ssize_t arity) noexcept nogil:
+        """Max-marginals of a condition plus the beliefs of its variables."""
         cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
         cdef Py_ssize_t begin = problem.scope_first[factor], i, true_state
         cdef double on, off
         cdef Gains gains
-        gains.condition, gains.n = table.condition, n
+        gains.condition, gains.arity = table.condition, arity
         gains.limit = <Py_ssize_t>table.limit
         self._collect_gains(problem, table, begin, &gains)
         self._sum_up(&gains)
         # only a budget needs to know more than the two best
         if table.condition == BUDGET:
-            self._sort(n)
+            self._sort(arity)
         # for each literal the best with it on, and with it off
-        for i in range(n):
+        for i in range(arity):
             if table.condition == BUDGET:
                 self._compare_in_budget(&gains, i, &on, &off)
             elif i == gains.n_inputs:
@@ -255,7 +255,7 @@ cdef class MaxProductLP(Messages):
         cdef Py_ssize_t i, true_state
         cdef const double* belief
         gains.all_off = 0.0
-        for i in range(gains.n):
+        for i in range(gains.arity):
             true_state = 0 if table.data[i] else 1
             belief = &self._beliefs[problem.first[problem.scope[begin + i]]]
             gains.all_off += belief[1 - true_state]
@@ -266,10 +266,10 @@ cdef class MaxProductLP(Messages):
         cdef Py_ssize_t i
         cdef double gain
         # an output is the last literal, and says what the inputs before it are
-        gains.n_inputs, gains.output = gains.n, 0.0
+        gains.n_inputs, gains.output = gains.arity, 0.0
         if gains.condition == OROUT or gains.condition == XOROUT:
-            gains.n_inputs = gains.n - 1
-            gains.output = self._gain[gains.n - 1]
+            gains.n_inputs = gains.arity - 1
+            gains.output = self._gain[gains.arity - 1]
         gains.top = gains.second = -INFINITY
         gains.best, gains.positive = -1, 0.0
         for i in range(gains.n_inputs):
@@ -285,28 +285,28 @@ cdef class MaxProductLP(Messages):
     cdef inline void _compare_in_budget(self, const Gains* gains, Py_ssize_t i,
                                         double* on, double* off) noexcept nogil:
         """Best scores with literal i on and off, where at most `limit` may be on."""
-        cdef Py_ssize_t n = gains.n, limit = gains.limit
+        cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
         # the best `limit` of the others that want to be on; where literal i is among
         # the best, they are one more without it
         if self._rank[i] < limit:
-            off[0] = self._prefix[min(limit + 1, n)] - max(0.0, gain)
+            off[0] = self._prefix[min(limit + 1, arity)] - max(0.0, gain)
         else:
-            off[0] = self._prefix[min(limit, n)]
+            off[0] = self._prefix[min(limit, arity)]
         # it takes one of the `limit` places itself
         on[0] = -INFINITY
         if limit > 0 and self._rank[i] < limit - 1:
-            on[0] = gain + self._prefix[min(limit, n)] - max(0.0, gain)
+            on[0] = gain + self._prefix[min(limit, arity)] - max(0.0, gain)
         elif limit > 0:
-            on[0] = gain + self._prefix[min(limit - 1, n)]
+            on[0] = gain + self._prefix[min(limit - 1, arity)]
 
-    cdef void _sort(self, Py_ssize_t n) noexcept nogil:
-        """Rank n gains, largest first, and sum up the best that are positive."""
+    cdef void _sort(self, Py_ssize_t arity) noexcept nogil:
+        """Rank the gains, largest first, and sum up the best that are positive."""
         # by insertion: a condition has few variables
         cdef Py_ssize_t i, k, now
-        for i in range(n):
+        for i in range(arity):
             self._order[i] = i
-        for i in range(1, n):
+        for i in range(1, arity):
             now = self._order[i]
             k = i
             while k and self._gain[self._order[k - 1]] < self._gain[now]:
@@ -315,7 +315,7 @@ cdef class MaxProductLP(Messages):
             self._order[k] = now
         # a budget need not be used up, so that gains below zero count as zero
         self._prefix[0] = 0.0
-        for k in range(n):
+        for k in range(arity):
             self._rank[self._order[k]] = k
             self._prefix[k + 1] = self._prefix[k] + max(0.0, self._gain[self._order[k]])
 

@@ -22,7 +22,7 @@ from sksstruct.inference.lp.core._problem cimport MAPProblem, entry_from, other_
 from sksstruct.inference.lp.message_passing._messages cimport Messages
 
 cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    double sks_largest(Py_ssize_t n, const double* a) noexcept
+    double sks_largest(Py_ssize_t n, const double* scores) noexcept
 
 
 @cython.final
