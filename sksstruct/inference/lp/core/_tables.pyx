@@ -177,6 +177,7 @@ cdef void _quadratic(Py_ssize_t n_states, double scale, double limit,
                      const double* incoming, double* out,
                      Scratch* scratch) noexcept nogil:
     """Message of a truncated quadratic table, by an upper envelope of parabolas."""
+    # begin and top are the pieces of the envelope: as many as states at most
     cdef Py_ssize_t i, last, k = 0
     cdef double distance, high = sks_largest(n_states, incoming) - limit
     cdef double* begin = scratch.value

@@ -164,6 +164,7 @@ cdef class MaxProductLP(Messages):
         cdef Py_ssize_t arity = problem.scope_first[factor + 1] - begin
         cdef double* belief
         cdef double* message
+        cdef double share
         # the beliefs are b while the factor is looked at: without its messages
         for i in range(arity):
             variable = problem.scope[begin + i]
@@ -181,7 +182,8 @@ cdef class MaxProductLP(Messages):
             belief = &self._beliefs[problem.first[variable]]
             message = &self._messages[self._start_higher[begin + i]]
             for k in range(problem.states[variable]):
-                message[k] = self._max_marginals[i * self._width + k] / arity - belief[k]
+                share = self._max_marginals[i * self._width + k] / arity
+                message[k] = share - belief[k]
                 belief[k] += message[k]
 
     cdef void _maximise_table(self, MAPProblem problem, Py_ssize_t factor,
