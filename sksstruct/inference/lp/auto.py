@@ -6,38 +6,44 @@ from sksstruct.inference.lp.core._decode import by_variable
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
+from sksstruct.inference.lp.local_search._rounds import search_in_rounds
 from sksstruct.inference.lp.local_search._search import LocalSearch
 from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 
-# Graphs that are solved by eliminating all variables: entries of all tables.
+# Graphs that are solved by eliminating all variables: largest number of entries of all
+# tables, which take a fraction of a second.
 _ELIMINATE = 2e6
 # Edges of binary graphs beyond which most are better left out.
 _MANY_EDGES = 200_000
+# States of a variable from which on a few iterations of GDMM go before TRW-S.
+_MANY_STATES = 128
+# Statuses of solvers that leave the labeling open.
+_OPEN = "stalled", "max_iter", "fractional"
 
 
 class Auto(MAPSolver):
-    """Chooses by size and shape, and combines.
+    """The default: solvers chosen by the size and shape of the graph, and combined.
 
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`, or from `MPLP` where factors have three or more
-    variables; binary graphs with very many edges start with `BinaryGDMM`, and large
-    domains with a few iterations of `GDMM`. What is not optimal then is improved by
-    iterated local search with exact moves in windows.
+    variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
+    start with a few iterations of `MAPGDMM`. A labeling that is not optimal then is
+    improved by iterated local search with exact moves in windows.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of sweeps of TRW-S or MPLP.
+        Largest number of sweeps of `TRWS` or `MPLP`.
     tol : float, default=1e-6
         A labeling is optimal where its score is within `tol` of the bound, relative to
         the score or 1.
     effort : float, default=1.0
-        How long to search where the bound is not reached: the search ends when it has
-        not found anything better in as much work as it has done before, and in some
-        thousand visits of each variable, both times `effort`. 0: no search beyond that
-        of the solvers.
+        How long to search where the bound is not reached. The search ends when it has
+        found nothing better in as much work as it had done before, and in some thousand
+        visits of each variable, both times `effort`. With 0 there is no search beyond
+        that of the solvers.
     """
 
     _pairwise = False
@@ -52,32 +58,17 @@ class Auto(MAPSolver):
         self.effort = effort
 
     def _run(self, run):
-        problem = run.problem
-        graph = problem.graph
-        start = np.array([int(np.argmax(graph.unary(v))) for v in range(problem.n)])
-        run.offer(start.astype(np.int32))
+        problem, graph = run.problem, run.problem.graph
+        start = [int(np.argmax(graph.unary(v))) for v in range(graph.n_variables)]
+        run.offer(np.array(start, dtype=np.int32))
         many = problem.max_states == 2 and graph.n_edges > _MANY_EDGES
         if not many and self._eliminate(run):
             return
-        beliefs = np.asarray(graph.unaries)
-        if problem.n_higher:
-            beliefs = MPLP(self.max_iter, self.tol)._run(run)
-        elif many:
-            MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
-        else:
-            if problem.max_states >= 128:
-                MAPGDMM(20, self.tol)._run(run)
-                if (
-                    run.status in ("max_iter", "fractional")
-                    and run.n_iter < run.max_iter
-                ):
-                    run.status = None
-            if run.status is None:
-                beliefs = TRWS(self.max_iter, self.tol)._run(run)
-        if run.status in ("stalled", "max_iter", "fractional") and self.effort > 0:
+        beliefs = self._bound(run, many)
+        if run.status in _OPEN and self.effort > 0:
             # what the search finds does not change how the bound ended
             status, run.status = run.status, None
-            self._search(run)
+            search_in_rounds(run, self.effort)
             run.status = run.status or status
         if run.status == "optimal":
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
@@ -94,56 +85,19 @@ class Auto(MAPSolver):
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
 
-    def _search(self, run):
-        """Rounds of local search, each longer than the last."""
+    def _bound(self, run, many_edges):
+        """Run the solvers that fit the graph; scores of the states at their end."""
         problem = run.problem
-        search = LocalSearch(problem, run.labeling, run.seed())
-        # exact moves in windows and in forests, in turns, from hot to cold
-        budgets = (512.0, 0.0) if problem.max_states <= 8 else (0.0,)
-        # visits, fewer where one costs more
-        cost = max(1.0, problem.max_states / 8)
-        cost *= max(1.0, problem.m / problem.n / 16) ** 1.5
-        least = int((30_000 * problem.n + 4e6) / cost)
-        work, done, idle, rate, turn, width = least // 8, 0, 0, 0.0, 0, 2048.0
-        while not run.late():
-            before, visited = run.score, 0
-            if idle:
-                search.restart()
-            if run.time_limit is not None and rate:
-                # cold when the time is over
-                work = int(min(work, 0.9 * rate * (run.time_limit - run.seconds())))
-                work = max(work, 6)
-            while visited < work and not run.late():
-                visits = _visits(run, min(work // 6, 500_000), rate)
-                budget = budgets[turn % len(budgets)]
-                turn += 1
-                heat = 3.0 * (1.0 - visited / work)
-                visited += visits
-                cold = 3.0 * max(0.0, 1.0 - visited / work)
-                started = run.seconds()
-                search.anneal(visits, heat, cold, budget, 200)
-                rate = visits / max(run.seconds() - started, 1e-9)
-                # its score, not the sum of gains, which rounding adds up in
-                run.offer(search.labeling)
-            if budgets[0]:
-                for _ in range(8 + problem.n // 64):
-                    if run.late():
-                        break
-                    search.windows(1, 600, width)
-                width = min(2.0 * width, 65536.0)
-            run.offer(search.labeling)
-            if run.report(step=0):
-                return
-            done += work
-            idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
-            if idle >= self.effort * max(done - idle, least):
-                return
-            work = 5 * work // 4
-
-
-def _visits(run, work, rate):
-    """Work of one call, so that a time limit is kept within a tenth of a second."""
-    if run.time_limit is None:
-        return work
-    left = run.time_limit - run.seconds()
-    return max(1, int(min(work, rate * min(left, 0.1) if rate else 100)))
+        if problem.n_higher:
+            return MPLP(self.max_iter, self.tol)._run(run)
+        if many_edges:
+            MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
+            return problem.graph.unaries
+        if problem.max_states >= _MANY_STATES:
+            MAPGDMM(20, self.tol)._run(run)
+            unfinished = run.status in ("max_iter", "fractional")
+            if unfinished and run.n_iter < run.max_iter:
+                run.status = None
+        if run.status is None:
+            return TRWS(self.max_iter, self.tol)._run(run)
+        return problem.graph.unaries

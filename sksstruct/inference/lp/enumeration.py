@@ -32,28 +32,33 @@ class Enumeration(MAPSolver):
             )
 
     def _run(self, run):
-        graph = run.problem.graph
-        shape = tuple(graph.n_states)
-        total = np.zeros(shape)
-        for v in range(graph.n_variables):
-            total += _spread(graph.unary(v), [v], shape)
-        weights = graph.edge_weights
-        for e, scope in enumerate(graph.edges):
-            table = graph.tables[graph.edge_tables[e]].dense()
-            total += _spread(
-                table if weights is None else table * weights[e], scope, shape
-            )
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-            table = graph.tables[t].dense()
-            table = (
-                np.maximum(table, run.problem.penalty) if run.problem.penalty else table
-            )
-            total += _spread(table, scope, shape)
-        best = np.unravel_index(int(np.argmax(total)), shape)
+        scores = _all_scores(run.problem.graph, run.problem.penalty)
+        best = np.unravel_index(int(np.argmax(scores)), scores.shape)
         run.offer(np.array(best, dtype=np.int32))
         run.report(bound=run.score)
         run.status = "optimal"
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
+
+
+def _all_scores(graph, penalty):
+    """Scores of all labelings, as an array with an axis for each variable."""
+    shape = tuple(graph.n_states)
+    total = np.zeros(shape)
+    for v in range(graph.n_variables):
+        total += _spread(graph.unary(v), [v], shape)
+    weights = graph.edge_weights
+    for e, scope in enumerate(graph.edges):
+        table = graph.tables[graph.edge_tables[e]].dense()
+        if weights is not None:
+            table = table * weights[e]
+        total += _spread(table, scope, shape)
+    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+        table = graph.tables[t].dense()
+        # conditions have -inf written out; the other tables are finite already
+        if penalty:
+            table = np.maximum(table, penalty)
+        total += _spread(table, scope, shape)
+    return total
 
 
 def _spread(table, scope, shape):

@@ -8,6 +8,8 @@ from sksstruct.inference.lp.core.solver import MAPSolver
 
 # Columns of the program beyond which it is refused, before memory is taken.
 _MAX_COLUMNS = 4_000_000
+# Statuses of `scipy.optimize.milp`.
+_SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
 
 class HiGHS(MAPSolver):
@@ -18,13 +20,13 @@ class HiGHS(MAPSolver):
     Parameters
     ----------
     exact : bool, default=False
-        Whether variables have to be integral: the MAP problem itself, by branch and
-        bound.
+        Whether variables have to be integral, which is the MAP problem itself: solved
+        by branch and bound.
     tol : float, default=1e-6
         A labeling is optimal where its score is within `tol` of the bound, relative to
         the score or 1.
     max_iter : int, default=1000000
-        Largest number of simplex iterations; of nodes with `exact`.
+        Largest number of nodes of branch and bound with `exact`; has no effect else.
     """
 
     _pairwise = False
@@ -37,41 +39,54 @@ class HiGHS(MAPSolver):
 
     def _run(self, run):
         graph = run.problem.graph
-        cost, rows, low, high = program(graph)
         n = int(graph.first_state[-1])
-        limit = {} if run.time_limit is None else {"time_limit": run.time_limit}
-        constraint = optimize.LinearConstraint(rows, low, high)
-        if self.exact:
-            found = optimize.milp(
-                -cost, constraints=constraint, bounds=optimize.Bounds(0.0, 1.0),
-                integrality=np.r_[np.ones(n), np.zeros(len(cost) - n)],
-                options={"mip_rel_gap": self.tol * 1e-2, "node_limit": self.max_iter,
-                         **limit},
-            )  # fmt: skip
-            bound = getattr(found, "mip_dual_bound", None)
-            bound = None if bound is None else -bound
-        else:
-            found = optimize.milp(
-                -cost, constraints=constraint, bounds=optimize.Bounds(0.0, 1.0),
-                options=limit,
-            )  # fmt: skip
-            # the bound is the value of a solved program, up to its tolerances
-            bound = -found.fun + 1e-9 * abs(found.fun) if found.status == 0 else None
+        found = self._solve_program(graph, n, run.time_limit)
         if found.x is None:
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
         else:
             flat = np.clip(found.x[:n], 0.0, 1.0)
             decode(run, flat)
             run.marginals = by_variable(run.problem, flat)
-        run.report(bound=bound)
-        if found.status == 2:
+        run.report(bound=self._bound(found))
+        if found.status == _INFEASIBLE:
             run.status = "infeasible"
         elif run.status in (None, "max_iter"):
-            solved = found.status == 0 and not self.exact
-            timed = found.status == 1 and run.late()
-            run.status = (
-                "fractional" if solved else "time_limit" if timed else "max_iter"
-            )
+            run.status = self._status(found, run)
+
+    def _solve_program(self, graph, n_unary, time_limit):
+        """What SciPy finds: an exact problem has integral marginals of variables."""
+        cost, rows, low, high = program(graph)
+        options = {} if time_limit is None else {"time_limit": time_limit}
+        integrality = None
+        if self.exact:
+            # well below tol, which is what decides whether the labeling is optimal
+            options["mip_rel_gap"] = self.tol * 1e-2
+            options["node_limit"] = self.max_iter
+            # tables need not be integral: they are where variables are
+            integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
+        return optimize.milp(
+            -cost,
+            constraints=optimize.LinearConstraint(rows, low, high),
+            bounds=optimize.Bounds(0.0, 1.0),
+            integrality=integrality,
+            options=options,
+        )
+
+    def _bound(self, found):
+        """Upper bound of all scores; None where the program was not solved."""
+        if self.exact:
+            bound = getattr(found, "mip_dual_bound", None)
+            return None if bound is None else -bound
+        if found.status != _SOLVED:
+            return None
+        # the bound is the value of a solved program, up to its tolerances
+        return -found.fun + 1e-9 * abs(found.fun)
+
+    def _status(self, found, run):
+        """How a run ended whose labeling was not found to be optimal."""
+        if found.status == _SOLVED and not self.exact:
+            return "fractional"
+        return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
 
 
 def solve_relaxation(graph):
@@ -120,20 +135,9 @@ def program(graph):
     """
     first = graph.first_state
     n = int(first[-1])
-    weights = (
-        np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
-    )
-    factors = [
-        (scope, graph.tables[t], w)
-        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
-    ]
-    factors += [
-        (scope, graph.tables[t], 1.0)
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
-    ]
-    columns = n + sum(
-        int(np.prod(table.shape)) for _, table, _ in factors if not _is_logic(table)
-    )
+    factors = _factors(graph)
+    sizes = [int(np.prod(t.shape)) for _, t, _ in factors if not _is_logic(t)]
+    columns = n + sum(sizes)
     if columns > _MAX_COLUMNS:
         raise ValueError(
             f"the linear program would have {columns} columns: use another solver"
@@ -142,19 +146,30 @@ def program(graph):
     for v in range(graph.n_variables):
         parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
     costs, at = [np.asarray(graph.unaries)], n
-    for scope, table, w in factors:
+    for scope, table, weight in factors:
         if _is_logic(table):
-            _condition(parts, table, first[scope])
+            _add_condition(parts, table, first[scope])
             continue
-        index = at + np.arange(int(np.prod(table.shape))).reshape(table.shape)
-        costs.append(w * table.dense().reshape(-1))
+        costs.append(weight * table.dense().reshape(-1))
+        index = at + np.arange(len(costs[-1])).reshape(table.shape)
+        _add_marginals(parts, index, first[scope])
         at += index.size
-        for axis, v in enumerate(scope):
-            for k in range(table.shape[axis]):
-                entries = np.take(index, k, axis=axis).reshape(-1)
-                parts.add(np.r_[entries, first[v] + k],
-                          np.r_[np.ones(len(entries)), -1.0], 0.0, 0.0)  # fmt: skip
     return np.concatenate(costs), *parts.build(at)
+
+
+def _factors(graph):
+    """Scope, table and weight of all edges, then of all larger factors."""
+    weights = graph.edge_weights
+    if weights is None:
+        weights = np.ones(graph.n_edges)
+    edges = [
+        (scope, graph.tables[t], w)
+        for scope, t, w in zip(graph.edges, graph.edge_tables, weights, strict=True)
+    ]
+    return edges + [
+        (scope, graph.tables[t], 1.0)
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True)
+    ]
 
 
 def _is_logic(table):
@@ -162,11 +177,14 @@ def _is_logic(table):
 
 
 class _Rows:
+    """Constraints low <= row x <= high, collected one by one."""
+
     def __init__(self):
         self.columns, self.values, self.sizes = [], [], []
         self.low, self.high = [], []
 
     def add(self, columns, values, low, high):
+        """Add a row by its columns, their values (or the value of all), and bounds."""
         self.columns.append(columns)
         self.values.append(np.broadcast_to(values, len(columns)))
         self.sizes.append(len(columns))
@@ -174,6 +192,7 @@ class _Rows:
         self.high.append(high)
 
     def build(self, n_columns):
+        """All rows as a matrix, and their bounds."""
         rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
         shape = (len(self.sizes), n_columns)
         entries = np.concatenate(self.values), (rows, np.concatenate(self.columns))
@@ -184,34 +203,43 @@ class _Rows:
         )
 
 
-def _condition(parts, table, first):
+def _add_marginals(parts, index, first):
+    """Make the entries of a table, the columns in index, sum to marginals of states."""
+    for axis, start in enumerate(first):
+        for state in range(index.shape[axis]):
+            entries = np.take(index, state, axis=axis).reshape(-1)
+            values = np.r_[np.ones(len(entries)), -1.0]
+            parts.add(np.r_[entries, start + state], values, 0.0, 0.0)
+
+
+def _add_condition(parts, table, first):
     """The convex hull of a condition, in terms of P(x = 1) of its variables."""
     columns = first + 1
+    # a literal is constant + sign * P
     sign = np.where(table.negated, -1.0, 1.0)
     constant = table.negated.astype(np.float64)
-    # a literal is constant + sign * P
 
-    def row(coefficients, low, high):
+    def add(coefficients, low, high):
         shift = float(np.dot(coefficients, constant))
         parts.add(columns, coefficients * sign, low - shift, high - shift)
 
     n, kind = len(columns), table.condition
+    bounds = {
+        "xor": (1.0, 1.0),
+        "atmostone": (-np.inf, 1.0),
+        "or": (1.0, np.inf),
+        "budget": (-np.inf, table.limit),
+        # the sum of the inputs less the output
+        "xorout": (0.0, 0.0),
+        "orout": (0.0, np.inf),
+    }
     ones = np.ones(n)
-    if kind == "xor":
-        row(ones, 1.0, 1.0)
-    elif kind == "atmostone":
-        row(ones, -np.inf, 1.0)
-    elif kind == "or":
-        row(ones, 1.0, np.inf)
-    elif kind == "budget":
-        row(ones, -np.inf, float(table.limit))
-    else:
+    if kind in ("xorout", "orout"):
         ones[-1] = -1.0
-        if kind == "xorout":
-            row(ones, 0.0, 0.0)
-            return
-        row(ones, 0.0, np.inf)
+    add(ones, *bounds[kind])
+    if kind == "orout":
+        # no input is above the output
         for k in range(n - 1):
             pair = np.zeros(n)
             pair[k], pair[-1] = 1.0, -1.0
-            row(pair, -np.inf, 0.0)
+            add(pair, -np.inf, 0.0)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable, polish
+from sksstruct.inference.lp.core._decode import by_variable, search_locally
 from sksstruct.inference.lp.core.solver import MAPSolver
 
 
 class Subgradient(MAPSolver):
-    """Subgradient dual decomposition [1]_, for graphs of edges: the baseline.
+    """Subgradient dual decomposition [1]_, for graphs with edges only: the baseline.
 
     Every edge is solved by itself; multipliers move by the disagreement of edges and
     variables, with steps that fall as one over the square root of the iteration. The
@@ -18,7 +18,8 @@ class Subgradient(MAPSolver):
     max_iter : int, default=500
         Largest number of iterations.
     tol : float, default=1e-6
-        As of `TRWS`.
+        A labeling is optimal where its score is within `tol` of the bound, relative to
+        the score or 1.
 
     References
     ----------
@@ -32,38 +33,57 @@ class Subgradient(MAPSolver):
 
     def _run(self, run):
         graph = run.problem.graph
-        first, edges = graph.first_state, graph.edges
-        weights = (
-            np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
-        )
-        tables = [w * graph.tables[t].dense()
-                  for t, w in zip(graph.edge_tables, weights, strict=True)]  # fmt: skip
-        multipliers = [(np.zeros(t.shape[0]), np.zeros(t.shape[1])) for t in tables]
-        unaries = np.array(graph.unaries)
-        mean, step = np.zeros(len(unaries)), None
+        tables = _weighted_tables(graph)
+        multipliers = [tuple(np.zeros(size) for size in t.shape) for t in tables]
+        mean, step = np.zeros(len(graph.unaries)), None
         for k in range(self.max_iter):
-            beliefs = unaries.copy()
-            for (u, v), (mu, mv) in zip(edges, multipliers, strict=True):
-                beliefs[first[u] : first[u + 1]] += mu
-                beliefs[first[v] : first[v + 1]] += mv
-            rows = [beliefs[a:b] for a, b in zip(first[:-1], first[1:], strict=True)]
-            x = np.array([int(np.argmax(row)) for row in rows], dtype=np.int32)
+            rows = _beliefs(graph, multipliers)
+            labeling = np.array([int(np.argmax(row)) for row in rows], dtype=np.int32)
             bound = float(sum(row.max() for row in rows))
             if step is None:
                 step = float(np.mean([np.ptp(row) for row in rows])) + 1e-3
             rate = step / np.sqrt(k + 1.0)
-            for (u, v), table, (mu, mv) in zip(edges, tables, multipliers, strict=True):
-                scores = table - mu[:, None] - mv
-                i, j = np.unravel_index(int(np.argmax(scores)), scores.shape)
-                bound += float(scores[i, j])
-                mu[i] += rate
-                mu[x[u]] -= rate
-                mv[j] += rate
-                mv[x[v]] -= rate
-            mean += (run.problem.indicator(x) - mean) / (k + 1.0)
-            run.offer(x)
+            for ends, table, messages in zip(
+                graph.edges, tables, multipliers, strict=True
+            ):
+                bound += _solve_edge(table, messages, labeling[ends], rate)
+            mean += (run.problem.indicator(labeling) - mean) / (k + 1.0)
+            run.offer(labeling)
+            # at iterations 1, 2, 4, 8, ...: searches cost more than iterations
             if k & (k + 1) == 0:
-                polish(run, x)
+                search_locally(run, labeling)
             if run.report(bound=bound):
                 break
         run.marginals = by_variable(run.problem, mean)
+
+
+def _weighted_tables(graph):
+    """The table of each edge, times its weight."""
+    weights = graph.edge_weights
+    if weights is None:
+        weights = np.ones(graph.n_edges)
+    return [
+        weight * graph.tables[t].dense()
+        for t, weight in zip(graph.edge_tables, weights, strict=True)
+    ]
+
+
+def _beliefs(graph, multipliers):
+    """Scores of the states of each variable plus its multipliers."""
+    first, beliefs = graph.first_state, np.array(graph.unaries)
+    for ends, messages in zip(graph.edges, multipliers, strict=True):
+        for variable, message in zip(ends, messages, strict=True):
+            beliefs[first[variable] : first[variable + 1]] += message
+    return [beliefs[a:b] for a, b in zip(first[:-1], first[1:], strict=True)]
+
+
+def _solve_edge(table, messages, states, rate):
+    """Maximise an edge by itself and move its multipliers; its share of the bound."""
+    scores = table - messages[0][:, None] - messages[1]
+    best = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    value = float(scores[best])
+    # towards agreement with what its ends have by themselves
+    for message, own, state in zip(messages, best, states, strict=True):
+        message[own] += rate
+        message[state] -= rate
+    return value

@@ -241,7 +241,7 @@ def test_flips_end_where_none_gains():
         problem = MAPProblem(graph)
         state = MAPBinaryGDMMState(problem, 1.0)
         start = rng.integers(0, 2, 9)
-        x = state.settle(start)
+        x = state.local_search(start)
         assert graph.score(x) >= graph.score(start)
         for v in range(9):
             other = x.copy()

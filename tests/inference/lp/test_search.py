@@ -18,7 +18,7 @@ def graphs():
             factors=3 * (seed % 3 == 0), logic=2 * (seed % 4 == 1),
         )  # fmt: skip
     rng = np.random.default_rng(9)
-    # a star, with more neighbours than an elimination keeps track of
+    # a star, with more neighbors than an elimination keeps track of
     star = [(0, v) for v in range(1, 60)]
     yield FactorGraph(rng.normal(size=(60, 3)), star, rng.normal(size=(59, 3, 3)))
     full = [(u, v) for u in range(40) for v in range(u)]
@@ -41,7 +41,7 @@ def test_gains_are_differences_of_scores(k, graph):
     first = problem.labeling_score(start)
     last = 0.0
     moves = [
-        lambda: search.settle(),
+        lambda: search.conditional_modes(),
         lambda: search.forests(3),
         lambda: search.windows(5, 7, 64.0),
         lambda: search.windows(5, 300, 512.0),
@@ -98,13 +98,29 @@ def test_windows_over_a_few_states():
         [int(np.argmax(graph.unary(v))) for v in range(20)], dtype=np.int32
     )
     search = LocalSearch(problem, start, 0)
-    search.elimination.best_states(problem, graph.unaries, 2, start)
+    search.elimination.window.best_states(problem, graph.unaries, 2, start)
     search.windows(20, 20, 4096.0)
     limited = search.gain
     first = problem.labeling_score(start)
     assert problem.labeling_score(search.labeling) - first == pytest.approx(limited)
     two = [np.argsort(-graph.unary(v))[:2] for v in range(20)]
     assert all(x in states for x, states in zip(search.labeling, two, strict=True))
-    search.elimination.all_states(problem)
+    search.elimination.window.all_states(problem)
     search.windows(50, 20, 4096.0)
     assert search.gain > limited
+
+
+def test_tables_beyond_memory_are_an_error():
+    """And not a move that gains nothing; the search can go on with smaller ones."""
+    full = [(u, v) for u in range(9) for v in range(u)]
+    graph = FactorGraph(np.zeros((9, 100)), full, np.eye(100))
+    problem = MAPProblem(graph)
+    start = np.arange(9, dtype=np.int32)
+    search = LocalSearch(problem, start, 0)
+    # the table of the first variable has 100 ** 8 entries
+    with pytest.raises(MemoryError):
+        search.windows(1, 9, 1e18, 1e19)
+    np.testing.assert_array_equal(search.labeling, start)
+    gain = search.windows(20, 9, 1e4)
+    assert gain > 0.0
+    assert problem.labeling_score(search.labeling) == gain

@@ -291,7 +291,7 @@ def test_evidence_that_forbids_everything(solver):
     both = FactorGraph(
         np.zeros((3, 2)), [(0, 1), (1, 2)], [never, eye], evidence={0: 0, 1: 1}
     )
-    # one state of a neighbour is left, which leaves none of the next
+    # one state of a neighbor is left, which leaves none of the next
     chain = FactorGraph(
         np.zeros((3, 2)), [(0, 1), (1, 2)],
         [np.array([[0.0, -np.inf], [0, 0]]), never], evidence={0: 0},

@@ -1,19 +1,60 @@
-"""Labelings from fractional solutions, and their improvement."""
+"""Labelings from fractional solutions, and local search from them."""
 
 import numpy as np
 
 from sksstruct.inference.lp.core._rounding import round_marginals
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
+# Forests that every labeling is improved by: most of the gain comes with the first.
+_FORESTS = 2
+# Windows over promising states: largest number of states of a variable, and of
+# variables, fewer where each has more states.
+_WINDOWS = (3, 20), (6, 12)
+# Largest number of entries of a table of such a window, and of all its tables.
+_BUDGET, _TOTAL = 4096.0, 1e6
 
-def polish(run, labeling, *, forests=2):
-    """Improve a labeling by single variables and by forests, and offer it."""
+
+def search_locally(run, labeling):
+    """Improve a labeling by single variables and by forests, and offer it.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Takes the labeling.
+    labeling : ndarray of shape (n_variables,)
+        Where to start.
+
+    Returns
+    -------
+    search : LocalSearch
+        The search, which can go on.
+    """
     search = LocalSearch(run.problem, labeling, run.seed())
-    search.settle()
-    if forests:
-        search.forests(forests)
+    search.conditional_modes()
+    search.forests(_FORESTS)
     run.offer(search.labeling)
     return search
+
+
+def search_promising(run, search, beliefs):
+    """Continue a local search by exact moves over the few most promising states.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Takes the labeling.
+    search : LocalSearch
+        Where to start.
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states; large ones are promising.
+    """
+    window = search.elimination.window
+    moves = max(20, run.problem.n_variables // 16)
+    for n_states, width in _WINDOWS:
+        window.best_states(run.problem, beliefs, n_states, search.labeling)
+        search.windows(moves, width, _BUDGET, _TOTAL)
+    window.all_states(run.problem)
+    run.offer(search.labeling)
 
 
 def decode(run, marginals):
@@ -21,7 +62,7 @@ def decode(run, marginals):
 
     Parameters
     ----------
-    run : Run
+    run : MAPRun
         Takes the labelings.
     marginals : ndarray of shape (n_states.sum(),)
         Fractional solution.
@@ -31,26 +72,7 @@ def decode(run, marginals):
     scores = [problem.labeling_score(x) for x in (rounded, conditional)]
     best = conditional if scores[1] > scores[0] else rounded
     run.offer(best, max(scores))
-    return polish(run, best)
-
-
-def refine(run, search, beliefs):
-    """Exact moves in small windows, over the few most promising states.
-
-    Parameters
-    ----------
-    run : Run
-        Takes the labeling.
-    search : LocalSearch
-        Where to start.
-    beliefs : ndarray of shape (n_states.sum(),)
-        What makes a state promising.
-    """
-    for limit, width in ((3, 20), (6, 12)):
-        search.elimination.best_states(run.problem, beliefs, limit, search.labeling)
-        search.windows(max(20, run.problem.n // 16), width, 4096.0, 1e6)
-    search.elimination.all_states(run.problem)
-    run.offer(search.labeling)
+    search_locally(run, best)
 
 
 def by_variable(problem, flat):

@@ -1,74 +1,67 @@
+cimport cython
 from libc.stdint cimport int32_t
 
-# As in factor_graphs/_tables.py.
-cdef enum:
-    DENSE = 0
-    POTTS = 1
-    LINEAR = 2
-    QUADRATIC = 3
-    LOGIC = 4
-
-# As in Logic.conditions.
-cdef enum:
-    XOR = 0
-    ATMOSTONE = 1
-    OR = 2
-    OROUT = 3
-    XOROUT = 4
-    BUDGET = 5
+from sksstruct.inference.lp.core._tables cimport Scratch, TableSpec, entry_of
 
 
-cdef struct TableSpec:
-    int kind
-    Py_ssize_t rows, cols
-    const double* data      # DENSE
-    double a, b             # agree, differ; or scale, limit
-    double* row_high        # largest entry of each row; NULL: not looked at
-    double* col_high
-    bint symmetric
-
-
-# Scratch of one message, of max_states each.
-cdef struct Scratch:
-    double* value
-    Py_ssize_t* index
-
-
+@cython.final
 cdef class MAPProblem:
     cdef readonly object graph
-    cdef readonly Py_ssize_t n, m, n_higher, max_states
+    # "higher" are factors of three or more variables
+    cdef readonly Py_ssize_t n_variables, n_edges, n_higher, max_states
     cdef readonly double penalty
+    # variables: number of states, first state in flat vectors, scores of all states
     cdef const int32_t[::1] states
     cdef const Py_ssize_t[::1] first
     cdef double[::1] unary
+    # edges: two ends, a table and a weight each; those of a variable, one by one
+    # (parallel edges stay apart)
     cdef const int32_t[:, ::1] ends
     cdef const int32_t[::1] table_of
     cdef const double[::1] weights
     cdef bint weighted
     cdef Py_ssize_t[::1] adj_first
     cdef int32_t[::1] adj_edge
-    cdef list _keep
-    cdef TableSpec* specs
-    # factors of three or more variables
+    # factors of three or more variables: scopes, tables; those of a variable
     cdef Py_ssize_t[::1] scope_first, scope
     cdef int32_t[::1] higher_table
-    cdef Py_ssize_t[::1] in_first, in_factor, in_place
-    cdef double* _scratch
-    cdef Py_ssize_t* _index
+    cdef Py_ssize_t[::1] in_first, in_factor
+    # one for each table of the graph, whoever shares it, and what keeps their arrays
+    cdef TableSpec* specs
+    cdef list _owners
+    # of the message that is under way: one thread at a time
     cdef Scratch scratch
 
-    cdef double weight(self, Py_ssize_t e) noexcept nogil
-    cdef double entry(self, Py_ssize_t e, Py_ssize_t i, Py_ssize_t j) noexcept nogil
-    cdef void add_states(self, Py_ssize_t e, bint backward, Py_ssize_t state,
+    cdef inline double weight(self, Py_ssize_t edge) noexcept nogil:
+        """Weight of an edge, 1 in a graph without weights."""
+        return self.weights[edge] if self.weighted else 1.0
+
+    cdef inline double entry(self, Py_ssize_t edge, Py_ssize_t row,
+                             Py_ssize_t col) noexcept nogil:
+        """Score of an edge with its first end in state `row`, its second in `col`."""
+        cdef double score = entry_of(&self.specs[self.table_of[edge]], row, col)
+        return score * self.weights[edge] if self.weighted else score
+
+    cdef void add_states(self, Py_ssize_t edge, bint backward, Py_ssize_t state,
                          double* out) noexcept nogil
-    cdef void message(self, Py_ssize_t e, bint backward, const double* a,
+    cdef void message(self, Py_ssize_t edge, bint backward, const double* incoming,
                       double* out) noexcept nogil
-    cdef double score(self, const int32_t* x) noexcept nogil
-    cdef double higher_entry(self, Py_ssize_t f, const int32_t* x) noexcept nogil
+    cdef double score(self, const int32_t* labeling) noexcept nogil
+    cdef double higher_entry(self, Py_ssize_t factor,
+                             const int32_t* labeling) noexcept nogil
 
 
-cdef bint holds(int condition, double limit, Py_ssize_t count,
-                Py_ssize_t last) noexcept nogil
-cdef double entry_of(const TableSpec* t, Py_ssize_t i, Py_ssize_t j) noexcept nogil
-cdef void send(const TableSpec* t, double w, bint backward, const double* a,
-               double* out, Scratch* scratch) noexcept nogil
+cdef inline Py_ssize_t other_end(MAPProblem problem, Py_ssize_t edge,
+                                 Py_ssize_t variable) noexcept nogil:
+    """The end of an edge that is not `variable`."""
+    if problem.ends[edge, 0] == variable:
+        return problem.ends[edge, 1]
+    return problem.ends[edge, 0]
+
+
+cdef inline double entry_from(MAPProblem problem, Py_ssize_t edge, Py_ssize_t variable,
+                              Py_ssize_t state, Py_ssize_t other) noexcept nogil:
+    """Score of an edge where `variable` is in `state` and its other end in `other`."""
+    if problem.ends[edge, 0] == variable:
+        return problem.entry(edge, state, other)
+    return problem.entry(edge, other, state)

@@ -9,7 +9,7 @@ class Reduced:
     """What is left to solve of a graph, and the way back.
 
     Variables that can have one state only are gone; their scores are with their
-    neighbours. Scores of -inf are finite and so low that a labeling with one of them is
+    neighbors. Scores of -inf are finite and so low that a labeling with one of them is
     below every other: minus the sum of the ranges of all scores, and a margin. So upper
     bounds hold, and labelings are right wherever the graph has an allowed one.
 
@@ -21,14 +21,14 @@ class Reduced:
     Attributes
     ----------
     graph : FactorGraph
-        The same graph where there was nothing to do.
+        What is left; the same graph where there was nothing to do.
     offset : float
-        What labelings of the given graph score beyond the same labelings of it.
+        What has to be added to scores of `graph` to get those of the given one.
     penalty : float
         The number in the place of -inf; 0 where there was none.
     lowest : float
-        Where there was: what every allowed labeling of the given graph is above, and
-        every other one below, as the reduced graph scores it.
+        Where there was -inf: a score that every allowed labeling of the given graph is
+        above, and every other one below, by the scores of the reduced graph.
     feasible : bool
         False where some variable has no state left.
     """
@@ -48,7 +48,7 @@ class Reduced:
             if len(self.free) < graph.n_variables:
                 self.offset = graph.offset
                 reduced = self._restrict(graph)
-            # slices may leave a neighbour with one state, or with none
+            # slices may leave a neighbor with one state, or with none
             more = _forced(reduced)
             if self.offset == -np.inf or (more == -2).any():
                 self.feasible = False
@@ -66,22 +66,39 @@ class Reduced:
         unaries = [np.array(graph.unary(v)) for v in self.free]
         for v in np.flatnonzero(fixed):
             self.offset += graph.unary(v)[self.states[v]]
-
         keep = ~fixed[graph.edges].any(axis=1)
+        self._absorb_edges(graph, np.flatnonzero(~keep), unaries, place)
+        factors = self._restrict_factors(graph, unaries, place)
         weights = graph.edge_weights
-        for e in np.flatnonzero(~keep):
+        observed = self.free[graph.evidence[self.free] >= 0]
+        return FactorGraph(
+            unaries,
+            place[graph.edges[keep]],
+            graph.tables,
+            edge_tables=graph.edge_tables[keep],
+            edge_weights=None if weights is None else weights[keep],
+            factors=factors,
+            evidence={int(place[v]): int(graph.evidence[v]) for v in observed},
+        )
+
+    def _absorb_edges(self, graph, edges, unaries, place):
+        """Add scores of edges with a fixed end to the other end, or to the offset."""
+        weights = graph.edge_weights
+        for e in edges:
             scope = graph.edges[e]
             scores = self._slice(graph.tables[graph.edge_tables[e]], scope)
             scores = scores * (1.0 if weights is None else weights[e])
-            left = scope[~fixed[scope]]
+            left = scope[self.states[scope] < 0]
             if len(left):
                 unaries[place[left[0]]] += scores
             else:
                 self.offset += float(scores)
 
+    def _restrict_factors(self, graph, unaries, place):
+        """The larger factors of free variables; others become unaries, or offset."""
         factors = []
         for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-            table, left = graph.tables[t], scope[~fixed[scope]]
+            table, left = graph.tables[t], scope[self.states[scope] < 0]
             if len(left) < len(scope):
                 table = self._slice(table, scope)
             if len(left) == 0:
@@ -90,19 +107,7 @@ class Reduced:
                 unaries[place[left[0]]] += table
             else:
                 factors.append((place[left], table))
-        edges = place[graph.edges[keep]]
-        return FactorGraph(
-            unaries,
-            edges,
-            graph.tables,
-            edge_tables=graph.edge_tables[keep],
-            edge_weights=None if weights is None else weights[keep],
-            factors=factors,
-            evidence={
-                int(place[v]): int(graph.evidence[v])
-                for v in self.free[graph.evidence[self.free] >= 0]
-            },
-        )
+        return factors
 
     def _slice(self, table, scope):
         """Scores of the free variables of a scope."""
@@ -121,64 +126,50 @@ class Reduced:
 
     def _penalise(self, graph):
         """The graph with finite scores."""
-        dense = [t for t, table in enumerate(graph.tables) if _has_inf(table)]
+        infinite = [_has_inf(table) for table in graph.tables]
         logic = any(isinstance(table, Logic) for table in graph.tables)
-        if not dense and not logic and graph.unaries.min(initial=0.0) > -np.inf:
+        if not any(infinite) and not logic and graph.unaries.min(initial=0.0) > -np.inf:
             return graph
-        weights = graph.edge_weights
-        weights = np.ones(graph.n_edges) if weights is None else weights
-        uses = np.zeros((2, len(graph.tables)))
-        np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
-        np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
-        np.add.at(uses[0], graph.factor_tables, 1.0)
-        rows = [graph.unary(v) for v in range(graph.n_variables)]
-        ranges = np.array([_range(row) for row in rows]).reshape(-1, 2)
-        lowest, highest = ranges.sum(axis=0)
-        for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
-            low, high = _table_range(table)
-            lowest += plus * low + minus * high
-            highest += plus * high + minus * low
-        with np.errstate(over="ignore"):
-            spread = highest - lowest
-        # beyond rounding, where scores are large
-        margin = max(1.0, 1e-9 * spread)
-        spread += margin
-        if not spread < 1e300:
-            raise ValueError("the scores are too large for floating-point sums")
-        self.penalty = -spread
-        self.lowest = lowest + self.offset - 0.5 * margin
+        spread = self._choose_penalty(graph)
+        # a penalty is multiplied by the weight of its edge, which may be below 1
         smallest = np.ones(len(graph.tables))
+        weights = _weights(graph)
         np.minimum.at(smallest, graph.edge_tables, np.where(weights > 0, weights, 1.0))
-        tables = list(graph.tables)
-        for t in dense:
-            values = tables[t].dense()
-            # below every finite score of the table, as well
-            high = values.max()
-            if high == -np.inf:
-                high = 0.0
-            low = high - spread / smallest[t]
-            if not low > -np.inf:
-                raise ValueError("a weight is too small for a table with -inf")
-            tables[t] = DenseTable(np.where(values > -np.inf, values, low))
+        tables = [
+            _penalised(table, spread, least) if has_inf else table
+            for table, has_inf, least in zip(
+                graph.tables, infinite, smallest, strict=True
+            )
+        ]
         unaries = []
         for v in range(graph.n_variables):
             row = np.array(graph.unary(v))
             if graph.evidence[v] >= 0:
                 row[np.arange(len(row)) != graph.evidence[v]] = -np.inf
             unaries.append(np.where(row > -np.inf, row, row.max() - spread))
+        scopes = zip(graph.factor_scopes, graph.factor_tables, strict=True)
         return FactorGraph(
             unaries,
             graph.edges,
             tables,
             edge_tables=graph.edge_tables,
             edge_weights=graph.edge_weights,
-            factors=[
-                (scope, tables[t])
-                for scope, t in zip(
-                    graph.factor_scopes, graph.factor_tables, strict=True
-                )
-            ],
+            factors=[(scope, tables[t]) for scope, t in scopes],
         )
+
+    def _choose_penalty(self, graph):
+        """Set the penalty and the lowest score; minus the penalty."""
+        low, high = _bounds(graph)
+        with np.errstate(over="ignore"):
+            spread = high - low
+        # beyond rounding, where scores are large
+        margin = max(1.0, 1e-9 * spread)
+        spread += margin
+        if not spread < 1e300:
+            raise ValueError("the scores are too large for floating-point sums")
+        self.penalty = -spread
+        self.lowest = low + self.offset - 0.5 * margin
+        return spread
 
     def labeling(self, x):
         """A labeling of the given graph for one of the reduced graph.
@@ -238,8 +229,44 @@ def _forced(graph):
     return states
 
 
+def _weights(graph):
+    """Weights of the edges, 1 where there are none."""
+    return np.ones(graph.n_edges) if graph.edge_weights is None else graph.edge_weights
+
+
 def _has_inf(table):
     return isinstance(table, DenseTable) and table.values.min() == -np.inf
+
+
+def _penalised(table, spread, smallest_weight):
+    """A table with finite numbers in the place of -inf."""
+    values = table.dense()
+    # below every finite score of the table, as well
+    high = values.max()
+    if high == -np.inf:
+        high = 0.0
+    low = high - spread / smallest_weight
+    if not low > -np.inf:
+        raise ValueError("a weight is too small for a table with -inf")
+    return DenseTable(np.where(values > -np.inf, values, low))
+
+
+def _bounds(graph):
+    """What no allowed labeling scores less, or more, than: sums of finite scores."""
+    weights = _weights(graph)
+    # how often each table counts, and with negative weights, which swap low and high
+    uses = np.zeros((2, len(graph.tables)))
+    np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
+    np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
+    np.add.at(uses[0], graph.factor_tables, 1.0)
+    rows = [graph.unary(v) for v in range(graph.n_variables)]
+    ranges = np.array([_range(row) for row in rows]).reshape(-1, 2)
+    lowest, highest = ranges.sum(axis=0)
+    for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
+        low, high = _table_range(table)
+        lowest += plus * low + minus * high
+        highest += plus * high + minus * low
+    return lowest, highest
 
 
 def _range(values):
@@ -249,10 +276,12 @@ def _range(values):
 
 
 def _table_range(table):
+    """Smallest and largest finite score of a table."""
     if isinstance(table, Logic):
         return 0.0, 0.0
     if isinstance(table, Potts):
         return min(table.parameters), max(table.parameters)
     if isinstance(table, DenseTable):
         return _range(table.values)
+    # distances: the first row has all of them
     return _range(np.asarray(table.scores(0, np.arange(table.shape[1]))))

@@ -11,7 +11,19 @@ import numpy as np
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport MAPProblem, entry_from, other_end
+
+# Marginals up to this are rounding errors of a solver, and count as zero.
+cdef double NEGLIGIBLE = 1e-9
+
+
+# Marginals, and the labeling as far as variables are assigned.
+cdef struct Rounding:
+    const double* marginals     # of all states
+    const Py_ssize_t* support   # indices of those that are not negligible
+    const Py_ssize_t* begin     # where those of each variable begin
+    int32_t* labeling
+    signed char* assigned
 
 
 def round_marginals(MAPProblem problem, const double[::1] marginals):
@@ -19,7 +31,7 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
 
     Parameters
     ----------
-    problem : Problem
+    problem : MAPProblem
         The graph.
     marginals : ndarray of shape (n_states.sum(),)
         Distributions over the states of the variables.
@@ -29,70 +41,99 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
     rounded, conditional : ndarrays of shape (n_variables,), int32
         Labelings by plain and by conditional rounding.
     """
-    cdef Py_ssize_t v, k, first, n = problem.n
-    rounded = np.zeros(n, dtype=np.int32)
-    cdef int32_t[::1] x = rounded
-    certainty = np.zeros(n)
-    cdef double[::1] top = certainty
-    # the states that marginals support
-    support = np.flatnonzero(np.asarray(marginals) > 1e-9)
-    cdef const Py_ssize_t[::1] states = support.astype(np.intp)
-    begins = np.searchsorted(support, np.asarray(problem.first)).astype(np.intp)
-    for v in range(n):
-        first = problem.first[v]
-        for k in range(1, problem.states[v]):
-            if marginals[first + k] > marginals[first + x[v]]:
-                x[v] = k
-        top[v] = marginals[first + x[v]]
-    conditional = rounded.copy()
-    order = np.argsort(-certainty, kind="stable").astype(np.intp)
-    if n:
-        _condition(problem, marginals, states, begins, order, conditional,
-                   np.zeros(n, dtype=np.int8))
-    return rounded, conditional
+    cdef Py_ssize_t variable, k, first, n = problem.n_variables
+    cdef int32_t[::1] states = np.zeros(n, dtype=np.int32)
+    # the largest marginal of each variable
+    cdef double[::1] certainty = np.zeros(n)
+    for variable in range(n):
+        first = problem.first[variable]
+        for k in range(1, problem.states[variable]):
+            if marginals[first + k] > marginals[first + states[variable]]:
+                states[variable] = k
+        certainty[variable] = marginals[first + states[variable]]
+    rounded = np.asarray(states)
+    # stable, so that ties are in the order of the variables wherever this runs
+    order = np.argsort(-np.asarray(certainty), kind="stable").astype(np.intp)
+    return rounded, _round_conditionally(problem, marginals, order, rounded.copy())
 
 
-cdef void _condition(MAPProblem p, const double[::1] marginals,
-                     const Py_ssize_t[::1] states, const Py_ssize_t[::1] begins,
-                     const Py_ssize_t[::1] order, int32_t[::1] x,
-                     signed char[::1] done):
-    cdef Py_ssize_t i, v, s, e, other, k, c, state, f, q, at
-    cdef double total, best
-    cdef bint first, ready
-    cdef int32_t chosen
+def _round_conditionally(MAPProblem problem, const double[::1] marginals,
+                         const Py_ssize_t[::1] order, labeling):
+    """Assign variables in an order, in a labeling that is overwritten."""
+    cdef Py_ssize_t i
+    cdef Rounding rounding
+    cdef int32_t[::1] states = labeling
+    cdef signed char[::1] assigned = np.zeros(problem.n_variables, dtype=np.int8)
+    # expectations visit only the states that have probability
+    found = np.flatnonzero(np.asarray(marginals) > NEGLIGIBLE)
+    begins = np.searchsorted(found, np.asarray(problem.first))
+    cdef const Py_ssize_t[::1] support = found.astype(np.intp)
+    cdef const Py_ssize_t[::1] begin = begins.astype(np.intp)
+    # an empty array has no first element to point at
+    if not problem.n_variables:
+        return labeling
+    rounding.marginals, rounding.support = &marginals[0], &support[0]
+    rounding.begin, rounding.labeling = &begin[0], &states[0]
+    rounding.assigned = &assigned[0]
     with nogil:
-        for i in range(p.n):
-            v = order[i]
-            done[v] = 1
-            best, chosen = -INFINITY, x[v]
-            if begins[v + 1] - begins[v] == 1:
-                x[v] = states[begins[v]] - p.first[v]
-                continue
-            for k in range(begins[v], begins[v + 1]):
-                state = states[k] - p.first[v]
-                total = p.unary[states[k]]
-                for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                    e = p.adj_edge[s]
-                    first = p.ends[e, 0] == v
-                    other = p.ends[e, 1] if first else p.ends[e, 0]
-                    if done[other]:
-                        total += (p.entry(e, state, x[other]) if first
-                                  else p.entry(e, x[other], state))
-                        continue
-                    for c in range(begins[other], begins[other + 1]):
-                        at = states[c] - p.first[other]
-                        total += marginals[states[c]] * (
-                            p.entry(e, state, at) if first else p.entry(e, at, state))
-                for s in range(p.in_first[v], p.in_first[v + 1]):
-                    f = p.in_factor[s]
-                    ready = True
-                    for q in range(p.scope_first[f], p.scope_first[f + 1]):
-                        if not done[p.scope[q]]:
-                            ready = False
-                            break
-                    if ready:
-                        x[v] = state
-                        total += p.higher_entry(f, &x[0])
-                if total > best:
-                    best, chosen = total, state
-            x[v] = chosen
+        for i in range(problem.n_variables):
+            _assign(problem, &rounding, order[i])
+    return labeling
+
+
+cdef void _assign(MAPProblem problem, Rounding* rounding,
+                  Py_ssize_t variable) noexcept nogil:
+    """Give a variable the state with the largest expected score."""
+    cdef Py_ssize_t k, state, begin = rounding.begin[variable]
+    cdef Py_ssize_t end = rounding.begin[variable + 1]
+    cdef int32_t chosen = rounding.labeling[variable]
+    cdef double score, best = -INFINITY
+    # from here on it counts as assigned, so that factors see the state that is tried
+    rounding.assigned[variable] = 1
+    # nothing to choose, whatever it scores
+    if end - begin == 1:
+        rounding.labeling[variable] = rounding.support[begin] - problem.first[variable]
+        return
+    for k in range(begin, end):
+        state = rounding.support[k] - problem.first[variable]
+        score = _expected_score(problem, rounding, variable, state)
+        if score > best:
+            best, chosen = score, state
+    rounding.labeling[variable] = chosen
+
+
+cdef double _expected_score(MAPProblem problem, Rounding* rounding,
+                            Py_ssize_t variable, Py_ssize_t state) noexcept nogil:
+    """Expected score of a state given assigned variables and marginals of others."""
+    cdef Py_ssize_t i, k, edge, other, other_state
+    cdef double total = problem.unary[problem.first[variable] + state]
+    for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
+        edge = problem.adj_edge[i]
+        other = other_end(problem, edge, variable)
+        if rounding.assigned[other]:
+            total += entry_from(problem, edge, variable, state,
+                                rounding.labeling[other])
+            continue
+        # variables count as independent: no labeling after it is below the expectation
+        # of that distribution
+        for k in range(rounding.begin[other], rounding.begin[other + 1]):
+            other_state = rounding.support[k] - problem.first[other]
+            total += rounding.marginals[rounding.support[k]] * entry_from(
+                problem, edge, variable, state, other_state)
+    # an expectation over several variables would be a sum over their joint states: a
+    # larger factor waits for the last of its variables
+    for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+        if _is_assigned(problem, rounding, problem.in_factor[i]):
+            rounding.labeling[variable] = state
+            total += problem.higher_entry(problem.in_factor[i], rounding.labeling)
+    return total
+
+
+cdef bint _is_assigned(MAPProblem problem, Rounding* rounding,
+                       Py_ssize_t factor) noexcept nogil:
+    """Whether all variables of a larger factor are assigned."""
+    cdef Py_ssize_t k
+    for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
+        if not rounding.assigned[problem.scope[k]]:
+            return False
+    return True

@@ -7,26 +7,35 @@ y_f(1, 1) plus what its ends score by themselves, and the augmented Lagrangian i
         + sum_(f,i) mu_if (y_if - x_i) + rho / 2 (y_if - x_i)^2
 
 with x_i = x_i(1) and y_if = y_f(x_i = 1), under (12). Variables and edges are left out
-while they are zero: those are consistent and have no multipliers. Every iteration lets
-in the variables of steepest descent (10), all edges between active variables, and the
-edges with the largest c_f > 0 (11), which come from a list that is sorted as deep as it
-is read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR 16, 2015,
-Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped).
+while they are zero: those are consistent and have no multipliers. Every iteration
+activates the variables of steepest descent (10), all edges between active variables,
+and the edges with the largest c_f > 0 (11), which come from a list that is sorted as
+deep as it is read. The problem of one edge is solved exactly (Martins et al., AD3, JMLR
+16, 2015, Proposition 5.1 and its sequel, for c_f >= 0; else one variable is flipped).
 """
 
 import numpy as np
 
+cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport MAPProblem, other_end
+
+# Active edges that there is room for at first.
+cdef Py_ssize_t FIRST_CAPACITY = 256
+# Edges that are sorted by c_f at first; four times as many each time they are used up.
+cdef Py_ssize_t FIRST_DEPTH = 1024
+# Flips have to gain more than this, so that rounding does not make them go on for ever.
+cdef double NEGLIGIBLE = 1e-12
 
 
+@cython.final
 cdef class MAPBinaryGDMMState:
     """State of Algorithm 2 on a graph of binary variables and edges.
 
     Parameters
     ----------
-    problem : Problem
+    problem : MAPProblem
         The graph.
     rho : float
         Weight of the quadratic terms.
@@ -40,7 +49,7 @@ cdef class MAPBinaryGDMMState:
     x : ndarray of shape (n_variables,)
         The x_i.
     n_active, n_variables : int
-        Active edges and variables.
+        Number of active edges and variables.
     primal_residual, dual_residual : float
         As in Algorithm 1.
     """
@@ -49,188 +58,234 @@ cdef class MAPBinaryGDMMState:
     cdef public double rho
     cdef readonly double constant, primal_residual, dual_residual
     cdef readonly Py_ssize_t n_active, n_variables
-    cdef double[::1] _c, _w, _x, _sum
-    cdef int32_t[::1] _count
-    cdef signed char[::1] _on, _edge_on
-    cdef int32_t[::1] _edges            # the active ones
-    cdef double[:, ::1] _state          # of each: y_u, y_v, mu_u, mu_v
-    cdef double[::1] _joint             # and y(1, 1)
-    cdef object _list                   # edges by c_f, as deep as sorted
-    cdef Py_ssize_t _read, _depth, _n_positive
+    cdef double[::1] _unary, _pair, _x, _sum
+    cdef signed char[::1] _is_active, _edge_is_active
+    cdef int32_t[::1] _degree           # of each variable: active edges
+    # the active edges: which, and their y_if, mu_if and y_f(1, 1)
+    cdef int32_t[::1] _edges
+    cdef double[:, ::1] _y, _mu
+    cdef double[::1] _joint
+    # the edges with the largest c_f: how many are listed, read, and positive at all
+    cdef object _listed
+    cdef Py_ssize_t _depth, _read, _n_positive
 
     def __init__(self, MAPProblem problem, double rho):
-        cdef Py_ssize_t n = problem.n, m = problem.m, e, u, v
-        cdef double t00, t01, t10, constant = 0.0
+        cdef Py_ssize_t n = problem.n_variables, m = problem.n_edges, variable
         self.problem, self.rho = problem, rho
-        self._c, self._x, self._sum = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._w = np.empty(m)
-        self._count = np.zeros(n, dtype=np.int32)
-        self._on, self._edge_on = np.zeros(n, dtype=np.int8), np.zeros(m, dtype=np.int8)
+        self._unary, self._x, self._sum = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._pair = np.empty(m)
+        self._degree = np.zeros(n, dtype=np.int32)
+        self._is_active = np.zeros(n, dtype=np.int8)
+        self._edge_is_active = np.zeros(m, dtype=np.int8)
         self._edges = np.empty(0, dtype=np.int32)
-        self._state, self._joint = np.empty((0, 4)), np.empty(0)
+        self._y, self._mu = np.empty((0, 2)), np.empty((0, 2))
+        self._joint = np.empty(0)
         with nogil:
-            for v in range(n):
-                constant += problem.unary[2 * v]
-                self._c[v] = problem.unary[2 * v + 1] - problem.unary[2 * v]
-            for e in range(m):
-                u, v = problem.ends[e, 0], problem.ends[e, 1]
-                t00 = problem.entry(e, 0, 0)
-                t01 = problem.entry(e, 0, 1)
-                t10 = problem.entry(e, 1, 0)
-                constant += t00
-                self._c[u] += t10 - t00
-                self._c[v] += t01 - t00
-                self._w[e] = problem.entry(e, 1, 1) + t00 - t01 - t10
-            for v in range(n):
-                if self._c[v] > 0.0:
-                    self._on[v] = 1
-                    self._x[v] = 1.0
-        self.constant = constant
-        self._n_positive = np.count_nonzero(np.asarray(self._w) > 0.0)
-        self._list, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
-        for v in np.flatnonzero(self._on):
-            self._enter(v)
+            self._reduce(problem)
+            # what is best without edges: the multipliers of all others are zero
+            for variable in range(n):
+                if self._unary[variable] > 0.0:
+                    self._is_active[variable] = 1
+                    self._x[variable] = 1.0
+        self._n_positive = np.count_nonzero(np.asarray(self._pair) > 0.0)
+        # nothing is sorted before somebody asks for it
+        self._listed, self._read, self._depth = np.empty(0, dtype=np.intp), 0, 0
+        for variable in np.flatnonzero(self._is_active):
+            self._activate_variable(variable)
+
+    cdef void _reduce(self, MAPProblem problem) noexcept nogil:
+        """Write the scores as constant + sum_i c_i x_i + sum_f c_f x_u x_v."""
+        cdef Py_ssize_t variable, edge, first, second
+        cdef double both_off, second_on, first_on
+        self.constant = 0.0
+        for variable in range(problem.n_variables):
+            self.constant += problem.unary[2 * variable]
+            self._unary[variable] = (problem.unary[2 * variable + 1]
+                                     - problem.unary[2 * variable])
+        for edge in range(problem.n_edges):
+            first, second = problem.ends[edge, 0], problem.ends[edge, 1]
+            # a table of four entries is t00 + (t10 - t00) x_u + (t01 - t00) x_v
+            # + (t11 + t00 - t01 - t10) x_u x_v
+            both_off = problem.entry(edge, 0, 0)
+            second_on = problem.entry(edge, 0, 1)
+            first_on = problem.entry(edge, 1, 0)
+            self.constant += both_off
+            self._unary[first] += first_on - both_off
+            self._unary[second] += second_on - both_off
+            self._pair[edge] = (problem.entry(edge, 1, 1) + both_off - second_on
+                                - first_on)
 
     @property
     def unary(self):
-        return np.asarray(self._c)
+        return np.asarray(self._unary)
 
     @property
     def pair(self):
-        return np.asarray(self._w)
+        return np.asarray(self._pair)
 
     @property
     def x(self):
         return np.asarray(self._x)
 
-    cdef _enter(self, Py_ssize_t v):
-        """Let in a variable, and its edges to those that are in."""
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t s, e, other
-        self._on[v] = 1
-        self.n_variables += 1
-        found = []
-        for s in range(p.adj_first[v], p.adj_first[v + 1]):
-            e = p.adj_edge[s]
-            other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-            if self._on[other] and not self._edge_on[e]:
-                found.append(e)
-                self._edge_on[e] = 1
-        self._activate(found)
+    # ---- steps 1, 2 and 4: what becomes active ----
 
-    cdef _activate(self, found):
-        """Let in edges, at the marginals that fit their ends best."""
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t e, k, size = self.n_active + len(found)
+    cdef _activate_variable(self, Py_ssize_t variable):
+        """Activate a variable, and its edges to active ones."""
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t i, edge
+        self._is_active[variable] = 1
+        self.n_variables += 1
+        # so that an edge is left out only while one of its ends is
+        found = []
+        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
+            edge = problem.adj_edge[i]
+            if (self._is_active[other_end(problem, edge, variable)]
+                    and not self._edge_is_active[edge]):
+                found.append(edge)
+                self._edge_is_active[edge] = 1
+        self._activate_edges(found)
+
+    cdef _activate_edges(self, found):
+        """Activate edges, at the marginals that fit their ends best."""
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, side, k, size = self.n_active + len(found)
+        # at least twice as many as before, so that copying stays cheap
         if size > len(self._edges):
-            room = max(2 * len(self._edges), size, 256)
-            edges, state = np.empty(room, dtype=np.int32), np.zeros((room, 4))
-            joint = np.zeros(room)
-            edges[:self.n_active] = self._edges[:self.n_active]
-            state[:self.n_active] = self._state[:self.n_active]
-            joint[:self.n_active] = self._joint[:self.n_active]
-            self._edges, self._state, self._joint = edges, state, joint
-        for e in found:
+            size = max(2 * len(self._edges), size, FIRST_CAPACITY)
+            self._edges = _grown(self._edges, size)
+            self._joint = _grown(self._joint, size)
+            self._y, self._mu = _grown(self._y, size), _grown(self._mu, size)
+        for edge in found:
             k = self.n_active
-            self._edges[k] = e
-            self._state[k, 0] = self._x[p.ends[e, 0]]
-            self._state[k, 1] = self._x[p.ends[e, 1]]
-            self._state[k, 2] = self._state[k, 3] = 0.0
+            self._edges[k] = edge
             self._joint[k] = 0.0
-            self._count[p.ends[e, 0]] += 1
-            self._count[p.ends[e, 1]] += 1
+            # consistent with its ends, and without multipliers: nothing else changes
+            for side in range(2):
+                self._y[k, side] = self._x[problem.ends[edge, side]]
+                self._mu[k, side] = 0.0
+                self._degree[problem.ends[edge, side]] += 1
             self.n_active += 1
 
-    cdef _next_edges(self, Py_ssize_t count):
-        """The edges with the largest positive c_f among those that are left out."""
-        cdef Py_ssize_t e
+    cdef _activate_best_edges(self, Py_ssize_t count):
+        """Activate the edges with the largest positive c_f, so many at most."""
+        cdef Py_ssize_t edge
         found = []
         while len(found) < count:
+            # an edge with c_f <= 0 descends nowhere while its y_f(1, 1) is zero
             if self._read == self._depth:
                 if self._depth >= self._n_positive:
                     break
-                self._depth = min(max(1024, 4 * self._depth), self._n_positive)
-                w = self.pair
-                if self._depth < len(w):
-                    top = np.argpartition(-w, self._depth - 1)[:self._depth]
-                else:
-                    top = np.arange(len(w))
-                self._list = top[np.lexsort((top, -w[top]))]
-                # among equal edges others may have come in
-                self._read = 0
-            e = self._list[self._read]
+                self._list_more()
+            # some came in with their ends, without having been read here
+            edge = self._listed[self._read]
             self._read += 1
-            if not self._edge_on[e]:
-                self._edge_on[e] = 1
-                found.append(e)
-        self._activate(found)
+            if not self._edge_is_active[edge]:
+                self._edge_is_active[edge] = 1
+                found.append(edge)
+        self._activate_edges(found)
+
+    cdef _list_more(self):
+        """List the edges with the largest c_f deeper than before."""
+        # partitioned before it is sorted: most edges never get on the list
+        self._depth = min(max(FIRST_DEPTH, 4 * self._depth), self._n_positive)
+        pair = self.pair
+        if self._depth < len(pair):
+            top = np.argpartition(-pair, self._depth - 1)[:self._depth]
+        else:
+            top = np.arange(len(pair))
+        # by c_f, and equal ones in the order of the edges
+        self._listed = top[np.lexsort((top, -pair[top]))]
+        # from its beginning: among equal edges others may be on it now
+        self._read = 0
 
     def grow(self, Py_ssize_t variables, Py_ssize_t edges):
-        """Steps 1, 2 and 4: let in what descends most.
+        """Steps 1, 2 and 4: activate what descends most.
 
         Parameters
         ----------
         variables, edges : int
-            At most so many.
+            Largest number of each.
 
         Returns
         -------
-        entered : int
-            Number of variables that came in.
+        activated : int
+            Number of variables that became active.
         """
-        cdef Py_ssize_t v, k, e
-        cdef MAPProblem p = self.problem
-        cdef double[::1] descent = np.array(self._c)
-        # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
-        for k in range(self.n_active):
-            e = self._edges[k]
-            descent[p.ends[e, 0]] += self._state[k, 2] + self.rho * self._state[k, 0]
-            descent[p.ends[e, 1]] += self._state[k, 3] + self.rho * self._state[k, 1]
-        values = np.where(np.asarray(self._on) == 0, np.asarray(descent), 0.0)
+        cdef Py_ssize_t variable, activated = 0
+        with nogil:
+            # c_i + sum_f mu_if + rho (y_if - x_i), with x_i = 0
+            self._sum_over_edges(self.problem)
+        # stable, so that ties are in the order of the variables wherever this runs
+        values = np.where(np.asarray(self._is_active) == 0, np.asarray(self._sum), 0.0)
         best = np.argsort(-values, kind="stable")[:variables]
-        cdef Py_ssize_t entered = 0
-        for v in best[values[best] > 0.0]:
-            self._enter(v)
-            entered += 1
-        self._next_edges(edges)
-        return entered
+        for variable in best[values[best] > 0.0]:
+            self._activate_variable(variable)
+            activated += 1
+        self._activate_best_edges(edges)
+        return activated
+
+    cdef void _sum_over_edges(self, MAPProblem problem) noexcept nogil:
+        """`_sum` = c_i + sum_f mu_if + rho y_if over the active edges of each variable.
+        """
+        cdef Py_ssize_t variable, k, side, end
+        for variable in range(problem.n_variables):
+            self._sum[variable] = self._unary[variable]
+        # over active edges, not over those of each variable: most are left out
+        for k in range(self.n_active):
+            for side in range(2):
+                end = problem.ends[self._edges[k], side]
+                self._sum[end] += self._mu[k, side] + self.rho * self._y[k, side]
+
+    # ---- steps 3, 5 and 6: what is active moves ----
 
     def iterate(self):
         """Steps 3, 5 and 6: variables, edges, multipliers of what is active."""
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t k, e, u, v
-        cdef double rho = self.rho, x, yu, yv, primal = 0.0, dual = 0.0, joint
         with nogil:
-            for v in range(p.n):
-                self._sum[v] = self._c[v]
-            for k in range(self.n_active):
-                e = self._edges[k]
-                self._sum[p.ends[e, 0]] += self._state[k, 2] + rho * self._state[k, 0]
-                self._sum[p.ends[e, 1]] += self._state[k, 3] + rho * self._state[k, 1]
-            for v in range(p.n):
-                if self._on[v]:
-                    if self._count[v]:
-                        x = self._sum[v] / (rho * self._count[v])
-                        x = min(1.0, max(0.0, x))
-                    else:
-                        x = 1.0 if self._c[v] > 0.0 else 0.0
-                    dual += self._count[v] * (x - self._x[v]) * (x - self._x[v])
-                    self._x[v] = x
-            for k in range(self.n_active):
-                e = self._edges[k]
-                u, v = p.ends[e, 0], p.ends[e, 1]
-                joint = solve_edge(self._x[u] - self._state[k, 2] / rho,
-                                   self._x[v] - self._state[k, 3] / rho,
-                                   self._w[e] / rho, &yu, &yv)
-                self._state[k, 0], self._state[k, 1] = yu, yv
-                self._joint[k] = joint
-                yu -= self._x[u]
-                yv -= self._x[v]
-                self._state[k, 2] += rho * yu
-                self._state[k, 3] += rho * yv
-                primal += yu * yu + yv * yv
-            self.primal_residual = primal ** 0.5
-            self.dual_residual = rho * dual ** 0.5
+            self._sum_over_edges(self.problem)
+            self._update_variables(self.problem)
+            self._update_edges(self.problem)
+
+    cdef void _update_variables(self, MAPProblem problem) noexcept nogil:
+        """Step 3: the x_i, each by itself, and the dual residual."""
+        cdef Py_ssize_t variable
+        cdef double x, degree, total = 0.0
+        # what is left out stays at zero
+        for variable in range(problem.n_variables):
+            if not self._is_active[variable]:
+                continue
+            # the mean of what its edges say; without edges the sign of its score
+            # decides
+            degree = self._degree[variable]
+            if degree:
+                x = min(1.0, max(0.0, self._sum[variable] / (self.rho * degree)))
+            else:
+                x = 1.0 if self._unary[variable] > 0.0 else 0.0
+            total += degree * (x - self._x[variable]) * (x - self._x[variable])
+            self._x[variable] = x
+        self.dual_residual = self.rho * total ** 0.5
+
+    cdef void _update_edges(self, MAPProblem problem) noexcept nogil:
+        """Steps 5 and 6: the y_f and mu_if of active edges, and the primal residual."""
+        cdef Py_ssize_t k, side, edge
+        cdef double rho = self.rho, total = 0.0
+        cdef double target[2]
+        cdef double x[2]
+        for k in range(self.n_active):
+            edge = self._edges[k]
+            for side in range(2):
+                x[side] = self._x[problem.ends[edge, side]]
+                target[side] = x[side] - self._mu[k, side] / rho
+            # divided by rho, the problem has quadratic terms of weight one half
+            self._joint[k] = solve_edge(target[0], target[1], self._pair[edge] / rho,
+                                        &self._y[k, 0], &self._y[k, 1])
+            # the step of the multipliers is the violation times rho, as in the paper
+            for side in range(2):
+                x[side] = self._y[k, side] - x[side]
+                self._mu[k, side] += rho * x[side]
+            total += x[0] * x[0] + x[1] * x[1]
+        self.primal_residual = total ** 0.5
+
+    # ---- values and labelings ----
 
     def bound(self):
         """Upper bound of all scores at the multipliers.
@@ -241,27 +296,30 @@ cdef class MAPBinaryGDMMState:
             sum_i max(0, c_i + sum_f mu_if) + sum_f max(0, -mu_u, -mu_v, c_f - mu_u -
             mu_v), where edges that are left out have no multipliers.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t k, e, v
-        cdef double total = self.constant, a, b
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t k, edge, variable
+        cdef double total = self.constant, first, second
         with nogil:
-            for v in range(p.n):
-                self._sum[v] = self._c[v]
-            for e in range(p.m):
-                if not self._edge_on[e] and self._w[e] > 0.0:
-                    total += self._w[e]
+            for variable in range(problem.n_variables):
+                self._sum[variable] = self._unary[variable]
+            for edge in range(problem.n_edges):
+                # at multipliers of zero, with both ends on
+                if not self._edge_is_active[edge] and self._pair[edge] > 0.0:
+                    total += self._pair[edge]
             for k in range(self.n_active):
-                e = self._edges[k]
-                a, b = -self._state[k, 2], -self._state[k, 3]
-                self._sum[p.ends[e, 0]] -= a
-                self._sum[p.ends[e, 1]] -= b
-                total += max(max(0.0, a), max(b, self._w[e] + a + b))
-            for v in range(p.n):
-                if self._sum[v] > 0.0:
-                    total += self._sum[v]
+                edge = self._edges[k]
+                # its four entries: both off, one on, the other, and both on
+                first, second = -self._mu[k, 0], -self._mu[k, 1]
+                self._sum[problem.ends[edge, 0]] -= first
+                self._sum[problem.ends[edge, 1]] -= second
+                total += max(max(0.0, first),
+                             max(second, self._pair[edge] + first + second))
+            for variable in range(problem.n_variables):
+                if self._sum[variable] > 0.0:
+                    total += self._sum[variable]
         return total
 
-    def settle(self, labeling):
+    def local_search(self, labeling):
         """Flip the variable that gains most, until none gains.
 
         Parameters
@@ -274,34 +332,34 @@ cdef class MAPBinaryGDMMState:
         labeling : ndarray of shape (n_variables,), int32
             A labeling that no flip improves.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t v, e, s, best, other
-        cdef double gain, top, change
-        found = np.array(labeling, dtype=np.int32)
-        cdef int32_t[::1] x = found
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, side, best
+        cdef int32_t[::1] states = np.array(labeling, dtype=np.int32)
         # what turning each variable on gains, given the others; flips keep it right
-        cdef double[::1] field = np.array(self._c)
+        cdef double[::1] field = np.array(self._unary)
         with nogil:
-            for e in range(p.m):
-                if x[p.ends[e, 0]]:
-                    field[p.ends[e, 1]] += self._w[e]
-                if x[p.ends[e, 1]]:
-                    field[p.ends[e, 0]] += self._w[e]
+            for edge in range(problem.n_edges):
+                for side in range(2):
+                    if states[problem.ends[edge, side]]:
+                        field[problem.ends[edge, 1 - side]] += self._pair[edge]
+            # each flip raises the score, so that no labeling comes twice
             while True:
-                top, best = 1e-12, -1
-                for v in range(p.n):
-                    gain = -field[v] if x[v] else field[v]
-                    if gain > top:
-                        top, best = gain, v
+                best = _best_flip(states, field)
                 if best < 0:
                     break
-                change = -1.0 if x[best] else 1.0
-                x[best] = 1 - x[best]
-                for s in range(p.adj_first[best], p.adj_first[best + 1]):
-                    e = p.adj_edge[s]
-                    other = p.ends[e, 1] if p.ends[e, 0] == best else p.ends[e, 0]
-                    field[other] += change * self._w[e]
-        return found
+                self._flip(problem, states, field, best)
+        return np.asarray(states)
+
+    cdef void _flip(self, MAPProblem problem, int32_t[::1] states, double[::1] field,
+                    Py_ssize_t variable) noexcept nogil:
+        """Flip a variable, and add that to the field of its neighbors."""
+        cdef Py_ssize_t i, edge
+        # with c_f x_u x_v, a neighbor gains or loses c_f by being on
+        cdef double sign = -1.0 if states[variable] else 1.0
+        states[variable] = 1 - states[variable]
+        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
+            edge = problem.adj_edge[i]
+            field[other_end(problem, edge, variable)] += sign * self._pair[edge]
 
     def value(self):
         """Value of the relaxation at the marginals, as far as they are feasible.
@@ -311,29 +369,57 @@ cdef class MAPBinaryGDMMState:
         value : float
             sum_i c_i x_i + sum_f c_f y_f(1, 1), and the constant.
         """
+        # edges that are left out have y_f(1, 1) = 0
         edges = np.asarray(self._edges[:self.n_active])
-        return float(self.constant + np.dot(self._c, self._x)
+        return float(self.constant + np.dot(self._unary, self._x)
                      + np.dot(self.pair[edges], self._joint[:self.n_active]))
 
 
-cdef double solve_edge(double a, double b, double c, double* u,
-                       double* v) noexcept nogil:
-    """Minimise (u - a)^2 / 2 + (v - b)^2 / 2 - c y over marginals; y(1, 1)."""
+def _grown(array, size):
+    """A larger array that begins with another one."""
+    array = np.asarray(array)
+    grown = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    grown[:len(array)] = array
+    return grown
+
+
+cdef Py_ssize_t _best_flip(const int32_t[::1] states,
+                           const double[::1] field) noexcept nogil:
+    """The variable whose flip gains most; -1: none gains."""
+    cdef Py_ssize_t variable, best = -1
+    cdef double gain, top = NEGLIGIBLE
+    # what a variable gains by being on it loses by being off
+    for variable in range(states.shape[0]):
+        gain = -field[variable] if states[variable] else field[variable]
+        if gain > top:
+            top, best = gain, variable
+    return best
+
+
+cdef double solve_edge(double a, double b, double c, double* first,
+                       double* second) noexcept nogil:
+    """Minimise (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); u, v and y(1, 1).
+
+    Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and
+    P(x_u = x_v = 1).
+    """
     cdef double flipped, joint
     if c < 0.0:
         # with v flipped, y = u - y', so that a moves by c
-        joint = solve_edge(a + c, 1.0 - b, -c, u, &flipped)
-        v[0] = 1.0 - flipped
-        return max(0.0, u[0] - joint)
+        joint = solve_edge(a + c, 1.0 - b, -c, first, &flipped)
+        second[0] = 1.0 - flipped
+        return max(0.0, first[0] - joint)
+    # y is the smaller of both, which c pulls up: to its own optimum, or to the other
     if a > b + c:
-        u[0], v[0] = a, b + c
+        first[0], second[0] = a, b + c
     elif b > a + c:
-        u[0], v[0] = a + c, b
+        first[0], second[0] = a + c, b
     else:
-        u[0] = v[0] = 0.5 * (a + b + c)
-    u[0] = min(1.0, max(0.0, u[0]))
-    v[0] = min(1.0, max(0.0, v[0]))
-    return min(u[0], v[0])
+        first[0] = second[0] = 0.5 * (a + b + c)
+    # a box is left for the last: clipping keeps which of both is the smaller
+    first[0] = min(1.0, max(0.0, first[0]))
+    second[0] = min(1.0, max(0.0, second[0]))
+    return min(first[0], second[0])
 
 
 def edge_marginals(double a, double b, double c):
@@ -349,6 +435,6 @@ def edge_marginals(double a, double b, double c):
     u, v, y : float
         P(x_u = 1), P(x_v = 1), P(x_u = x_v = 1).
     """
-    cdef double u, v
-    cdef double joint = solve_edge(a, b, c, &u, &v)
-    return u, v, joint
+    cdef double first, second
+    cdef double joint = solve_edge(a, b, c, &first, &second)
+    return first, second, joint

@@ -12,25 +12,38 @@ multipliers are zero and one by one where they are not, and takes one projected 
 step (6) whose Q is doubled until it is an upper bound; then the same for x_i, where the
 projection (4) is exact; then the multipliers move by (9), with eta = rho. Vectors are
 sparse, see `SlotState`.
+
+The ends of an edge f = (u, v) are its sides 0 and 1. The gradient of the quadratic term
+in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if, and that of the Lagrangian in y_f(j,
+k) is d_uf(j) + d_vf(k) - theta_f(j, k): see `EntrySearch`.
 """
 
+cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.stdlib cimport realloc
 
-from sksstruct.inference.lp.core._problem cimport DENSE, MAPProblem, TableSpec, entry_of
-from sksstruct.inference.lp.gdmm._slots cimport Active, End, SlotState
+from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._tables cimport TableSpec, entry_of
+from sksstruct.inference.lp.gdmm._search cimport EntrySearch, Search
+from sksstruct.inference.lp.gdmm._slots cimport (
+    Active, End, SlotState, end_of, find_entry,
+)
+from sksstruct.inference.lp.gdmm._toplists cimport Lists
+
+# A step of an edge that moves by less, squared, is the last one of an iteration.
+cdef double STILL = 1e-18
 
 
+@cython.final
 cdef class MAPGDMMState(SlotState):
     """State of Algorithm 1 on a pairwise graph.
 
     Parameters
     ----------
-    problem : Problem
+    problem : MAPProblem
         The graph, without larger factors.
     lists : Lists
-        Of its tables.
+        Lists of its tables.
     rho : float
         Weight of the quadratic terms at first.
 
@@ -41,317 +54,301 @@ cdef class MAPGDMMState(SlotState):
     primal_residual, dual_residual : float
         Norm of M y - x, and rho times that of the last change of x over all edges.
     looked_up : int
-        Entries of tables that were read by searches.
+        Number of entries of tables that were read by searches.
     """
 
-    # ---- the search (8) ----
+    cdef EntrySearch _search
 
-    cdef void _sort(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """`_order` = the places of the values, least first (Shell's sort)."""
-        cdef Py_ssize_t gap = 1, i, k
-        cdef int32_t* order = &self._order[0]
-        cdef int32_t now
-        for i in range(n):
-            order[i] = i
-        while gap < n // 3:
-            gap = 3 * gap + 1
-        while gap > 0:
-            for i in range(gap, n):
-                now = order[i]
-                k = i
-                while k >= gap and values[order[k - gap]] > values[now]:
-                    order[k] = order[k - gap]
-                    k -= gap
-                order[k] = now
-            gap //= 3
+    def __init__(self, MAPProblem problem, Lists lists, double rho):
+        self._search = EntrySearch(problem, lists)
 
-    cdef double _best(self, MAPProblem p, Py_ssize_t e, const double* du,
-                      const double* dv, Py_ssize_t* i_best,
-                      Py_ssize_t* j_best) noexcept nogil:
-        """Largest theta_f(i, j) - du(i) - dv(j), where d are zero outside of slots."""
-        cdef Py_ssize_t u = p.ends[e, 0], v = p.ends[e, 1], t = p.table_of[e]
-        cdef const TableSpec* spec = &p.specs[t]
-        cdef const int32_t* su = self._state[u]
-        cdef const int32_t* sv = self._state[v]
-        cdef const int32_t* slot_u = &self._slot[p.first[u]]
-        cdef const int32_t* slot_v = &self._slot[p.first[v]]
-        cdef Py_ssize_t nu = self._n_slots[u], nv = self._n_slots[v], a, b, i, j, k
-        cdef double w = p.weight(e), c, high, best = -INFINITY, low
-        cdef double sign = 1.0 if w >= 0 else -1.0
-        cdef bint lists = self.lists.lists[t].rows != NULL and w > 0
-        # what is active already is close to the best
-        for k in range(self._active[e].count):
-            a, b = self._active[e].u[k], self._active[e].v[k]
-            c = w * entry_of(spec, su[a], sv[b]) - du[a] - dv[b]
-            if c > best:
-                best = c
-                i_best[0], j_best[0] = su[a], sv[b]
-        # both states have slots: those of v by dv, as far as they can be better
-        self._sort(dv, nv)
-        low = dv[self._order[0]]
-        for a in range(nu):
-            i = su[a]
-            high = w * spec.row_high[i] - du[a] if lists else INFINITY
-            if high - low <= best:
-                continue
-            for k in range(nv):
-                b = self._order[k]
-                if high - dv[b] <= best:
-                    break
-                c = w * entry_of(spec, i, sv[b]) - du[a] - dv[b]
-                if c > best:
-                    best = c
-                    i_best[0], j_best[0] = i, sv[b]
-            self.looked_up += k + 1
-        # one of them has
-        if nv < p.states[v]:
-            for a in range(nu):
-                i = su[a]
-                if lists and w * spec.row_high[i] - du[a] <= best:
-                    continue
-                j = self.lists.outside(t, False, i, sign, slot_v)
-                self.looked_up += 1
-                if j >= 0:
-                    c = w * entry_of(spec, i, j) - du[a]
-                    if c > best:
-                        best = c
-                        i_best[0], j_best[0] = i, j
-        if nu < p.states[u]:
-            for b in range(nv):
-                j = sv[b]
-                if lists and w * spec.col_high[j] - dv[b] <= best:
-                    continue
-                i = self.lists.outside(t, True, j, sign, slot_u)
-                self.looked_up += 1
-                if i >= 0:
-                    c = w * entry_of(spec, i, j) - dv[b]
-                    if c > best:
-                        best = c
-                        i_best[0], j_best[0] = i, j
-        # neither has: rows by their largest entry, while one can be better
-        if nu < p.states[u] and nv < p.states[v]:
-            for k in range(p.states[u]):
-                i = self.lists.lists[t].by_high[k] if lists else k
-                if slot_u[i] >= 0:
-                    continue
-                if lists and w * spec.row_high[i] <= best:
-                    break
-                j = self.lists.outside(t, False, i, sign, slot_v)
-                self.looked_up += 1
-                if j >= 0:
-                    c = w * entry_of(spec, i, j)
-                    if c > best:
-                        best = c
-                        i_best[0], j_best[0] = i, j
-                    # with a formula, no other row is better than a state on its own
-                    if spec.kind != DENSE and (i == j) == (spec.a > spec.b
-                                                           or spec.kind > 1):
-                        if sign > 0:
-                            break
-        return best
+    @property
+    def looked_up(self):
+        return self._search.looked_up
 
-    # ---- one sweep ----
+    # ---- an edge ----
 
-    cdef double _threshold(self, double* values, Py_ssize_t n) noexcept nogil:
-        """tau such that the sum of max(0, values - tau) is 1; few values."""
-        cdef double* s = &self._sorted[0]
-        cdef Py_ssize_t a, b
-        cdef double c, total = 0.0, tau = 0.0
-        for a in range(n):
-            c = values[a]
-            b = a
-            while b and s[b - 1] < c:
-                s[b] = s[b - 1]
-                b -= 1
-            s[b] = c
-        for a in range(n):
-            total += s[a]
-            if s[a] > (total - 1.0) / (a + 1):
-                tau = (total - 1.0) / (a + 1)
-            else:
-                break
-        return tau
-
-    cdef int _factor(self, MAPProblem p, Py_ssize_t e) except -1 nogil:
+    cdef bint _update_edge(self, MAPProblem problem, Py_ssize_t edge) except -1 nogil:
         """Search (8) and step (6) for one edge; whether it moved."""
-        cdef Py_ssize_t u = p.ends[e, 0], v = p.ends[e, 1], k, i = 0, j = 0, count, room
-        cdef int a, b
-        cdef End* eu = &self._ends[2 * e]
-        cdef End* ev = &self._ends[2 * e + 1]
-        cdef Active* act = &self._active[e]
-        cdef double rho = self.rho, q, change, moved, tau, c
-        cdef const TableSpec* spec = &p.specs[p.table_of[e]]
-        cdef double w = p.weight(e)
-        cdef bint there = False
-        cdef void* grown
-        for k in range(self._n_slots[u]):
-            self._du[k] = rho * (eu.my[k] - self._x[u][k]) + eu.mu[k]
-        for k in range(self._n_slots[v]):
-            self._dv[k] = rho * (ev.my[k] - self._x[v][k]) + ev.mu[k]
-        self._best(p, e, &self._du[0], &self._dv[0], &i, &j)
-        a, b = self.slot_of(p, u, i), self.slot_of(p, v, j)
-        if a < 0 or b < 0:
-            with gil:
-                raise MemoryError
-        # new slots have nothing yet but what is zero
-        if a == self._n_slots[u] - 1 and eu.my[a] == 0.0 and eu.mu[a] == 0.0:
-            self._du[a] = -rho * self._x[u][a]
-        if b == self._n_slots[v] - 1 and ev.my[b] == 0.0 and ev.mu[b] == 0.0:
-            self._dv[b] = -rho * self._x[v][b]
-        for k in range(act.count):
-            if act.u[k] == a and act.v[k] == b:
-                there = True
-        if not there:
-            if act.count == act.room:
-                room = 4 if act.room == 0 else 2 * act.room
-                grown = realloc(act.u, room * sizeof(int32_t))
-                if grown:
-                    act.u = <int32_t*>grown
-                    grown = realloc(act.v, room * sizeof(int32_t))
-                if grown:
-                    act.v = <int32_t*>grown
-                    grown = realloc(act.y, room * sizeof(double))
-                if not grown:
-                    with gil:
-                        raise MemoryError
-                act.y = <double*>grown
-                act.room = room
-                if room > self._capacity:
-                    with gil:
-                        self._resize(2 * room)
-            act.u[act.count], act.v[act.count] = a, b
-            act.y[act.count] = 1.0 if act.count == 0 else 0.0
-            if act.count == 0:
-                eu.my[a] += 1.0
-                ev.my[b] += 1.0
-                self._du[a] += rho
-                self._dv[b] += rho
-            act.count += 1
-        count = act.count
-        if count == 1:
+        cdef Active* active = &self._active[edge]
+        cdef Search search
+        cdef double moved
+        self._find_gradient(problem, edge)
+        self._search.run(self, problem, edge, &self._gradient[0, 0],
+                         &self._gradient[1, 0], &search)
+        # even if it is no better than what is active: then the step takes it back
+        self._activate_entry(problem, edge, search.row, search.col)
+        # a single entry is 1 whatever the gradient
+        if active.count == 1:
             self.n_active += 1
-            return 0
-        q = 2.0 * rho
-        while True:
-            for k in range(count):
-                c = (w * entry_of(spec, self._state[u][act.u[k]],
-                                  self._state[v][act.v[k]])
-                     - self._du[act.u[k]] - self._dv[act.v[k]])
-                self._work[k] = act.y[k] + c / q
-            tau = self._threshold(&self._work[0], count)
-            moved = 0.0
-            for k in range(count):
-                c = self._work[k] - tau
-                self._work[k] = (c if c > 0.0 else 0.0) - act.y[k]
-                moved += self._work[k] * self._work[k]
-            # my holds M (y + step) for now
-            for k in range(count):
-                eu.my[act.u[k]] += self._work[k]
-                ev.my[act.v[k]] += self._work[k]
-            change = 0.0
-            for k in range(count):
-                # |M step|^2, without another array: step' M' (M step)
-                c = (eu.my[act.u[k]] - (self._du[act.u[k]] - eu.mu[act.u[k]]) / rho
-                     - self._x[u][act.u[k]])
-                c += (ev.my[act.v[k]] - (self._dv[act.v[k]] - ev.mu[act.v[k]]) / rho
-                      - self._x[v][act.v[k]])
-                change += self._work[k] * c
-            if rho * change <= q * moved * (1.0 + 1e-9) or q > 4.0 * rho * count:
-                break
-            for k in range(count):
-                eu.my[act.u[k]] -= self._work[k]
-                ev.my[act.v[k]] -= self._work[k]
-            q *= 2.0
-        # what fell to zero leaves
-        k = 0
-        for i in range(count):
-            act.y[i] += self._work[i]
-            if act.y[i] > 0.0:
-                act.u[k], act.v[k], act.y[k] = act.u[i], act.v[i], act.y[i]
-                k += 1
-        act.count = k
-        self.n_active += k
-        return moved > 1e-18
+            return False
+        moved = self._descend(problem, edge)
+        self._drop_zeros(active)
+        self.n_active += active.count
+        # a step that is too short to matter is no reason for another search
+        return moved > STILL
 
-    cdef int _variable(self, MAPProblem p, Py_ssize_t v,
-                       bint multipliers) except -1 nogil:
-        """Search (7) and projection (4) for one variable."""
-        cdef Py_ssize_t s, e, k, n, degree = p.adj_first[v + 1] - p.adj_first[v]
-        cdef Py_ssize_t first = p.first[v]
-        cdef End* end
-        cdef double rho = self.rho, tau, c, moved = 0.0
-        cdef double* x
-        if degree == 0:
+    cdef void _find_gradient(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
+        """The d_if of both ends of an edge."""
+        cdef Py_ssize_t side, variable, k
+        cdef const End* end
+        cdef const double* x
+        cdef double* gradient
+        for side in range(2):
+            variable, gradient = problem.ends[edge, side], &self._gradient[side, 0]
+            # all vectors of a variable have the same slots
+            end, x = &self._ends[2 * edge + side], self._x[variable]
+            for k in range(self._n_slots[variable]):
+                gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
+
+    cdef int _activate_entry(self, MAPProblem problem, Py_ssize_t edge, Py_ssize_t row,
+                             Py_ssize_t col) except -1 nogil:
+        """Make a pair of states an active entry; the first one of an edge is 1."""
+        cdef Active* active = &self._active[edge]
+        cdef Py_ssize_t side, variable
+        cdef Py_ssize_t state[2]
+        cdef Py_ssize_t slot[2]
+        state[0], state[1] = row, col
+        for side in range(2):
+            variable = problem.ends[edge, side]
+            slot[side] = self._slot[problem.first[variable] + state[side]]
+            if slot[side] < 0:
+                slot[side] = self.add_slot(problem, variable, state[side])
+                # x, y and mu are zero there, and so is the gradient
+                self._gradient[side, slot[side]] = 0.0
+        if find_entry(active, slot[0], slot[1]) >= 0:
             return 0
-        # (7): outside of the slots the gradient is -theta_i
-        while (self._next[v] < p.states[v]
-               and self._slot[first + self._by_score[first + self._next[v]]] >= 0):
-            self._next[v] += 1
-        if self._next[v] < p.states[v]:
-            s = self._by_score[first + self._next[v]]
-            tau = self._project(p, v, degree)
-            # it gets a slot only where it would be positive
-            if p.unary[first + s] / (rho * degree) > tau:
-                if self.slot_of(p, v, s) < 0:
-                    with gil:
-                        raise MemoryError
-        tau = self._project(p, v, degree)
-        n = self._n_slots[v]
-        x = self._x[v]
-        for k in range(n):
-            c = self._work[k] - tau
-            c = c if c > 0.0 else 0.0
-            moved += (c - x[k]) * (c - x[k])
-            x[k] = c
-        self.dual_residual += rho * rho * degree * moved
-        # (9)
-        for s in range(p.adj_first[v], p.adj_first[v + 1]):
-            e = p.adj_edge[s]
-            end = &self._ends[2 * e + (p.ends[e, 1] == v)]
-            for k in range(n):
-                c = end.my[k] - x[k]
-                self.primal_residual += c * c
-                if multipliers:
-                    end.mu[k] += rho * c
+        # it enters with zero, so that the marginals of both ends stay what they are
+        self.add_entry(active, slot[0], slot[1])
+        # the marginals of an edge are a distribution from its first entry on
+        if active.count == 1:
+            active.value[0] = 1.0
+            for side in range(2):
+                self._ends[2 * edge + side].marginal[slot[side]] += 1.0
+                self._gradient[side, slot[side]] += self.rho
         return 0
 
-    cdef double _project(self, MAPProblem p, Py_ssize_t v,
+    cdef double _descend(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
+        """Move the marginals of an edge by a step (6), which is left in `_work`.
+
+        Returns the squared norm of the step.
+        """
+        cdef Active* active = &self._active[edge]
+        cdef double rho = self.rho, moved, change, bound = 2.0 * self.rho
+        # the gradient is as it was before the first try
+        while True:
+            moved = self._propose(problem, edge, bound)
+            self._shift(edge, 1.0)
+            change = self._change(problem, edge)
+            # stop where bound is above the curvature along the step, but for rounding;
+            # 2 rho times the number of entries is above that of all steps, so that the
+            # search ends in any case
+            if (rho * change <= bound * moved * (1.0 + 1e-9)
+                    or bound > 4.0 * rho * active.count):
+                return moved
+            self._shift(edge, -1.0)
+            bound *= 2.0
+
+    cdef double _propose(self, MAPProblem problem, Py_ssize_t edge,
+                         double bound) noexcept nogil:
+        """`_work` = projected gradient step with Q = bound; its squared norm."""
+        cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
+        cdef const Active* active = &self._active[edge]
+        cdef const int32_t* rows = self._state[problem.ends[edge, 0]]
+        cdef const int32_t* cols = self._state[problem.ends[edge, 1]]
+        cdef const double* row_gradient = &self._gradient[0, 0]
+        cdef const double* col_gradient = &self._gradient[1, 0]
+        cdef Py_ssize_t k, first, second
+        cdef double weight = problem.weight(edge), descent, threshold, moved = 0.0
+        for k in range(active.count):
+            first, second = active.slot[0][k], active.slot[1][k]
+            descent = (weight * entry_of(table, rows[first], cols[second])
+                       - row_gradient[first] - col_gradient[second])
+            self._work[k] = active.value[k] + descent / bound
+        # projected onto the simplex, and less what it was before
+        threshold = self._threshold(&self._work[0], active.count)
+        for k in range(active.count):
+            descent = self._work[k] - threshold
+            self._work[k] = (descent if descent > 0.0 else 0.0) - active.value[k]
+            moved += self._work[k] * self._work[k]
+        return moved
+
+    cdef void _shift(self, Py_ssize_t edge, double sign) noexcept nogil:
+        """Add the step in `_work` to the marginals M y of both ends, or take it back.
+        """
+        cdef const Active* active = &self._active[edge]
+        cdef double* first = self._ends[2 * edge].marginal
+        cdef double* second = self._ends[2 * edge + 1].marginal
+        cdef Py_ssize_t k
+        for k in range(active.count):
+            # several entries may share a slot, so that these are sums
+            first[active.slot[0][k]] += sign * self._work[k]
+            second[active.slot[1][k]] += sign * self._work[k]
+
+    cdef double _change(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
+        """|M step|^2 for the step in `_work`, which M y has in it."""
+        # without another array: step' M' (M step), where M y before is in the gradient
+        cdef const Active* active = &self._active[edge]
+        cdef const End* first = &self._ends[2 * edge]
+        cdef const End* second = &self._ends[2 * edge + 1]
+        cdef const double* first_x = self._x[problem.ends[edge, 0]]
+        cdef const double* second_x = self._x[problem.ends[edge, 1]]
+        cdef Py_ssize_t k, i, j
+        cdef double rho = self.rho, change, total = 0.0
+        for k in range(active.count):
+            # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
+            i, j = active.slot[0][k], active.slot[1][k]
+            change = (first.marginal[i] - (self._gradient[0, i] - first.mu[i]) / rho
+                      - first_x[i])
+            change += (second.marginal[j] - (self._gradient[1, j] - second.mu[j]) / rho
+                       - second_x[j])
+            total += self._work[k] * change
+        return total
+
+    cdef void _drop_zeros(self, Active* active) noexcept nogil:
+        """Add the step in `_work` to y_f; what falls to zero is no longer active."""
+        cdef Py_ssize_t i, n_left = 0
+        # their marginals have the step already; their order does not matter
+        for i in range(active.count):
+            active.value[i] += self._work[i]
+            if active.value[i] > 0.0:
+                active.slot[0][n_left] = active.slot[0][i]
+                active.slot[1][n_left] = active.slot[1][i]
+                active.value[n_left] = active.value[i]
+                n_left += 1
+        active.count = n_left
+
+    cdef double _threshold(self, const double* values, Py_ssize_t n) noexcept nogil:
+        """tau such that the sum of max(0, values - tau) is 1."""
+        # By insertion, as the values are few. `threshold_by_partition` of the
+        # projections sums them up in another order, and so its results differ in the
+        # last digit.
+        cdef double* ordered = &self._sorted[0]
+        cdef Py_ssize_t i, k
+        cdef double value, total = 0.0, threshold = 0.0
+        # (a copy, since the step needs the values where they are)
+        for i in range(n):
+            value = values[i]
+            k = i
+            while k and ordered[k - 1] < value:
+                ordered[k] = ordered[k - 1]
+                k -= 1
+            ordered[k] = value
+        # the largest values that are all above the threshold of themselves
+        for i in range(n):
+            total += ordered[i]
+            if not ordered[i] > (total - 1.0) / (i + 1):
+                break
+            threshold = (total - 1.0) / (i + 1)
+        return threshold
+
+    # ---- a variable ----
+
+    cdef int _update_variable(self, MAPProblem problem, Py_ssize_t variable,
+                              bint multipliers) except -1 nogil:
+        """Search (7), projection (4) and multipliers (9) for one variable."""
+        cdef Py_ssize_t degree = (problem.adj_first[variable + 1]
+                                  - problem.adj_first[variable])
+        # without edges there is no mean to project, and the best state is right
+        if degree == 0:
+            return 0
+        self._activate_state(problem, variable, degree)
+        self._project(problem, variable, degree)
+        self._update_multipliers(problem, variable, multipliers)
+        return 0
+
+    cdef int _activate_state(self, MAPProblem problem, Py_ssize_t variable,
+                             Py_ssize_t degree) except -1 nogil:
+        """Search (7): a slot for the best state without, if it would be positive."""
+        # outside of the slots the gradient is -theta_i: the best is the next by score
+        cdef Py_ssize_t first = problem.first[variable], n = problem.states[variable]
+        cdef Py_ssize_t state, rank = self._next[variable]
+        while rank < n and self._slot[first + self._by_score[first + rank]] >= 0:
+            rank += 1
+        # slots are never given up, so that the next search begins here
+        self._next[variable] = rank
+        if rank == n:
+            return 0
+        state = self._by_score[first + rank]
+        if (problem.unary[first + state] / (self.rho * degree)
+                > self._average(problem, variable, degree)):
+            self.add_slot(problem, variable, state)
+        return 0
+
+    cdef void _project(self, MAPProblem problem, Py_ssize_t variable,
+                       Py_ssize_t degree) noexcept nogil:
+        """Projection (4): x_i, and what it adds to the dual residual."""
+        # again: the slot that the search has made may be one more
+        cdef double threshold = self._average(problem, variable, degree)
+        cdef double* x = self._x[variable]
+        cdef Py_ssize_t k
+        cdef double value, moved = 0.0
+        # slots stay where x is zero: the state is likely to come back
+        for k in range(self._n_slots[variable]):
+            value = self._work[k] - threshold
+            value = value if value > 0.0 else 0.0
+            moved += (value - x[k]) * (value - x[k])
+            x[k] = value
+        self.dual_residual += self.rho * self.rho * degree * moved
+
+    cdef double _average(self, MAPProblem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
-        """Fill `_work` with what (4) projects; the threshold."""
-        cdef Py_ssize_t s, e, k, n = self._n_slots[v]
-        cdef End* end
+        """`_work` = what (4) projects, the mean over edges; the threshold of that."""
+        cdef Py_ssize_t i, k, n = self._n_slots[variable]
+        cdef const int32_t* state = self._state[variable]
+        cdef const End* end
+        # edge by edge, as the vectors of an edge are contiguous
         for k in range(n):
-            self._work[k] = p.unary[p.first[v] + self._state[v][k]] / self.rho
-        for s in range(p.adj_first[v], p.adj_first[v + 1]):
-            e = p.adj_edge[s]
-            end = &self._ends[2 * e + (p.ends[e, 1] == v)]
+            self._work[k] = problem.unary[problem.first[variable] + state[k]] / self.rho
+        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
+            end = end_of(self, problem, problem.adj_edge[i], variable)
             for k in range(n):
-                self._work[k] += end.my[k] + end.mu[k] / self.rho
+                self._work[k] += end.marginal[k] + end.mu[k] / self.rho
         for k in range(n):
             self._work[k] /= degree
         return self._threshold(&self._work[0], n)
 
+    cdef void _update_multipliers(self, MAPProblem problem, Py_ssize_t variable,
+                                  bint multipliers) noexcept nogil:
+        """Multipliers (9), if they move at all, and the primal residual."""
+        cdef const double* x = self._x[variable]
+        cdef Py_ssize_t i, k
+        cdef End* end
+        cdef double difference
+        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
+            end = end_of(self, problem, problem.adj_edge[i], variable)
+            for k in range(self._n_slots[variable]):
+                difference = end.marginal[k] - x[k]
+                # squared here; the sweep takes the root of the sum
+                self.primal_residual += difference * difference
+                if multipliers:
+                    end.mu[k] += self.rho * difference
+
+    # ---- sweeps and values ----
+
     def sweep(self, Py_ssize_t steps=1, bint multipliers=True):
-        """All edges, all variables, all multipliers.
+        """Update all edges, then all variables with their multipliers.
 
         Parameters
         ----------
         steps : int, default=1
-            Searches and steps of each edge.
+            Largest number of searches and steps of each edge.
         multipliers : bool, default=True
             Whether the multipliers move as well.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t e, v, _k
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, variable, _k
         with nogil:
             self.primal_residual = self.dual_residual = 0.0
             self.n_active = 0
-            for e in range(self._m):
+            for edge in range(problem.n_edges):
+                # until it does not move any more, or for so many steps
                 for _k in range(steps):
-                    if self._factor(p, e) == 0:
+                    if not self._update_edge(problem, edge):
                         break
-            for v in range(self._n):
-                self._variable(p, v, multipliers)
+            # all edges are done by now, so that their marginals are final
+            for variable in range(problem.n_variables):
+                self._update_variable(problem, variable, multipliers)
             self.primal_residual = self.primal_residual ** 0.5
             self.dual_residual = self.dual_residual ** 0.5
 
@@ -363,30 +360,41 @@ cdef class MAPGDMMState(SlotState):
         bound : float
             sum_i max(theta_i + sum_f mu_if) + sum_f max(theta_f - M' mu_f).
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t v, e, s, k, i = 0, j = 0, first
-        cdef double total = 0.0, best, c
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable, edge
+        cdef double total = 0.0
+        cdef Search search
         with nogil:
-            for v in range(self._n):
-                first = p.first[v]
-                best = -INFINITY
-                for k in range(self._n_slots[v]):
-                    c = p.unary[first + self._state[v][k]]
-                    for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                        e = p.adj_edge[s]
-                        c += self._ends[2 * e + (p.ends[e, 1] == v)].mu[k]
-                    if c > best:
-                        best = c
-                for k in range(p.states[v]):
-                    s = self._by_score[first + k]
-                    if self._slot[first + s] < 0:
-                        best = max(best, p.unary[first + s])
-                        break
-                total += best
-            for e in range(self._m):
-                total += self._best(p, e, self._ends[2 * e].mu,
-                                    self._ends[2 * e + 1].mu, &i, &j)
+            for variable in range(problem.n_variables):
+                total += self._best_state(problem, variable)
+            for edge in range(problem.n_edges):
+                # with the multipliers in the place of gradients
+                self._search.run(self, problem, edge, self._ends[2 * edge].mu,
+                                 self._ends[2 * edge + 1].mu, &search)
+                total += search.best
         return total
+
+    cdef double _best_state(self, MAPProblem problem,
+                            Py_ssize_t variable) noexcept nogil:
+        """Largest theta_i + sum_f mu_if of a variable."""
+        cdef const double* unary = &problem.unary[problem.first[variable]]
+        cdef const int32_t* slot = &self._slot[problem.first[variable]]
+        cdef const int32_t* by_score = &self._by_score[problem.first[variable]]
+        cdef Py_ssize_t i, k
+        cdef double score, best = -INFINITY
+        # states with slots one by one, as each has multipliers at every edge
+        for k in range(self._n_slots[variable]):
+            score = unary[self._state[variable][k]]
+            for i in range(problem.adj_first[variable],
+                           problem.adj_first[variable + 1]):
+                score += end_of(self, problem, problem.adj_edge[i], variable).mu[k]
+            if score > best:
+                best = score
+        # of those without multipliers the first by score
+        for k in range(problem.states[variable]):
+            if slot[by_score[k]] < 0:
+                return max(best, unary[by_score[k]])
+        return best
 
     def lagrangian(self):
         """The augmented Lagrangian (3), less its terms in the multipliers alone.
@@ -396,17 +404,19 @@ cdef class MAPGDMMState(SlotState):
         value : float
             -value() + sum mu' (M y - x) + rho / 2 sum |M y - x|^2.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t e, side, v, k
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, side, variable, k
         cdef End* end
-        cdef double c, total = -self.value()
-        for e in range(self._m):
+        cdef double difference, total = -self.value()
+        # for tests: the blocks of a sweep have to lower it
+        for edge in range(problem.n_edges):
             for side in range(2):
-                v = p.ends[e, side]
-                end = &self._ends[2 * e + side]
-                for k in range(self._n_slots[v]):
-                    c = end.my[k] - self._x[v][k]
-                    total += end.mu[k] * c + 0.5 * self.rho * c * c
+                variable = problem.ends[edge, side]
+                end = &self._ends[2 * edge + side]
+                for k in range(self._n_slots[variable]):
+                    difference = end.marginal[k] - self._x[variable][k]
+                    total += (end.mu[k] * difference
+                              + 0.5 * self.rho * difference * difference)
         return total
 
     def residual(self):
@@ -417,5 +427,5 @@ cdef class MAPGDMMState(SlotState):
         residual : float
             The larger of the two residuals, relative to the number of edges' ends.
         """
-        cdef double scale = max(1.0, 2.0 * self._m) ** 0.5
+        cdef double scale = max(1.0, 2.0 * self.problem.n_edges) ** 0.5
         return max(self.primal_residual, self.dual_residual) / scale

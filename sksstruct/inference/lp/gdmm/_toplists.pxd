@@ -1,29 +1,35 @@
+cimport cython
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.lp.core._problem cimport TableSpec
+from sksstruct.inference.lp.core._tables cimport TableSpec
 
 
-# The best entries of a line (a row or a column) of a table, as far as was asked.
+# The best entries of a line (a row or a column) of a table, as many as were asked for.
 cdef struct Line:
+    # indices of entries, in descending order
     Py_ssize_t depth
     int32_t* top
 
 
-# Lines of one table, and its rows by their largest entries.
-cdef struct TopLists:
+# The lines of one table, and its rows by their largest entries; NULL: it has no lists.
+cdef struct TableLists:
     Line* rows
     Line* cols
     int32_t* by_high
 
 
+@cython.final
 cdef class Lists:
-    cdef list _keep
-    cdef Py_ssize_t n_tables
-    cdef TopLists* lists
+    # tables are the problem's, lists are not
+    cdef TableLists* of_table
     cdef const TableSpec* specs
     cdef readonly Py_ssize_t visited, stored
+    cdef Py_ssize_t _n_tables
+    cdef list _owners
 
-    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line,
-                            double sign, const int32_t* slots) noexcept nogil
-    cdef Line* line_of(self, Py_ssize_t t, bint column, Py_ssize_t line,
-                       Py_ssize_t depth) noexcept nogil
+    cdef Py_ssize_t outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                            double sign, const int32_t* slots) except -2 nogil
+    cdef Py_ssize_t _first_outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                                   const int32_t* slots) except -2 nogil
+    cdef Line* _line_of(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                        Py_ssize_t depth) except NULL nogil

@@ -2,28 +2,30 @@
 
 Huang et al. (2017), Section 3.2, find the best entry of a table outside of a few states
 by lists that are sorted beforehand. Here a row or a column is sorted when it is first
-asked for, eight entries deep and then twice as deep each time, once for all factors
-that share the table. Tables given by a formula need no lists.
+asked for, eight entries deep and then at least twice as deep each time, once for all
+factors that share the table. Tables given by a formula need no lists.
 """
 
 import numpy as np
 
-from libc.stdlib cimport calloc, free, realloc
+cimport cython
+from libc.stdlib cimport calloc, free
 
-from sksstruct.inference.lp.core._problem cimport DENSE, POTTS, MAPProblem, entry_of
+from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._tables cimport DENSE, POTTS, entry_of
+from sksstruct.utils._memory cimport resize
+
+# Depth of a new list: searches leave out a few states as a rule.
+cdef Py_ssize_t FIRST_DEPTH = 8
 
 
-cdef inline double _value(const TableSpec* t, bint column, Py_ssize_t line,
-                          Py_ssize_t k) noexcept nogil:
-    return t.data[k * t.cols + line] if column else t.data[line * t.cols + k]
-
-
+@cython.final
 cdef class Lists:
     """Lists of all tables of a problem.
 
     Parameters
     ----------
-    problem : Problem
+    problem : MAPProblem
         The graph; it must stay alive.
     sorted_lines : bool, default=True
         Whether lists are made at all; else every search reads whole lines.
@@ -31,48 +33,57 @@ cdef class Lists:
     Attributes
     ----------
     visited : int
-        Entries of tables that were looked at to make lists.
+        Number of entries of tables that were looked at to make lists.
     stored : int
-        Entries of lists.
+        Number of entries of lists.
     """
 
     def __cinit__(self, MAPProblem problem, bint sorted_lines=True):
-        cdef Py_ssize_t t, n = len(problem.graph.tables)
-        cdef int32_t[::1] order
-        cdef const double[::1] high
-        self._keep = [problem]
+        cdef Py_ssize_t table, n_tables = len(problem.graph.tables)
+        cdef const TableSpec* spec
+        # tables are the problem's, and are gone with it
+        self._owners = [problem]
         self.specs = problem.specs
-        self.n_tables = n
-        self.lists = <TopLists*>calloc(max(1, n), sizeof(TopLists))
-        if not self.lists:
+        self.of_table = <TableLists*>calloc(max(1, n_tables), sizeof(TableLists))
+        if not self.of_table:
             raise MemoryError
-        for t in range(n):
-            if (self.specs[t].kind != DENSE or self.specs[t].row_high == NULL
-                    or not sorted_lines):
-                continue
-            high = <double[:self.specs[t].rows]>self.specs[t].row_high
-            order = np.argsort(-np.asarray(high), kind="stable").astype(np.int32)
-            self._keep.append(order)
-            self.lists[t].by_high = &order[0]
-            self.lists[t].rows = <Line*>calloc(self.specs[t].rows, sizeof(Line))
-            self.lists[t].cols = <Line*>calloc(self.specs[t].cols, sizeof(Line))
-            if not self.lists[t].rows or not self.lists[t].cols:
-                raise MemoryError
+        # for __dealloc__: only now is there anything to give back
+        self._n_tables = n_tables
+        for table in range(n_tables):
+            spec = &self.specs[table]
+            # in small tables reading a line is faster than looking after a list
+            if sorted_lines and spec.kind == DENSE and spec.row_high != NULL:
+                self._make_room(table)
+
+    def _make_room(self, Py_ssize_t table):
+        """Empty lists of all lines of a table, and its rows by their largest entries.
+        """
+        cdef const TableSpec* spec = &self.specs[table]
+        cdef TableLists* lists = &self.of_table[table]
+        cdef const double[::1] high = <double[:spec.rows]>spec.row_high
+        ranked = np.argsort(-np.asarray(high), kind="stable")
+        cdef int32_t[::1] order = ranked.astype(np.int32)
+        self._owners.append(order)
+        # a line is a length and a pointer, zero and NULL until somebody asks
+        lists.by_high = &order[0]
+        lists.rows = <Line*>calloc(spec.rows, sizeof(Line))
+        lists.cols = <Line*>calloc(spec.cols, sizeof(Line))
+        if not lists.rows or not lists.cols:
+            raise MemoryError
 
     def __dealloc__(self):
-        cdef Py_ssize_t t, k
-        if not self.lists:
-            return
-        for t in range(self.n_tables):
-            if self.lists[t].rows:
-                for k in range(self.specs[t].rows):
-                    free(self.lists[t].rows[k].top)
-            if self.lists[t].cols:
-                for k in range(self.specs[t].cols):
-                    free(self.lists[t].cols[k].top)
-            free(self.lists[t].rows)
-            free(self.lists[t].cols)
-        free(self.lists)
+        cdef Py_ssize_t table, k
+        cdef TableLists* lists
+        # NULL where a constructor did not get so far, which free takes
+        for table in range(self._n_tables):
+            lists = &self.of_table[table]
+            for k in range(self.specs[table].rows if lists.rows else 0):
+                free(lists.rows[k].top)
+            for k in range(self.specs[table].cols if lists.cols else 0):
+                free(lists.cols[k].top)
+            free(lists.rows)
+            free(lists.cols)
+        free(self.of_table)
 
     def best_outside(self, Py_ssize_t table, Py_ssize_t line, const int32_t[::1] slots,
                      bint column=False):
@@ -94,117 +105,182 @@ cdef class Lists:
         """
         return self.outside(table, column, line, 1.0, &slots[0])
 
-    cdef Line* line_of(self, Py_ssize_t t, bint column, Py_ssize_t line,
-                       Py_ssize_t depth) noexcept nogil:
-        """A line's list, at least so deep; NULL where memory is out."""
-        cdef const TableSpec* spec = &self.specs[t]
+    cdef Py_ssize_t outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                            double sign, const int32_t* slots) except -2 nogil:
+        """Best state along a line among those without a slot; -1: all have one.
+
+        With sign < 0 it is the state of the least entry, for edges with negative
+        weights.
+        """
+        cdef const TableSpec* spec = &self.specs[table]
         cdef Py_ssize_t n = spec.rows if column else spec.cols
-        cdef Py_ssize_t k, i, size, wanted = 8
-        cdef int32_t* top
-        cdef int32_t last
-        cdef double c
-        if spec.symmetric:
-            column = False
-        cdef Line* lists = (self.lists[t].cols if column
-                            else self.lists[t].rows) + line
-        if lists.depth >= min(depth, n):
-            return lists
+        # lists are in descending order, and no help where the least is wanted
+        if spec.kind == DENSE and self.of_table[table].rows != NULL and sign > 0:
+            return self._first_outside(table, column, line, slots)
+        if spec.kind == POTTS:
+            return _outside_potts(line, n, (spec.agree > spec.differ) == (sign > 0),
+                                  slots)
+        # dense tables without lists, a column being strided
+        if spec.kind == DENSE and column:
+            return _scan_outside(spec.data + line, spec.cols, n, sign, slots)
+        if spec.kind == DENSE:
+            return _scan_outside(spec.data + line * spec.cols, 1, n, sign, slots)
+        # distances: the score falls with each step from the line, up to the limit
+        if sign > 0:
+            return _nearest_outside(line, n, slots)
+        return _farthest_outside(spec, line, n, slots)
+
+    cdef Py_ssize_t _first_outside(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                                   const int32_t* slots) except -2 nogil:
+        """The first state of a list without a slot; the list gets as deep as needed."""
+        cdef const TableSpec* spec = &self.specs[table]
+        cdef Py_ssize_t n = spec.rows if column else spec.cols
+        cdef Py_ssize_t k, depth = FIRST_DEPTH
+        cdef Line* found
+        while True:
+            found = self._line_of(table, column, line, depth)
+            # from its beginning: a deeper list may order equal entries otherwise
+            for k in range(found.depth):
+                if slots[found.top[k]] < 0:
+                    return found.top[k]
+            # all states of the line have slots
+            if found.depth == n:
+                return -1
+            depth = 2 * found.depth
+
+    cdef Line* _line_of(self, Py_ssize_t table, bint column, Py_ssize_t line,
+                        Py_ssize_t depth) except NULL nogil:
+        """The list of a line, made deeper where it is less deep than asked for."""
+        cdef const TableSpec* spec = &self.specs[table]
+        cdef TableLists* lists = &self.of_table[table]
+        cdef Py_ssize_t n = spec.rows if column else spec.cols, wanted = FIRST_DEPTH
+        cdef Line* found
+        # the columns of a symmetric table are its rows, which are contiguous: both
+        # share their lists
+        column = column and not spec.symmetric
+        found = (lists.cols if column else lists.rows) + line
+        if found.depth >= min(depth, n):
+            return found
+        # powers of two, so that what all searches together sort is at most twice the
+        # deepest list
         while wanted < depth:
             wanted *= 2
         wanted = min(wanted, n)
-        top = <int32_t*>realloc(lists.top, wanted * sizeof(int32_t))
-        if not top:
-            return NULL
-        lists.top = top
-        self.stored += wanted - lists.depth
+        resize(<void**>&found.top, wanted * sizeof(int32_t))
+        self.stored += wanted - found.depth
         self.visited += n
-        # a heap of the best so far, the least of them on top; earlier entries win ties
-        size = 0
-        for k in range(n):
-            c = _value(spec, column, line, k)
-            if size < wanted:
-                i = size
-                size += 1
-                while i and _value(spec, column, line, top[(i - 1) // 2]) >= c:
-                    top[i] = top[(i - 1) // 2]
-                    i = (i - 1) // 2
-                top[i] = k
-            elif c > _value(spec, column, line, top[0]):
-                _sift(spec, column, line, top, size, k)
-        # and in descending order
-        while size > 1:
-            size -= 1
-            last = top[size]
-            top[size] = top[0]
-            _sift(spec, column, line, top, size, last)
-        lists.depth = wanted
-        return lists
-
-    cdef Py_ssize_t outside(self, Py_ssize_t t, bint column, Py_ssize_t line,
-                            double sign, const int32_t* slots) noexcept nogil:
-        """Best state along a line among those without a slot; -1: all have one.
-
-        With sign < 0 it is the state of the least entry, for tables of two values.
-        """
-        cdef const TableSpec* spec = &self.specs[t]
-        cdef Py_ssize_t n = spec.rows if column else spec.cols
-        cdef Py_ssize_t k, d, depth = 8, best = -1
-        cdef double c, top = 0.0
-        cdef Line* found
-        if spec.kind == DENSE and self.lists[t].rows != NULL and sign > 0:
-            k = 0
-            while True:
-                found = self.line_of(t, column, line, depth)
-                if found == NULL:
-                    return -1
-                while k < found.depth:
-                    if slots[found.top[k]] < 0:
-                        return found.top[k]
-                    k += 1
-                if found.depth == n:
-                    return -1
-                # deeper lists may have another order among equal entries
-                k, depth = 0, 2 * found.depth
-        if spec.kind == POTTS:
-            if (spec.a > spec.b) == (sign > 0) and slots[line] < 0:
-                return line
-            for k in range(n):
-                if slots[k] < 0:
-                    if k != line:
-                        return k
-                    best = k
-            return best
-        if spec.kind != DENSE and sign > 0:
-            # the nearest state
-            for d in range(n):
-                if line + d < n and slots[line + d] < 0:
-                    return line + d
-                if line - d >= 0 and slots[line - d] < 0:
-                    return line - d
-            return -1
-        for k in range(n):
-            if slots[k] >= 0:
-                continue
-            c = sign * (entry_of(spec, k, line) if column
-                        else entry_of(spec, line, k))
-            if best < 0 or c > top:
-                best, top = k, c
-        return best
+        _select_top(spec, column, line, n, found.top, wanted)
+        found.depth = wanted
+        return found
 
 
-cdef void _sift(const TableSpec* spec, bint column, Py_ssize_t line, int32_t* top,
-                Py_ssize_t size, int32_t k) noexcept nogil:
-    """Put k in the place of the heap's top."""
+# ---- searches without a list ----
+
+cdef Py_ssize_t _outside_potts(Py_ssize_t line, Py_ssize_t n, bint agree,
+                               const int32_t* slots) noexcept nogil:
+    """A state without a slot that agrees, or differs, with the line if there is one."""
+    cdef Py_ssize_t k
+    # all states that differ are equal: any of them will do
+    if agree and slots[line] < 0:
+        return line
+    for k in range(n):
+        if slots[k] < 0 and k != line:
+            return k
+    return line if slots[line] < 0 else -1
+
+
+cdef Py_ssize_t _nearest_outside(Py_ssize_t line, Py_ssize_t n,
+                                 const int32_t* slots) noexcept nogil:
+    """The state without a slot that is nearest to the line; -1: there is none."""
+    cdef Py_ssize_t distance
+    # both sides are as good: the upper one is as good a choice as any
+    for distance in range(n):
+        if line + distance < n and slots[line + distance] < 0:
+            return line + distance
+        if line - distance >= 0 and slots[line - distance] < 0:
+            return line - distance
+    return -1
+
+
+cdef Py_ssize_t _farthest_outside(const TableSpec* spec, Py_ssize_t line, Py_ssize_t n,
+                                  const int32_t* slots) noexcept nogil:
+    """The state without a slot with the least score by a formula; -1: there is none."""
+    cdef Py_ssize_t k, best = -1
+    cdef double score, least = 0.0
+    for k in range(n):
+        # states beyond the limit tie, and the first of them stays
+        if slots[k] >= 0:
+            continue
+        score = entry_of(spec, line, k)
+        if best < 0 or score < least:
+            best, least = k, score
+    return best
+
+
+cdef Py_ssize_t _scan_outside(const double* entries, Py_ssize_t step, Py_ssize_t n,
+                              double sign, const int32_t* slots) noexcept nogil:
+    """The best state without a slot, by reading the whole line; -1: there is none."""
+    cdef Py_ssize_t k, best = -1
+    cdef double score, top = 0.0
+    for k in range(n):
+        if slots[k] >= 0:
+            continue
+        # negated, the least is the best
+        score = sign * entries[k * step]
+        if best < 0 or score > top:
+            best, top = k, score
+    return best
+
+
+# ---- lists ----
+
+cdef inline double _value(const TableSpec* spec, bint column, Py_ssize_t line,
+                          Py_ssize_t k) noexcept nogil:
+    """Entry k of a line of a dense table."""
+    return spec.data[k * spec.cols + line if column else line * spec.cols + k]
+
+
+cdef void _select_top(const TableSpec* spec, bint column, Py_ssize_t line, Py_ssize_t n,
+                      int32_t* top, Py_ssize_t depth) noexcept nogil:
+    """top = the indices of the `depth` largest of n entries, in descending order."""
+    cdef Py_ssize_t k, i, size = 0
+    cdef int32_t last
+    cdef double value
+    # a heap of the best so far, the least of them on top; earlier entries win ties
+    for k in range(n):
+        value = _value(spec, column, line, k)
+        if size < depth:
+            i = size
+            size += 1
+            while i and _value(spec, column, line, top[(i - 1) // 2]) >= value:
+                top[i] = top[(i - 1) // 2]
+                i = (i - 1) // 2
+            top[i] = k
+        elif value > _value(spec, column, line, top[0]):
+            _sift_down(spec, column, line, top, size, k)
+    # heapsort: the least of those left goes last each time, in the room that the heap
+    # no longer needs
+    while size > 1:
+        size -= 1
+        last = top[size]
+        top[size] = top[0]
+        _sift_down(spec, column, line, top, size, last)
+
+
+cdef void _sift_down(const TableSpec* spec, bint column, Py_ssize_t line, int32_t* top,
+                     Py_ssize_t size, int32_t k) noexcept nogil:
+    """Replace the top of a heap by k."""
     cdef Py_ssize_t i = 0, child
-    cdef double c = _value(spec, column, line, k)
+    cdef double value = _value(spec, column, line, k)
     while True:
+        # what is in the way moves up, until k fits
         child = 2 * i + 1
         if child >= size:
             break
         if child + 1 < size and (_value(spec, column, line, top[child + 1])
                                  < _value(spec, column, line, top[child])):
             child += 1
-        if _value(spec, column, line, top[child]) >= c:
+        if _value(spec, column, line, top[child]) >= value:
             break
         top[i] = top[child]
         i = child

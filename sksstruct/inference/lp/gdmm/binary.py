@@ -21,12 +21,15 @@ class MAPBinaryGDMM(MAPSolver):
     max_iter : int, default=1000
         Largest number of iterations.
     tol : float, default=1e-6
-        As of `GDMM`.
+        A labeling is optimal where its score is within `tol` of the bound, relative to
+        the score or 1; the relaxation is solved where the residuals of its constraints
+        and the distance of its value to the bound are below `tol`.
     rho : "auto" or float, default="auto"
-        Weight of the quadratic terms; "auto" balances the residuals.
+        Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
+        balances the residuals.
     patience : int, default=50
-        Stop when no labeling was better in so many iterations. Edges that attract and
-        are still left out keep the bound up then.
+        Number of iterations without a better labeling after which the solver stops. The
+        bound may still be high then, because of edges that attract and are left out.
 
     References
     ----------
@@ -55,16 +58,15 @@ class MAPBinaryGDMM(MAPSolver):
             )
 
     def _run(self, run):
-        problem = run.problem
         adapt = self.rho == "auto"
-        state = MAPBinaryGDMMState(problem, 1.0 if adapt else self.rho)
+        state = MAPBinaryGDMMState(run.problem, 1.0 if adapt else self.rho)
         if adapt:
             state.rho = _scale(state)
         run.offer((state.x > 0.5).astype(np.int32))
         next_decoding, found = 4, (0, -np.inf)
         for k in range(self.max_iter):
             # variables by shares of what is there, so that growth takes few iterations
-            entered = state.grow(8 + state.n_variables // 8, 8)
+            activated = state.grow(8 + state.n_variables // 8, 8)
             state.iterate()
             if run.score > found[1]:
                 found = k, run.score
@@ -74,23 +76,31 @@ class MAPBinaryGDMM(MAPSolver):
             bound = None
             if k + 1 >= next_decoding:
                 next_decoding = int(1.5 * next_decoding) + 1
-                run.offer(state.settle(state.x > 0.5))
+                run.offer(state.local_search(state.x > 0.5))
                 bound = state.bound()
             if run.report(bound=bound):
                 break
-            scale = max(1.0, 2.0 * state.n_active) ** 0.5
-            residual = max(state.primal_residual, state.dual_residual) / scale
-            if residual <= self.tol and not entered:
-                run.offer(state.settle(state.x > 0.5))
-                if run.report(bound=state.bound(), step=0):
-                    break
-                value = state.value()
-                if run.bound - value <= self.tol * max(1.0, abs(value)):
-                    run.status = "fractional"
-                    break
+            if not activated and self._converged(state) and self._finish(run, state):
+                break
             if adapt and k % 10 == 9:
                 balance(state)
         run.marginals = list(np.column_stack([1.0 - state.x, state.x]))
+
+    def _converged(self, state):
+        """Whether the constraints hold for what is active, and nothing moves."""
+        scale = max(1.0, 2.0 * state.n_active) ** 0.5
+        return max(state.primal_residual, state.dual_residual) / scale <= self.tol
+
+    def _finish(self, run, state):
+        """Report the bound of a converged state; whether the run is over."""
+        run.offer(state.local_search(state.x > 0.5))
+        if run.report(bound=state.bound(), step=0):
+            return True
+        value = state.value()
+        if run.bound - value <= self.tol * max(1.0, abs(value)):
+            run.status = "fractional"
+            return True
+        return False
 
 
 def _scale(state):

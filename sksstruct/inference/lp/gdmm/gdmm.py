@@ -14,9 +14,10 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 class MAPGDMM(MAPSolver):
     """Greedy direction method of multipliers, Algorithm 1 of [1]_, for large domains.
 
-    Solves the LP relaxation by an augmented Lagrangian whose vectors are zero but for a
-    few states of each variable. Entries that are to become positive are found by sorted
-    lists, made when they are asked for and shared with the table.
+    Solves the LP relaxation by an augmented Lagrangian whose vectors are zero except
+    for a few states of each variable. The entries that should become positive are found
+    by sorted lists, which are made when they are first asked for and shared by all
+    edges with the same table.
 
     Parameters
     ----------

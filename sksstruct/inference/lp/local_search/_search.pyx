@@ -1,286 +1,102 @@
-"""Local search from a labeling: single variables, and forests of variables at once.
+"""Local search from a labeling: single variables, forests, and windows of variables.
 
-A move takes the variables near a random one in random order, keeps those that form no
-cycle with the ones kept before, and finds their best states given all others by
-max-product (Hamze and de Freitas, From fields to trees, UAI 2004, with a maximum in the
-place of the sample); larger factors have at most one variable in a forest. Windows are
-the same with subgraphs of larger width (`Elimination`). A round of `anneal` first puts
-a few states elsewhere, then makes some moves, and is taken back where the score fell by
-more than a falling heat allows: simulated annealing with an exact inner step.
+Moves give one variable its best state (iterated conditional modes; Besag, On the
+statistical analysis of dirty pictures, JRSS B 48, 1986), or those of a random forest
+(`Forest`), or those of a window, exactly up to a budget (`Elimination`). A round of
+`anneal` first kicks a few variables of a window, then makes some moves in it, and is
+taken back where the score fell by more than a falling heat allows: simulated annealing
+with an exact inner step.
+
+Two labelings are kept. Moves change the present one, whose gain over the first labeling
+is the sum of the gains of all moves; the best so far is what users see.
 """
 
 import numpy as np
 
+cimport cython
 from libc.math cimport log as log_of
 from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
+from sksstruct.inference.lp.core._problem cimport MAPProblem, other_end
 from sksstruct.inference.lp.local_search._elimination cimport Elimination
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.local_search._forest cimport Forest, pick_best
+from sksstruct.utils._random cimport random_below
+
+# Rounds of iterated conditional modes: enough for all that ends by itself, but gains by
+# rounding may go on for ever.
+cdef Py_ssize_t MAX_ROUNDS = 1000
+# Entries that the tables of a window may have together where nobody says otherwise.
+cdef double MAX_ENTRIES = 1e7
+# Forests that a round of `anneal` moves in its window.
+cdef Py_ssize_t FORESTS = 3
+# Entries of tables that take about as long as visiting one variable of a forest.
+cdef Py_ssize_t ENTRIES_PER_VISIT = 8
 
 
+@cython.final
 cdef class LocalSearch:
     """A labeling that gets better.
 
     Parameters
     ----------
-    problem : Problem
+    problem : MAPProblem
         The graph.
     labeling : array-like of shape (n_variables,)
         Where to start.
     seed : int
-        Of the random choices.
+        Seed of the random choices.
 
     Attributes
     ----------
     labeling : ndarray of shape (n_variables,), int32
         The best labeling so far.
     gain : float
-        By how much its score is above the first one's.
+        By how much its score is above that of the first one.
+    elimination : Elimination
+        The exact moves in windows.
+    visited : int
+        Number of variables that the moves of the last `anneal` visited.
     """
 
     cdef MAPProblem problem
-    cdef int32_t[::1] _x, _saved, _keep, _best
-    cdef uint64_t _random
-    cdef double[::1] _scores, _out
-    cdef int32_t[::1] _window, _parent, _parent_edge, _root, _queue
-    cdef int32_t[::1] _stamp, _factor_stamp, _seen, _mark
-    cdef int32_t _time
-    cdef readonly double gain
-    cdef double _now
-    cdef readonly Py_ssize_t visited
     cdef readonly Elimination elimination
+    cdef readonly double gain
+    cdef readonly Py_ssize_t visited
+    cdef Forest _forest
+    cdef uint64_t _random
+    cdef int32_t[::1] _labeling, _best
+    cdef double _present_gain
+    cdef double[::1] _scores
+    # a window: its variables, the last time that each variable entered one, and what a
+    # round of annealing needs to take itself back
+    cdef int32_t[::1] _window, _entered, _saved_window, _saved_states
+    cdef int32_t _time
+    # of all kicks of the present annealing: how many, and what they cost
+    cdef double _n_kicks, _kick_cost
 
     def __init__(self, MAPProblem problem, labeling, seed):
-        n = problem.n
+        # scratch for all moves: none of them allocates, but for tables that grow
+        n = problem.n_variables
         self.problem = problem
-        self._x = np.array(labeling, dtype=np.int32)
-        self._saved, self._keep, self._best = (
-            np.empty(n, dtype=np.int32) for _ in range(3))
+        self.elimination, self._forest = Elimination(problem), Forest(problem)
+        # any state but 0, and far apart for seeds that are close
         self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
-        self._scores = np.empty(problem.first[n])
-        self._out = np.empty(2 * problem.max_states)
-        self._window, self._parent = (np.empty(n, dtype=np.int32) for _ in range(2))
-        self._parent_edge, self._root, self._queue = (
+        self._labeling = np.array(labeling, dtype=np.int32)
+        self._best = np.array(labeling, dtype=np.int32)
+        self.gain = self._present_gain = 0.0
+        self._scores = np.empty(problem.max_states)
+        self._window, self._saved_window, self._saved_states = (
             np.empty(n, dtype=np.int32) for _ in range(3))
-        self._stamp, self._seen, self._mark = (
-            np.zeros(n, dtype=np.int32) for _ in range(3))
-        self._factor_stamp = np.zeros(problem.n_higher, dtype=np.int32)
-        self._time = 0
-        self.gain = self._now = 0.0
-        self._best[:] = self._x
-        self.elimination = Elimination(problem)
+        self._entered = np.zeros(n, dtype=np.int32)
 
     @property
     def labeling(self):
         return np.asarray(self._best)
 
-    cdef void _note(self, MAPProblem p, double gain) noexcept nogil:
-        """The present labeling has gained; it may be the best now."""
-        self._now += gain
-        if self._now > self.gain:
-            self.gain = self._now
-            memcpy(&self._best[0], &self._x[0], p.n * sizeof(int32_t))
+    # ---- moves ----
 
-    cdef void _settle_down(self, MAPProblem p) noexcept nogil:
-        """The best labeling becomes the present one."""
-        memcpy(&self._x[0], &self._best[0], p.n * sizeof(int32_t))
-        self._now = self.gain
-
-    cdef uint64_t _next(self, uint64_t below) noexcept nogil:
-        """A random number below a bound (xorshift64*)."""
-        self._random ^= self._random >> 12
-        self._random ^= self._random << 25
-        self._random ^= self._random >> 27
-        return ((self._random * 2685821657736338717ULL) >> 32) % below
-
-    cdef void _condition(self, MAPProblem p, Py_ssize_t v, double* out) noexcept nogil:
-        """Scores of the states of v given all neighbours outside of the forest."""
-        cdef Py_ssize_t s, e, other, k, f
-        cdef int32_t j, now = self._x[v]
-        cdef bint first
-        memcpy(out, &p.unary[p.first[v]], p.states[v] * sizeof(double))
-        for s in range(p.adj_first[v], p.adj_first[v + 1]):
-            e = p.adj_edge[s]
-            first = p.ends[e, 0] == v
-            other = p.ends[e, 1] if first else p.ends[e, 0]
-            if self._stamp[other] != self._time:
-                p.add_states(e, first, self._x[other], out)
-        for k in range(p.in_first[v], p.in_first[v + 1]):
-            f = p.in_factor[k]
-            for j in range(p.states[v]):
-                self._x[v] = j
-                out[j] += p.higher_entry(f, &self._x[0])
-        self._x[v] = now
-
-    cdef Py_ssize_t _pick(self, const double* scores, Py_ssize_t n) noexcept nogil:
-        """A best state; which of several that tie is random."""
-        cdef Py_ssize_t i = self._next(n), best = i, _k
-        for _k in range(n):
-            if scores[i] > scores[best]:
-                best = i
-            i += 1
-            if i == n:
-                i = 0
-        return best
-
-    cdef double _settle(self, MAPProblem p, Py_ssize_t v) noexcept nogil:
-        """Give v its best state; the gain."""
-        cdef double* out = &self._out[0]
-        cdef Py_ssize_t best
-        cdef double gain
-        self._time += 1
-        self._condition(p, v, out)
-        best = self._pick(out, p.states[v])
-        gain = out[best] - out[self._x[v]]
-        if gain > 0.0:
-            self._x[v] = best
-        return gain
-
-    cdef Py_ssize_t _find(self, Py_ssize_t v) noexcept nogil:
-        while self._root[v] != v:
-            self._root[v] = self._root[self._root[v]]
-            v = self._root[v]
-        return v
-
-    cdef double _forest(self, MAPProblem p, Py_ssize_t size) noexcept nogil:
-        """Best states of a random forest in the window; the gain."""
-        cdef Py_ssize_t i, k, v, s, e, other, head, tail, start, r, u
-        cdef int32_t swap
-        cdef bint good
-        cdef double* a
-        cdef double* out = &self._out[0]
-        cdef double old = 0.0, new = 0.0
-        self._time += 1
-        for i in range(size - 1, 0, -1):
-            k = self._next(i + 1)
-            swap = self._window[i]
-            self._window[i] = self._window[k]
-            self._window[k] = swap
-        for i in range(size):
-            v = self._window[i]
-            good = True
-            for k in range(p.in_first[v], p.in_first[v + 1]):
-                if self._factor_stamp[p.in_factor[k]] == self._time:
-                    good = False
-                    break
-            if not good:
-                continue
-            for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                e = p.adj_edge[s]
-                other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-                if self._stamp[other] != self._time:
-                    continue
-                r = self._find(other)
-                if self._mark[r] == v + 1 and self._seen[r] == self._time:
-                    good = False
-                    break
-                self._mark[r], self._seen[r] = v + 1, self._time
-            if not good:
-                continue
-            for k in range(p.in_first[v], p.in_first[v + 1]):
-                self._factor_stamp[p.in_factor[k]] = self._time
-            self._stamp[v] = self._time
-            self._root[v] = v
-            self._parent[v] = -2
-            for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                e = p.adj_edge[s]
-                other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-                if self._stamp[other] == self._time and other != v:
-                    self._root[self._find(other)] = v
-
-        # parents first
-        tail = 0
-        for i in range(size):
-            start = self._window[i]
-            if self._stamp[start] != self._time or self._parent[start] != -2:
-                continue
-            self._parent[start] = -1
-            head = tail
-            self._queue[tail] = start
-            tail += 1
-            while head < tail:
-                v = self._queue[head]
-                head += 1
-                for s in range(p.adj_first[v], p.adj_first[v + 1]):
-                    e = p.adj_edge[s]
-                    other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-                    if self._stamp[other] == self._time and self._parent[other] == -2:
-                        self._parent[other] = v
-                        self._parent_edge[other] = e
-                        self._queue[tail] = other
-                        tail += 1
-        for i in range(tail):
-            v = self._queue[i]
-            a = &self._scores[p.first[v]]
-            self._condition(p, v, a)
-            old += a[self._x[v]]
-            if self._parent[v] >= 0:
-                e = self._parent_edge[v]
-                old += p.entry(e, self._x[p.ends[e, 0]], self._x[p.ends[e, 1]])
-        for i in range(tail - 1, -1, -1):
-            v = self._queue[i]
-            u = self._parent[v]
-            if u < 0:
-                continue
-            e = self._parent_edge[v]
-            p.message(e, p.ends[e, 1] == v, &self._scores[p.first[v]], out)
-            a = &self._scores[p.first[u]]
-            for k in range(p.states[u]):
-                a[k] += out[k]
-        for i in range(tail):
-            v = self._queue[i]
-            a = &self._scores[p.first[v]]
-            u = self._parent[v]
-            if u >= 0:
-                e = self._parent_edge[v]
-                p.add_states(e, p.ends[e, 0] == v, self._x[u], a)
-            k = self._pick(a, p.states[v])
-            if u < 0:
-                new += a[k]
-            self._x[v] = k
-        self.visited += tail
-        return new - old
-
-    cdef Py_ssize_t _grow(self, MAPProblem p, Py_ssize_t start,
-                          Py_ssize_t limit) noexcept nogil:
-        """A window of variables around one."""
-        cdef Py_ssize_t head = 0, tail = 1, v, s, e, other, k, f, begin, end
-        self._time += 1
-        self._window[0] = start
-        self._seen[start] = self._time
-        while head < tail and tail < limit:
-            v = self._window[head]
-            head += 1
-            begin, end = p.adj_first[v], p.adj_first[v + 1]
-            k = self._next(end - begin) if end > begin else 0
-            for s in range(end - begin):
-                e = p.adj_edge[begin + (s + k) % (end - begin)]
-                other = p.ends[e, 1] if p.ends[e, 0] == v else p.ends[e, 0]
-                if self._seen[other] != self._time and tail < limit:
-                    self._seen[other] = self._time
-                    self._window[tail] = other
-                    tail += 1
-            for s in range(p.in_first[v], p.in_first[v + 1]):
-                f = p.in_factor[s]
-                for k in range(p.scope_first[f], p.scope_first[f + 1]):
-                    other = p.scope[k]
-                    if self._seen[other] != self._time and tail < limit:
-                        self._seen[other] = self._time
-                        self._window[tail] = other
-                        tail += 1
-        return tail
-
-    def restart(self):
-        """Go on from random states; the best labeling stays what it is."""
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t v
-        before = p.labeling_score(self._best)
-        for v in range(p.n):
-            self._x[v] = self._next(p.states[v])
-        self._now = self.gain + p.labeling_score(self._x) - before
-
-    def settle(self):
+    def conditional_modes(self):
         """Iterated conditional modes: best states one by one, until none changes.
 
         Returns
@@ -288,24 +104,24 @@ cdef class LocalSearch:
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t v, rounds = 0
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable, _k
         cdef double gain, total
+        # in the order of the variables: what one has gained the next one sees at once
         with nogil:
-            while True:
+            for _k in range(MAX_ROUNDS):
                 total = 0.0
-                for v in range(p.n):
-                    gain = self._settle(p, v)
+                for variable in range(problem.n_variables):
+                    gain = self._improve_variable(problem, variable)
                     if gain > 0.0:
                         total += gain
-                self._note(p, total)
-                rounds += 1
-                if not total > 0.0 or rounds == 1000:
+                self._record(problem, total)
+                if not total > 0.0:
                     break
         return self.gain
 
     def forests(self, Py_ssize_t moves):
-        """Moves over all variables.
+        """Give random forests among all variables their best states.
 
         Parameters
         ----------
@@ -317,77 +133,164 @@ cdef class LocalSearch:
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem p = self.problem
-        cdef Py_ssize_t v, _k
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t _k
+        # each forest leaves out other variables, so that a few moves change all
         with nogil:
             for _k in range(moves):
-                for v in range(p.n):
-                    self._window[v] = v
-                self._note(p, self._forest(p, p.n))
+                self._enter_all(problem)
+                self._record(problem, self._forest.improve(
+                    problem, &self._labeling[0], &self._window[0],
+                    problem.n_variables, &self._random))
         return self.gain
 
     def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
-                double total=1e7):
-        """Moves that are exact on subgraphs of bounded width.
+                double total=MAX_ENTRIES):
+        """Give random windows their best states, exactly up to a bounded width.
 
         Parameters
         ----------
         moves : int
             Number of windows.
         width : int
-            Variables of each.
+            Number of variables of each.
         budget, total : float
-            Most entries of a table, and of all tables of a window.
+            Largest number of entries of a table, and of all tables of a window.
 
         Returns
         -------
         gain : float
             Total gain in score so far.
         """
-        cdef MAPProblem p = self.problem
-        cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t size, _k
-        cdef double gain
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t start, size, _k
         with nogil:
             for _k in range(moves):
-                size = self._grow(p, self._next(p.n), min(width, p.n))
-                gain = elimination.improve(p, &self._x[0], &self._window[0], size,
-                                           budget, total, &self._random)
-                self._note(p, gain)
+                # around any variable, so that windows overlap
+                start = random_below(&self._random, problem.n_variables)
+                size = self._enter_around(
+                    problem, start, min(width, problem.n_variables))
+                self._record(
+                    problem, self._improve_window(problem, size, budget, total))
         return self.gain
 
     def solve(self, double total):
-        """The best labeling of all, if the graph is narrow.
+        """Find the best labeling of all, if the graph is narrow.
 
         Parameters
         ----------
         total : float
-            Most entries of all tables.
+            Largest number of entries of all tables.
 
         Returns
         -------
         solved : bool
             Whether no variable had to keep its state.
         """
-        cdef MAPProblem p = self.problem
-        cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t v
-        cdef double gain
-        if not elimination.fits(p, total):
+        cdef MAPProblem problem = self.problem
+        # otherwise the move would take the time of a large window for little gain
+        if not self.elimination.fits(problem, total):
             return False
-        for v in range(p.n):
-            self._window[v] = v
         with nogil:
-            gain = elimination.improve(p, &self._x[0], &self._window[0], p.n, total,
-                                       total, &self._random)
-            self._note(p, gain)
-        return elimination.solved
+            self._enter_all(problem)
+            self._record(problem, self._improve_window(
+                problem, problem.n_variables, total, total))
+        return self.elimination.solved
+
+    def restart(self):
+        """Go on from random states; the best labeling stays what it is."""
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t variable
+        # from the scores themselves: the difference is large, and sums of gains drift
+        before = problem.labeling_score(self._best)
+        for variable in range(problem.n_variables):
+            self._labeling[variable] = random_below(
+                &self._random, problem.states[variable])
+        after = problem.labeling_score(self._labeling)
+        self._present_gain = self.gain + after - before
+
+    cdef void _record(self, MAPProblem problem, double gain) noexcept nogil:
+        """Note that the present labeling has gained; it may be the best now."""
+        # the labeling is copied only where it is better than ever before
+        self._present_gain += gain
+        if self._present_gain > self.gain:
+            self.gain = self._present_gain
+            memcpy(&self._best[0], &self._labeling[0],
+                   problem.n_variables * sizeof(int32_t))
+
+    cdef double _improve_variable(self, MAPProblem problem,
+                                  Py_ssize_t variable) noexcept nogil:
+        """Give a variable its best state; the gain."""
+        cdef double* scores = &self._scores[0]
+        cdef Py_ssize_t best
+        cdef double gain
+        # a forest of this variable only: all others are outside
+        self._forest.clear()
+        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        best = pick_best(scores, problem.states[variable], &self._random)
+        gain = scores[best] - scores[self._labeling[variable]]
+        # a state that ties with the present one is no reason to go on
+        if gain > 0.0:
+            self._labeling[variable] = best
+        return gain
+
+    cdef double _improve_window(self, MAPProblem problem, Py_ssize_t size,
+                                double budget, double total) except? -1.0 nogil:
+        """Give the variables of the window their best states; the gain."""
+        return self.elimination.improve(problem, &self._labeling[0], &self._window[0],
+                                        size, budget, total, &self._random)
+
+    # ---- windows ----
+
+    cdef void _enter_all(self, MAPProblem problem) noexcept nogil:
+        """A window of all variables."""
+        cdef Py_ssize_t variable
+        for variable in range(problem.n_variables):
+            self._window[variable] = variable
+
+    cdef Py_ssize_t _enter_around(self, MAPProblem problem, Py_ssize_t start,
+                                  Py_ssize_t limit) noexcept nogil:
+        """A window of the variables next to one, breadth first; its size."""
+        cdef Py_ssize_t head = 0, size = 1, i, k, variable, begin, degree, shift, factor
+        # times instead of marks, as nothing has to be reset for the next window
+        self._time += 1
+        self._window[0] = start
+        self._entered[start] = self._time
+        while head < size and size < limit:
+            variable = self._window[head]
+            head += 1
+            begin = problem.adj_first[variable]
+            degree = problem.adj_first[variable + 1] - begin
+            # from a random edge on, so that full windows differ
+            shift = random_below(&self._random, degree) if degree else 0
+            for i in range(degree):
+                size = self._enter(other_end(
+                    problem, problem.adj_edge[begin + (i + shift) % degree], variable),
+                    size, limit)
+            # larger factors connect their variables like edges do
+            for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
+                factor = problem.in_factor[i]
+                for k in range(problem.scope_first[factor],
+                               problem.scope_first[factor + 1]):
+                    size = self._enter(problem.scope[k], size, limit)
+        return size
+
+    cdef Py_ssize_t _enter(self, Py_ssize_t variable, Py_ssize_t size,
+                           Py_ssize_t limit) noexcept nogil:
+        """Append a variable to the window if it is new and fits; the new size."""
+        if self._entered[variable] == self._time or size == limit:
+            return size
+        self._entered[variable] = self._time
+        self._window[size] = variable
+        return size + 1
+
+    # ---- annealing ----
 
     def anneal(self, Py_ssize_t work, double heat=1.0, double cold=0.0,
                double budget=0.0, Py_ssize_t width=300):
-        """Rounds of a kick and some moves around a variable, under a falling heat.
+        """Make rounds of kicks and moves in a window, under a falling heat.
 
-        The moves are exact in a window, or in three forests of it.
+        The moves are exact in the window, or in some forests of it.
 
         Parameters
         ----------
@@ -398,71 +301,109 @@ cdef class LocalSearch:
             costs on average. Where cold is 0 the best labeling is the one that the
             next moves start from, else the last.
         budget : float, default=0.0
-            Most entries of a table of a window; 0: forests.
+            Largest number of entries of a table of a window; 0: forests.
         width : int, default=300
-            Most variables of a window.
+            Largest number of variables of a window.
 
         Returns
         -------
         gain : float
             Total gain in score of the best labeling so far.
         """
-        cdef MAPProblem p = self.problem
-        cdef Elimination elimination = self.elimination
-        cdef Py_ssize_t i, size, limit, kicks, v, log = 1, _k
-        cdef double gain, loss, chance, cost = 0.0, n_kicks = 0.0
-        while (2 << log) < p.n:
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t log = 1
+        # windows of 2, 4, 8, ... variables, each size as often as the others
+        while (2 << log) < problem.n_variables:
             log += 1
         with nogil:
             self.visited = 0
+            self._n_kicks = self._kick_cost = 0.0
             while self.visited < work:
-                self.visited += 1
-                limit = min(p.n, width, 2 << self._next(log + 1))
-                size = self._grow(p, self._next(p.n), limit)
-                for i in range(size):
-                    self._saved[i] = self._x[self._window[i]]
-                gain = 0.0
-                kicks = 1 + self._next(1 + min(size, 16) // 2)
-                for _k in range(kicks):
-                    v = self._window[self._next(size)]
-                    loss = self._kick(p, v)
-                    gain += loss
-                    cost -= loss
-                    n_kicks += 1.0
-                # moves shuffle the window: remember what was where
-                memcpy(&self._keep[0], &self._window[0], size * sizeof(int32_t))
-                if budget > 0.0:
-                    gain += elimination.improve(p, &self._x[0], &self._window[0], size,
-                                                budget, 1e7, &self._random)
-                    self.visited += size + elimination.n_entries // 8
-                else:
-                    for _k in range(3):
-                        gain += self._forest(p, size)
-                loss = min(1.0, <double>self.visited / work)
-                loss = heat + (cold - heat) * loss
-                loss *= max(0.0, cost / n_kicks)
-                chance = (self._next(1 << 30) + 1.0) / (1 << 30)
-                if gain < loss * log_of(chance) - 1e-12:
-                    for i in range(size):
-                        self._x[self._keep[i]] = self._saved[i]
-                    continue
-                self._note(p, gain)
+                self._anneal_once(problem, work, heat, cold, budget,
+                                  min(problem.n_variables, width), log)
             if cold == 0.0:
-                self._settle_down(p)
+                memcpy(&self._labeling[0], &self._best[0],
+                       problem.n_variables * sizeof(int32_t))
+                self._present_gain = self.gain
         return self.gain
 
-    cdef double _kick(self, MAPProblem p, Py_ssize_t v) noexcept nogil:
-        """Put another state at v: the best of three random ones."""
-        cdef double* out = &self._out[0]
-        cdef Py_ssize_t state, best = self._next(p.states[v]), _k
+    cdef int _anneal_once(self, MAPProblem problem, Py_ssize_t work, double heat,
+                          double cold, double budget, Py_ssize_t width,
+                          Py_ssize_t log) except -1 nogil:
+        """One round: kicks and moves in a random window, kept or taken back."""
+        cdef Py_ssize_t limit, start, size, _k
+        cdef double gain, progress, warmth, chance
+        # so that the loop ends, even if no move visits anything
+        self.visited += 1
+        limit = min(width, 2 << random_below(&self._random, log + 1))
+        start = random_below(&self._random, problem.n_variables)
+        size = self._enter_around(problem, start, limit)
+        self._save(size)
+        gain = self._kick_some(problem, size)
+        if budget > 0.0:
+            gain += self._improve_window(problem, size, budget, MAX_ENTRIES)
+            self.visited += size
+            self.visited += self.elimination.order.n_entries // ENTRIES_PER_VISIT
+        else:
+            for _k in range(FORESTS):
+                gain += self._forest.improve(problem, &self._labeling[0],
+                                             &self._window[0], size, &self._random)
+                self.visited += self._forest.size
+        # Metropolis: a loss is accepted with probability exp(-loss / warmth)
+        progress = min(1.0, <double>self.visited / work)
+        warmth = heat + (cold - heat) * progress
+        warmth *= max(0.0, self._kick_cost / self._n_kicks)
+        chance = (random_below(&self._random, 1 << 30) + 1.0) / (1 << 30)
+        # what neither gains nor loses, but for rounding, is kept: it leads elsewhere
+        if gain < warmth * log_of(chance) - 1e-12:
+            self._take_back(size)
+        else:
+            self._record(problem, gain)
+        return 0
+
+    cdef void _save(self, Py_ssize_t size) noexcept nogil:
+        """Remember the states of a window, and its variables, which moves shuffle."""
+        cdef Py_ssize_t i
+        # states of the window are all that a round changes
+        for i in range(size):
+            self._saved_window[i] = self._window[i]
+            self._saved_states[i] = self._labeling[self._window[i]]
+
+    cdef void _take_back(self, Py_ssize_t size) noexcept nogil:
+        """Give the variables of the saved window the states they had."""
+        cdef Py_ssize_t i
+        for i in range(size):
+            self._labeling[self._saved_window[i]] = self._saved_states[i]
+
+    cdef double _kick_some(self, MAPProblem problem, Py_ssize_t size) noexcept nogil:
+        """Kick up to nine variables of a window; the gain, negative as a rule."""
+        cdef Py_ssize_t kicks = 1 + random_below(&self._random, 1 + min(size, 16) // 2)
+        cdef Py_ssize_t variable, _k
+        cdef double gain, total = 0.0
+        for _k in range(kicks):
+            # the same one may be kicked again
+            variable = self._window[random_below(&self._random, size)]
+            gain = self._kick(problem, variable)
+            total += gain
+            self._kick_cost -= gain
+        self._n_kicks += kicks
+        return total
+
+    cdef double _kick(self, MAPProblem problem, Py_ssize_t variable) noexcept nogil:
+        """Give a variable the best of up to three random states; the gain."""
+        cdef double* scores = &self._scores[0]
+        cdef Py_ssize_t n = problem.states[variable], state, present, _k
+        cdef Py_ssize_t best = random_below(&self._random, n)
         cdef double gain
-        self._time += 1
-        self._condition(p, v, out)
-        for _k in range(2 if p.states[v] > 4 else 0):
-            state = self._next(p.states[v])
-            if state != self._x[v] and (out[state] > out[best]
-                                        or best == self._x[v]):
+        self._forest.clear()
+        self._forest.condition(problem, &self._labeling[0], variable, scores)
+        present = self._labeling[variable]
+        # of many states most are bad: the best of three is worth a round more often
+        for _k in range(2 if n > 4 else 0):
+            state = random_below(&self._random, n)
+            if state != present and (scores[state] > scores[best] or best == present):
                 best = state
-        gain = out[best] - out[self._x[v]]
-        self._x[v] = best
+        # without asking whether it is a loss: that is what the round decides in the end
+        gain = scores[best] - scores[present]
+        self._labeling[variable] = best
         return gain

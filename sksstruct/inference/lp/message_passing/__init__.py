@@ -1,1 +1,1 @@
-"""Block-coordinate ascent on the dual of the relaxation."""
+"""Block-coordinate descent on the dual of the relaxation."""

@@ -2,8 +2,19 @@
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable, polish, refine
+from sksstruct.inference.lp.core._decode import (
+    by_variable,
+    search_locally,
+    search_promising,
+)
 from sksstruct.inference.lp.core.solver import MAPSolver
+
+# Sweeps before the first local search; then each time half as many again.
+_FIRST_SEARCH = 8
+# The bound has stalled where it falls by less than this share of the gap.
+_LEAST_PROGRESS = 0.01
+# Scores that differ by less, relative to the largest one, tie.
+_TIE = 1e-6
 
 
 class MessagePassing(MAPSolver):
@@ -26,18 +37,20 @@ class MessagePassing(MAPSolver):
     def _run(self, run):
         """Sweep until the run ends or the bound stalls; the beliefs."""
         messages = self._kernel(run.problem)
-        checkpoint, next_search = np.inf, 8
+        checkpoint, next_search = np.inf, _FIRST_SEARCH
         for k in range(run.max_iter):
             bound = messages.sweep(k % 2 == 1)
             run.offer(messages.labeling)
             if self.search and k + 1 >= next_search:
                 next_search = int(1.5 * next_search) + 1
-                refine(run, polish(run, messages.labeling), messages.beliefs)
+                search = search_locally(run, messages.labeling)
+                search_promising(run, search, messages.beliefs)
             if run.report(bound=bound):
                 break
+            # not at every sweep: the bound alternates a little between the directions
             if k % self.patience == self.patience - 1:
-                # the bound alternates a little between the directions
-                if checkpoint - run.bound <= 0.01 * (run.bound - run.score):
+                gap = run.bound - run.score
+                if checkpoint - run.bound <= _LEAST_PROGRESS * gap:
                     run.status = "stalled"
                     break
                 checkpoint = run.bound
@@ -50,12 +63,25 @@ class MessagePassing(MAPSolver):
 
 
 def ties(problem, beliefs):
-    """Even shares of the states within rounding of each variable's best."""
+    """Even shares of the states within rounding of each variable's best.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states.
+
+    Returns
+    -------
+    marginals : ndarray of shape (n_states.sum(),)
+        Distributions over the states of the variables.
+    """
     flat = np.zeros(len(beliefs))
     first_state = problem.graph.first_state
     scale = max(1.0, float(np.abs(beliefs).max(initial=0.0)))
     for first, last in zip(first_state[:-1], first_state[1:], strict=True):
         part = beliefs[first:last]
-        tie = part >= part.max() - 1e-6 * scale
+        tie = part >= part.max() - _TIE * scale
         flat[first:last] = tie / tie.sum()
     return flat

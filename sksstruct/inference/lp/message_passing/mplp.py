@@ -9,18 +9,20 @@ class MPLP(MessagePassing):
 
     Block-coordinate descent on the dual of the LP relaxation [1]_. Factors of three or
     more variables are tables, or conditions such as "exactly one", which take linear
-    time. For graphs of edges `TRWS` is faster.
+    time. For graphs with edges only, `TRWS` is faster.
 
     Parameters
     ----------
     max_iter : int, default=1000
         Largest number of sweeps.
     tol : float, default=1e-6
-        As of `TRWS`.
+        A labeling is optimal where its score is within `tol` of the bound, relative to
+        the score or 1.
     search : bool, default=True
         Whether labelings are improved by a local search from time to time.
     patience : int, default=40
-        As of `TRWS`.
+        Number of sweeps after which the solver stops if the bound has not fallen by
+        more than a hundredth of the gap.
 
     References
     ----------

@@ -5,12 +5,12 @@ from sksstruct.inference.lp.message_passing._trws import TreeReweighted
 
 
 class TRWS(MessagePassing):
-    """Sequential tree-reweighted max-product (TRW-S), for graphs of edges.
+    """Sequential tree-reweighted max-product (TRW-S), for graphs with edges only.
 
-    Block-coordinate ascent on the dual of the LP relaxation [1]_: the upper bound never
-    rises, and may end above that of the relaxation. Messages through Potts tables and
-    truncated distances take linear time [2]_; those through large tables visit only
-    states that can matter, which is exact.
+    Block-coordinate descent on the dual of the LP relaxation [1]_: the upper bound
+    never rises, and it may end above the value of the relaxation. Messages through
+    Potts tables and truncated distances take linear time [2]_; messages through large
+    tables visit only the states that can matter, and are exact nevertheless.
 
     Parameters
     ----------
@@ -22,15 +22,15 @@ class TRWS(MessagePassing):
     search : bool, default=True
         Whether labelings are improved by a local search from time to time.
     patience : int, default=40
-        Stop when the bound has not fallen by more than a hundredth of the gap in so
-        many sweeps.
+        Number of sweeps after which the solver stops if the bound has not fallen by
+        more than a hundredth of the gap.
 
     Notes
     -----
-    The marginals of a result are those of its labeling where it is optimal, and else
-    divide each variable evenly between the states whose reparametrised scores tie: an
-    indication of what the relaxation cannot decide, not a solution of it. `HiGHS` and
-    `GDMM` have solutions.
+    Where the labeling is optimal, the marginals of a result are those of the labeling.
+    Otherwise they are spread evenly over the states of each variable whose
+    reparametrised scores tie: an indication of what the relaxation cannot decide, not a
+    solution of it. `HiGHS` and `MAPGDMM` return solutions.
 
     References
     ----------

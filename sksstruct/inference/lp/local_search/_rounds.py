@@ -1,0 +1,110 @@
+"""Iterated local search: rounds of annealing and of exact moves in windows."""
+
+from sksstruct.inference.lp.local_search._search import LocalSearch
+
+# Work is counted in visits of variables. A round makes several calls of `anneal`, each
+# of so many visits at most, so that the clock is looked at in between.
+_CALLS, _MOST_VISITS = 6, 500_000
+# Heat at the beginning of a round, in units of what a kick costs; it ends at zero.
+_HEAT = 3.0
+# Windows of `anneal`: most variables, and entries of a table where moves are exact.
+_WIDTH, _BUDGET = 200, 512.0
+# More states make tables so large that exact moves would have few variables.
+_FEW_STATES = 8
+# Windows at the end of a round: variables, and entries of a table at first and at most.
+_WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
+# Seconds of one call where there is a time limit, and visits while speed is not known.
+_SECONDS, _TRIAL = 0.1, 100
+
+
+def search_in_rounds(run, effort):
+    """Search from the best labeling of a run, in rounds that get longer.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Takes the labelings, and says when to stop.
+    effort : float
+        How much work without anything better ends the search, in units of the work
+        before that, or of some thousand visits of each variable if these are more.
+    """
+    rounds = _Rounds(run)
+    least = _least_work(run.problem)
+    work, done, idle = least // 8, 0, 0
+    while not run.late():
+        before = run.score
+        # what improved the labeling goes on from there; else from somewhere else
+        if idle:
+            rounds.kernel.restart()
+        work = rounds.in_time(work)
+        rounds.anneal(work)
+        rounds.look_in_windows()
+        if run.report(step=0):
+            return
+        done += work
+        idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
+        if idle >= effort * max(done - idle, least):
+            return
+        work = 5 * work // 4
+
+
+def _least_work(problem):
+    """Visits that are worth it on any graph: fewer where one of them costs more."""
+    cost = max(1.0, problem.max_states / 8)
+    cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
+    return int((30_000 * problem.n_variables + 4e6) / cost)
+
+
+class _Rounds:
+    """The parts of a round, and what one round tells the next."""
+
+    def __init__(self, run):
+        problem = run.problem
+        self.run, self.n_variables = run, problem.n_variables
+        self.kernel = LocalSearch(problem, run.labeling, run.seed())
+        self.exact = problem.max_states <= _FEW_STATES
+        # visits in a second, calls of `anneal`, and the budget of the next windows
+        self.rate, self.calls, self.wide_budget = 0.0, 0, _WIDE_BUDGET
+
+    def in_time(self, work):
+        """The work that fits into a time limit, so that it is cold in the end."""
+        run = self.run
+        if run.time_limit is None or not self.rate:
+            return work
+        left = run.time_limit - run.seconds()
+        return max(int(min(work, 0.9 * self.rate * left)), _CALLS)
+
+    def anneal(self, work):
+        """Anneal from hot to cold in so many visits."""
+        run, visited = self.run, 0
+        while visited < work and not run.late():
+            visits = self._visits(min(work // _CALLS, _MOST_VISITS))
+            # windows and forests in turns: what one cannot improve the other may
+            budget = _BUDGET if self.exact and self.calls % 2 == 0 else 0.0
+            self.calls += 1
+            heat = _HEAT * (1.0 - visited / work)
+            visited += visits
+            cold = _HEAT * max(0.0, 1.0 - visited / work)
+            started = run.seconds()
+            self.kernel.anneal(visits, heat, cold, budget, _WIDTH)
+            self.rate = visits / max(run.seconds() - started, 1e-9)
+            # its score, not the sum of gains, which rounding adds up in
+            run.offer(self.kernel.labeling)
+
+    def _visits(self, visits):
+        """Visits of one call: fewer where a time limit would be missed by much."""
+        run = self.run
+        if run.time_limit is None:
+            return visits
+        left = min(run.time_limit - run.seconds(), _SECONDS)
+        return max(1, int(min(visits, self.rate * left if self.rate else _TRIAL)))
+
+    def look_in_windows(self):
+        """Exact moves in windows that are too wide for annealing."""
+        if self.exact:
+            for _ in range(8 + self.n_variables // 64):
+                if self.run.late():
+                    break
+                self.kernel.windows(1, _WIDE, self.wide_budget)
+            self.wide_budget = min(2.0 * self.wide_budget, _WIDEST_BUDGET)
+        self.run.offer(self.kernel.labeling)

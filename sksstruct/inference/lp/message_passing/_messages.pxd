@@ -1,0 +1,10 @@
+from sksstruct.inference.lp.core._problem cimport MAPProblem
+
+
+cdef class Messages:
+    # messages are where each kernel says; beliefs are flat, as scores are
+    cdef MAPProblem problem
+    cdef double[::1] _messages, _beliefs
+    cdef readonly double bound
+
+    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil

@@ -1,0 +1,53 @@
+"""What the kernels of message passing have in common: messages, beliefs, a bound."""
+
+import numpy as np
+
+
+cdef class Messages:
+    """Base of kernels; subclasses allocate `_messages` and implement `_sweep`.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+
+    Attributes
+    ----------
+    beliefs : ndarray of shape (n_states.sum(),)
+        Scores of the states plus all messages.
+    bound : float
+        Upper bound of all scores; inf before the first sweep.
+    """
+
+    def __cinit__(self, MAPProblem problem):
+        self.problem = problem
+        # without messages they are the scores themselves
+        self._beliefs = np.array(problem.unary)
+        self.bound = np.inf
+
+    @property
+    def beliefs(self):
+        return np.asarray(self._beliefs)
+
+    def sweep(self, bint backward=False):
+        """Update all messages once, and then the bound.
+
+        Parameters
+        ----------
+        backward : bool, default=False
+            From the last to the first.
+
+        Returns
+        -------
+        bound : float
+            Upper bound of all scores.
+        """
+        # one call for all messages: kernels run without the GIL from here on
+        cdef MAPProblem problem = self.problem
+        with nogil:
+            self._sweep(problem, backward)
+        return self.bound
+
+    # Not abstract, as extension types cannot be: a kernel without it does nothing.
+    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
+        """Update all messages, beliefs and the bound."""
