@@ -29,7 +29,7 @@ from sksstruct.inference.chains._viterbi cimport viterbi_padded
 from sksstruct.models.chain._gram cimport GramMatrices
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport Weights
-from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries, feature_at
 from sksstruct.utils._simd cimport (
     sks_axpy, sks_changed_rows, sks_dot, sks_gram_norm, sks_prefetch,
 )
@@ -506,10 +506,10 @@ cdef class BoundChain(BoundModel):
 
     cdef double _clear_product(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
         """Squared norm of F' d, which is zero afterwards."""
-        cdef Py_ssize_t ld = self.ld, first = self._starts[i], k, entry, count, begin
+        cdef Py_ssize_t ld = self.ld, first = self._starts[i], k, entry
         cdef double total = 0.0
         cdef double* row
-        cdef const int32_t* index
+        cdef RowEntries entries
         if not self._rows.sparse:
             for k in range(self.n_features):
                 row = ws.product + k * ld
@@ -517,10 +517,10 @@ cdef class BoundChain(BoundModel):
             memset(ws.product, 0, self.n_features * ld * sizeof(double))
             return total
         for k in range(ws.n_rows):
-            count = self._rows.row(first + ws.rows[k], &begin, &index)
-            for entry in range(count):
+            entries = self._rows.row(first + ws.rows[k])
+            for entry in range(entries.count):
                 # A feature met before is zero by now and adds nothing.
-                row = ws.product + index[entry] * ld
+                row = ws.product + entries.index[entry] * ld
                 total += sks_dot(ld, row, row)
                 memset(row, 0, ld * sizeof(double))
         return total
@@ -549,13 +549,12 @@ cdef class BoundChain(BoundModel):
     cdef int truncate(self, Workspace workspace, Py_ssize_t i,
                       Weights weights) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry, count
-        cdef Py_ssize_t begin
-        cdef const int32_t* index
+        cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry
+        cdef RowEntries entries
         for k in range(ws.n_rows):
-            count = self._rows.row(self._starts[i] + ws.rows[k], &begin, &index)
-            for entry in range(count):
-                weights.truncate((index[entry] if index else entry) * ld, ld)
+            entries = self._rows.row(self._starts[i] + ws.rows[k])
+            for entry in range(entries.count):
+                weights.truncate(feature_at(entries.index, entry) * ld, ld)
         weights.truncate(tail, TRANSITIONS * ld)
         for k in range(ws.n_edges):
             weights.truncate(tail + TRANSITIONS * ld + ws.edges[k], 1)

@@ -5,7 +5,6 @@ features: a visit may make many steps before it touches the weights. A matrix is
 long as it is no larger than four times the features of its sequence.
 """
 
-from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows
@@ -48,7 +47,7 @@ cdef class GramMatrices:
         cdef Py_ssize_t first = self._starts[i], last = self._starts[i + 1]
         cdef Py_ssize_t size = last - first
         cdef Py_ssize_t width = (4 if self._rows.single else 8) + 4 * self._rows.sparse
-        return 8 * size * size <= 4 * width * self._rows.entries(first, last) + 4096
+        return 8 * size * size <= 4 * width * self._rows.count(first, last) + 4096
 
     cdef int find(self, Py_ssize_t i, double* spread,
                   const double** matrix) except -1 nogil:
@@ -58,8 +57,7 @@ cdef class GramMatrices:
         there is a matrix.
         """
         cdef Py_ssize_t first = self._starts[i], size = self._starts[i + 1] - first
-        cdef Py_ssize_t row, column, entry, count, begin
-        cdef const int32_t* index
+        cdef Py_ssize_t row, column
         cdef double* gram
         if self._matrices[i] != NULL or not self.fits(i):
             matrix[0] = self._matrices[i]
@@ -68,13 +66,11 @@ cdef class GramMatrices:
         for row in range(size):
             # one row spread out over all features, met by the rows up to it: products
             # of sparse rows without a search
-            count = self._rows.spread(first + row, spread)
+            self._rows.spread(first + row, spread)
             for column in range(row + 1):
                 gram[row * size + column] = gram[column * size + row] = (
                     self._rows.spread_dot(first + column, spread))
-            self._rows.row(first + row, &begin, &index)
-            for entry in range(count):
-                spread[index[entry] if index else entry] = 0.0
+            self._rows.unspread(first + row, spread)
         # last, so that an error leaves no half-filled matrix behind
         self._matrices[i] = gram
         matrix[0] = gram

@@ -28,6 +28,7 @@ from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
+from sksstruct.models.tables._feature_rows cimport RowEntries
 from sksstruct.utils._simd cimport (
     sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64, sks_weigh_add,
 )
@@ -377,13 +378,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._visit_edges = &memory[3 * cells]
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
-        cdef Py_ssize_t d = self.chain.n_features, j, t, entry, count, begin
-        cdef const int32_t* index
+        cdef Py_ssize_t d = self.chain.n_features, j, t, entry
+        cdef RowEntries entries
         if self.chain._rows.sparse:
             for t in range(self.chain._starts[i], self.chain._starts[i + 1]):
-                count = self.chain._rows.row(t, &begin, &index)
-                for entry in range(count):
-                    weights.catch_up(index[entry])
+                entries = self.chain._rows.row(t)
+                for entry in range(entries.count):
+                    weights.catch_up(entries.index[entry])
         else:
             for j in range(d):
                 weights.catch_up(j)

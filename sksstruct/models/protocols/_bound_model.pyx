@@ -1,10 +1,15 @@
 """What a solver knows of a model: a linear map, its transpose, a loss and oracles.
 
 A bound model holds data, and neither weights nor anything that an optimiser needs. In
-the notation of Osokin et al. (2016):
+the notation of Osokin et al. (2016), Sections 2 and 3.1:
 
+    i, n                                examples 0 <= i < n, and their number
+    y, y_i, z                           labelings; y_i is the one that was observed
+    w                                   flat weights
+    A_i                                 linear map from weights to potentials
     theta_i = A_i w                     potentials of example i
     mu_i(y)                             mean parameters: indicator of the parts of y
+    L_i(y)                              loss of y
     H_i(y)  = L_i(y) + <theta_i, mu_i(y) - mu_i(y_i)>
     P(w)    = alpha/2 |w|^2 + sum_i p_i max_y H_i(y)
 
@@ -32,11 +37,26 @@ from libc.string cimport memcmp
 from sksstruct.models.protocols._weights cimport Weights
 
 
+cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
+                                 int32_t* y, double* hinge) except -1 nogil:
+    """Write the labeling of the largest H_i(y), and max_y H_i(y)."""
+    cdef double value, true_value
+    model.potentials(ws, i)
+    # the observed labeling first, in the same memory: H_i is relative to its value
+    model.y_true(i, y)
+    model.evaluate(ws, i, y, &true_value)
+    model.decode(ws, i, y, &value)
+    hinge[0] = value - true_value
+    return 0
+
+
 cdef class Workspace:
     """Scratch of one thread, and the weights that it forms potentials from.
 
     Attributes
     ----------
+    n_weights : int
+        Number of weights.
     loss_scale : float
         The loss counts so many times. Weights s w give the same labelings as w with
         the loss divided by s, which is how solvers shrink weights without touching
@@ -48,16 +68,38 @@ cdef class Workspace:
         cdef const double[::1] view = w
         if view.shape[0] != self.n_weights:
             raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
+        # the caller may let go of the array before the next read
         self._held = w
         self.w = &view[0]
 
 
 cdef class BoundModel:
+    """A model bound to training data.
+
+    Attributes
+    ----------
+    n_examples, n_weights : int
+        Numbers of examples and of weights.
+    sizes : ndarray of shape (n_examples,), intp
+        Lengths of the labelings.
+    starts : ndarray of shape (n_examples + 1,), intp
+        Where they begin if they are put one after the other.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    max_size, max_keys, key_space : int
+        Longest labeling, most keys of a labeling, and a bound on the keys.
+    visit_work : float
+        Table entries that a call of the max oracle reads, on average.
+    oracle_bounds : dict or None
+        Bounds on weights, without which the oracles are not exact.
+    surrogate : SmoothedHinge or None
+        The loss that is minimised; None for the hinge.
+    """
+
     # Names of the oracles that solvers may ask for: "max" is this class; "topk",
-    # "exp", "projection" and "factors" are methods that say so below. The loss that is
-    # minimised is the hinge, or `surrogate`, a SmoothedHinge.
+    # "exp", "projection" and "factors" are methods that say so below.
     oracles = ("max",)
-    # Why oracles are not offered, for who asks for them.
+    # Tells those who ask for an oracle that is missing why it is.
     oracle_note = None
     # Whether `views` reads the data, and not only the layout of the weights.
     views_need_data = False
@@ -80,11 +122,14 @@ cdef class BoundModel:
     # ---- what solvers may ask for ----
 
     def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
-        """The k best labelings of an example, the loss included; rows, and values."""
+        """Return the k best labelings of an example as rows, and their values.
+
+        The loss counts. There are fewer than k where there are no more.
+        """
         raise NotImplementedError
 
     def smooth_loss(self, smoothing, nonsmooth=False):
-        """A loss with a gradient, as a `SmoothLoss`: "exp" for entropy, "topk" for l2.
+        """Return a loss with a gradient: "exp" for the entropy, "topk" for l2.
 
         Parameters
         ----------
@@ -92,30 +137,36 @@ cdef class BoundModel:
             Kind and strength of the smoothing, and the number of labelings.
         nonsmooth : bool, default=False
             Whether the hinge is what is minimised, and this only the means to it.
+
+        Returns
+        -------
+        loss : SmoothLoss
         """
+        # not above: that module needs this one
         from sksstruct.models.protocols._topk_hinge import TopKHinge
 
         return TopKHinge(self, smoothing)
 
     def dual_space(self):
-        """The dual variables as a `DualSpace`: "projection"."""
+        """Return the dual variables as a `DualSpace`: "projection"."""
         raise NotImplementedError
 
     def factors(self):
-        """The model's factors, a `FactorModel` or `BinaryFactorModel`: "factors"."""
+        """Return a `FactorModel` or a `BinaryFactorModel`: "factors"."""
         raise NotImplementedError
 
     # ---- weights ----
 
     def workspace(self, w, training=True):
-        """Scratch for one thread; with training=False for potentials only.
+        """Return scratch for one thread.
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
             What potentials are formed from; `Workspace.read` changes it.
         training : bool, default=True
-            Whether changes of mean parameters are prepared in it.
+            Whether changes of mean parameters will be prepared in it; otherwise there
+            is memory for potentials only.
         """
         cdef Workspace ws = self._workspace(training)
         ws.n_weights, ws.loss_scale = self.n_weights, 1.0
@@ -123,15 +174,15 @@ cdef class BoundModel:
         return ws
 
     def _workspace(self, training):
-        """The model's own kind of workspace."""
+        """Return the model's own kind of workspace."""
         raise NotImplementedError
 
     def views(self, w):
-        """Named views of flat weights, in the shapes of the estimator's attributes."""
+        """Return named views of flat weights, in the shapes of fitted attributes."""
         raise NotImplementedError
 
     def box(self, bounds=None):
-        """Flat lower and upper bounds: the given ones and those that oracles need.
+        """Return flat lower and upper bounds: given ones and those that oracles need.
 
         Parameters
         ----------
@@ -141,12 +192,14 @@ cdef class BoundModel:
         Returns
         -------
         box : tuple of ndarray, or None
-            None where there are none.
+            None without any bound.
         """
+        # weights without a box need not be truncated, which solvers save
         given = [each for each in (bounds, self.oracle_bounds) if each is not None]
         if not given:
             return None
         flat = [self.flatten_bounds(each) for each in given]
+        # a weight must keep both
         lower = np.maximum.reduce([each[0] for each in flat])
         upper = np.minimum.reduce([each[1] for each in flat])
         if not (lower <= upper).all():
@@ -155,12 +208,12 @@ cdef class BoundModel:
         return lower, upper
 
     def flatten_bounds(self, bounds):
-        """Flat lower and upper bounds of a dict of named blocks."""
+        """Return flat lower and upper bounds for a dict of named blocks."""
         raise NotImplementedError
 
     @property
     def signature(self):
-        """Equal where labelings of the one problem are labelings of the other."""
+        """What problems share if labelings of the one are labelings of the other."""
         return type(self).__name__, int(self.key_space), self.sizes.tobytes()
 
     # ---- sweeps ----
@@ -168,15 +221,10 @@ cdef class BoundModel:
     def hinge(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] out):
         """Write max_y H_i(y) at the workspace's weights, start <= i < stop."""
         cdef Py_ssize_t i
-        cdef double value, true_value
-        cdef int32_t[::1] y = np.empty(self.max_size, dtype=np.int32)
+        cdef int32_t[::1] labeling = np.empty(self.max_size, dtype=np.int32)
         with nogil:
             for i in range(start, stop):
-                self.potentials(ws, i)
-                self.y_true(i, &y[0])
-                self.evaluate(ws, i, &y[0], &true_value)
-                self.decode(ws, i, &y[0], &value)
-                out[i] = value - true_value
+                decode_with_loss(self, ws, i, &labeling[0], &out[i])
 
     def decode_all(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
                    int32_t[::1] labelings, double[::1] hinge, double[::1] losses):
@@ -186,41 +234,38 @@ cdef class BoundModel:
         their losses to losses.
         """
         cdef Py_ssize_t i
-        cdef double value, true_value
-        cdef int32_t[::1] observed = np.empty(self.max_size, dtype=np.int32)
-        cdef int32_t* y
+        cdef int32_t* labeling
         with nogil:
             for i in range(start, stop):
-                y = &labelings[self._starts[i]]
-                self.potentials(ws, i)
-                self.y_true(i, &observed[0])
-                self.evaluate(ws, i, &observed[0], &true_value)
-                self.decode(ws, i, y, &value)
-                hinge[i] = value - true_value
-                self.loss(i, y, &losses[i])
+                labeling = &labelings[self._starts[i]]
+                decode_with_loss(self, ws, i, labeling, &hinge[i])
+                self.loss(i, labeling, &losses[i])
 
     def add_difference(self, Workspace ws, const int32_t[::1] labelings, double scale,
                        double[::1] out):
         """out += scale sum_i p_i A_i^T (mu_i(y_i) - mu_i(labelings_i))"""
         cdef Py_ssize_t i
-        cdef int32_t[::1] observed = np.empty(self.max_size, dtype=np.int32)
-        cdef const int32_t* y
+        cdef int32_t[::1] y_true = np.empty(self.max_size, dtype=np.int32)
+        cdef const int32_t* labeling
         if out.shape[0] != self.n_weights:
             raise ValueError(f"expected {self.n_weights} weights, got {out.shape[0]}")
         with nogil:
             for i in range(self.n_examples):
-                y = &labelings[self._starts[i]]
-                self.y_true(i, &observed[0])
+                labeling = &labelings[self._starts[i]]
+                self.y_true(i, &y_true[0])
                 # most labelings are right in the end, and change nothing
-                if memcmp(y, &observed[0], self._sizes[i] * sizeof(int32_t)) == 0:
+                if memcmp(labeling, &y_true[0], self._sizes[i] * sizeof(int32_t)) == 0:
                     continue
-                self.add_labeling(ws, i, &observed[0], 1.0)
-                self.add_labeling(ws, i, y, -1.0)
+                self.add_labeling(ws, i, &y_true[0], 1.0)
+                self.add_labeling(ws, i, labeling, -1.0)
                 self.scatter(ws, i, scale * self._example_weights[i], &out[0])
                 self.clear(ws, i)
 
     def sweep(self, Workspace ws, int32_t[::1] labels):
-        """One bare sweep of all max oracles: the unavoidable work of a pass."""
+        """Call the max oracle of every example; return the sum of the maxima.
+
+        This is the work that no pass can do without, against which passes are timed.
+        """
         cdef Py_ssize_t i
         cdef double value, total = 0.0
         with nogil:
@@ -232,8 +277,9 @@ cdef class BoundModel:
 
     # ---- one example ----
 
-    # Ask for the memory of an example that is visited next (soon), or for what says
-    # where that memory is, a few visits ahead; need not do anything.
+    # Fetch the memory of an example that is visited next (soon), or a few visits ahead
+    # what says where that memory is: visits in random order would wait for both.
+    # Nothing depends on it.
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         pass
 
@@ -260,7 +306,7 @@ cdef class BoundModel:
                       double* value) except -1 nogil:
         raise NotImplementedError
 
-    cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+    cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         raise NotImplementedError
@@ -276,7 +322,7 @@ cdef class BoundModel:
                           double coef) except -1 nogil:
         raise NotImplementedError
 
-    cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n,
+    cdef int add_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
         raise NotImplementedError
@@ -302,7 +348,8 @@ cdef class BoundModel:
     cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 
-    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0.
+    # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. The
+    # last is done at any rate: what follows a visit finds the workspace empty.
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
                           double scale, double average) except -1 nogil:
         if scale != 0.0:
@@ -318,6 +365,7 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # out[k] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z_k) - mu(y_i))> for n labelings z_k.
-    cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y, Py_ssize_t n,
-                      const int32_t* labelings, double* out) except -1 nogil:
+    cdef int gram_row(self, Workspace ws, Py_ssize_t i, const int32_t* y,
+                      Py_ssize_t n_labelings, const int32_t* labelings,
+                      double* out) except -1 nogil:
         raise NotImplementedError

@@ -7,7 +7,9 @@ cdef class SmoothLoss:
     cdef readonly BoundModel model
     cdef readonly Py_ssize_t row_size
     cdef readonly bint convex, nonsmooth
-    cdef readonly double mu, diameter, expected_loss
+    cdef readonly double mu, diameter
+    # of the last value and gradient
+    cdef readonly double expected_loss
     cdef readonly object exact, support
     cdef public bint keep_anchors
 

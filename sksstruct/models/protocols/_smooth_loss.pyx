@@ -6,7 +6,8 @@ With the hinge h_i(w) = max_y H_i(y) smoothed by mu (Pillutla et al., 2018, Sect
     grad f_i(w) = A_i^T (E mu_i - mu_i(y_i)),  E mu_i being the mean parameters of u
 
 where omega is the negative entropy (the exp oracle) or half the squared norm (the top-K
-oracle). The negative log-likelihood is the first with mu = 1 and no loss.
+oracle). The negative log-likelihood is the first with mu = 1 and no loss. The rest of
+the notation is that of `_bound_model.pyx`.
 
 Solvers that visit one example at a time ask for E mu_i at the weights of the visit,
 minus E mu_i at those of the last value and gradient, which is the anchor.
@@ -30,7 +31,8 @@ cdef class SmoothLoss:
     support : ndarray of int or None
         Flat weights that exist, where they are not all of them; the others are zero.
     convex : bool
-        Whether the loss is; else the expected mean parameters are not dual variables.
+        Whether the loss is convex; if not, the expected mean parameters are not dual
+        variables.
     nonsmooth : bool
         Whether the structured hinge is what is minimised, the smooth loss being only
         the means to it.
@@ -72,7 +74,7 @@ cdef class SmoothLoss:
         """Prepare visits of single examples."""
         raise NotImplementedError
 
-    # Bring the weights that example i reads up to date.
+    # Bring the weights that example i reads up to date; this comes before its visit.
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ which vectors these are is said here and nowhere else. In the notation of Osokin
     u   the changes of v, each times a weight of its own, for averages of the iterates
 
 `LazyWeights` are for steps that shrink and shift all weights, where an example reads
-only a few of them.
+only a few of them. Weights are numbered by k, rows of them are what is read together.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class Weights:
-    """Zero weights, with room for an average and a box where they are asked for.
+    """Zero weights, with memory for an average, and with a box if one is given.
 
     Parameters
     ----------
@@ -43,11 +43,13 @@ cdef class Weights:
         cdef double[::1] view
         cdef const double[::1] bound
         self.size = size
+        # without a box nothing is ever truncated, and one vector is enough
         self.w = self.v = aligned_zeros(size)
         self.u = aligned_zeros(size) if average else None
         if box is not None:
             self.v = aligned_zeros(size)
             self.lower, self.upper = box
+            # zero need not be in the box
             np.clip(self.v, self.lower, self.upper, out=self.w)
             bound = self.lower
             self._lower = &bound[0]
@@ -62,6 +64,7 @@ cdef class Weights:
     def collect_average(self, bint collect):
         """Say whether changes go into u from now on."""
         cdef double[::1] view
+        # models add to u wherever this is not NULL
         self._u = NULL
         if collect:
             view = self.u
@@ -69,12 +72,16 @@ cdef class Weights:
 
     def set(self, v):
         """Go to other unconstrained weights."""
+        # in place: models and solvers hold addresses of these vectors
         self.v[:] = v
         if self.lower is not None:
             np.clip(self.v, self.lower, self.upper, out=self.w)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-        """Bring w up to date with v, first <= k < first + count; there is a box."""
+        """Bring w up to date with v for first <= k < first + count.
+
+        There must be a box.
+        """
         cdef Py_ssize_t k
         cdef double value
         for k in range(first, first + count):
@@ -89,8 +96,8 @@ cdef class LazyWeights(Weights):
         w = scale (v + (total - last) direction)
 
     row by row, where `last` is what `total` was when the row was last brought up to
-    date. A step w <- shrink w - rate direction takes two multiplications then, and an
-    example brings the rows it reads up to date when it is visited.
+    date. A step w <- shrink w - rate direction changes the two numbers `scale` and
+    `total`, and an example brings the rows it reads up to date when it is visited.
 
     Parameters
     ----------
@@ -100,7 +107,7 @@ cdef class LazyWeights(Weights):
     Attributes
     ----------
     scale, total : float
-        As above.
+        Factor of all weights, and how far they have moved along the direction.
     """
 
     def __init__(self, Py_ssize_t size):
@@ -125,6 +132,8 @@ cdef class LazyWeights(Weights):
         if along.shape[0] != self.size:
             raise ValueError(f"expected {self.size} weights, got {along.shape[0]}")
         self.scale, self.total = 1.0, 0.0
+        # a row has a number of its own, and not each weight: an example reads weights
+        # by rows, and one number is looked at where many would have to be
         self._row_size, self._n_rows = row_size, self.size // row_size
         self._up_to = np.zeros(self._n_rows)
         last = self._up_to
@@ -138,6 +147,7 @@ cdef class LazyWeights(Weights):
         """Bring a row of v up to date."""
         cdef Py_ssize_t k, first = row * self._row_size
         cdef double behind = self.total - self._last[row]
+        # a row is often read again before the next step
         if behind != 0.0 and self._n_rows == 1:
             # all weights at once, whose number need not be that of whole vectors
             for k in range(self._row_size):
@@ -146,17 +156,19 @@ cdef class LazyWeights(Weights):
             sks_axpy(self._row_size, behind, self._direction + first, self._v + first)
         self._last[row] = self.total
         if self._exists != NULL:
-            # A change goes to all weights of a row; those that do not exist are put
-            # back to zero before the row is read.
+            # Changes by examples go to all weights of a row; those that do not exist
+            # are put back to zero before the row is read.
             for k in range(first, first + self._row_size):
                 self._v[k] *= self._exists[k]
 
     def finish(self):
-        """Make v the weights: all rows are brought up to date and scaled."""
+        """Bring all rows up to date and scale them, so that v is the weights."""
         cdef Py_ssize_t row
         for row in range(self._n_rows):
             self.catch_up(row)
         self.v *= self.scale
+        # further steps begin with a factor that is not small
         self.scale, self.total = 1.0, 0.0
+        # there are no rows if no step was ever taken
         if self._n_rows:
             self._up_to[:] = 0.0

@@ -2,31 +2,50 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef struct RowEntries:
+    # where the entries of a row are: `first` is the place of its first value, index is
+    # NULL where the row is dense
+    Py_ssize_t count, first
+    const int32_t* index
+
+
+cdef inline Py_ssize_t feature_at(const int32_t* index,
+                                  Py_ssize_t entry) noexcept nogil:
+    """Return the feature of an entry of a row."""
+    return index[entry] if index else entry
+
+
+# final: methods call `row`, which is short, for every position
 @cython.final
 cdef class FeatureRows:
     cdef readonly Py_ssize_t n_features
     cdef bint sparse, single
+    # one of the two, as the features are given
     cdef const float* values32
     cdef const double* values64
+    # NULL where they are dense
     cdef const int32_t* indices
     cdef const int64_t* indptr
     cdef object _owned
 
-    cdef Py_ssize_t row(self, Py_ssize_t pos, Py_ssize_t* first,
-                        const int32_t** index) noexcept nogil
-    cdef void scores(self, Py_ssize_t pos, const double* weights, Py_ssize_t ld,
-                     const double* init, double* out) noexcept nogil
-    cdef void scatter(self, Py_ssize_t pos, double scale, const double* change,
-                      Py_ssize_t ld, double* weights) noexcept nogil
-    cdef Py_ssize_t spread(self, Py_ssize_t pos, double* out) noexcept nogil
-    cdef double spread_dot(self, Py_ssize_t pos,
-                           const double* spread) noexcept nogil
-    cdef Py_ssize_t entries(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef RowEntries row(self, Py_ssize_t position) noexcept nogil
+    cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
-    cdef void scores_of_part(self, Py_ssize_t pos, const double* weights,
+    # against the weights of all labels, or of a part of them
+    cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
+                     const double* init, double* out) noexcept nogil
+    cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil
-    cdef double column_score(self, Py_ssize_t pos, const double* weights,
+    cdef void scatter(self, Py_ssize_t position, double scale, const double* change,
+                      Py_ssize_t ld, double* weights) noexcept nogil
+    # against the weights of one label
+    cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil
-    cdef void add_to_column(self, Py_ssize_t pos, double scale, double* weights,
+    cdef void add_to_column(self, Py_ssize_t position, double scale, double* weights,
                             Py_ssize_t step) noexcept nogil
+    # against each other
+    cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil
+    cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil
+    cdef double spread_dot(self, Py_ssize_t position,
+                           const double* spread) noexcept nogil

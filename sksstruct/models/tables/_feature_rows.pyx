@@ -1,10 +1,15 @@
 """Rows of features, dense or CSR, in single or double precision, and their products.
 
 Weights are rows of ld labels, one for each feature; a product with all labels, or with
-a part of them, runs over whole vectors.
+a part of them, runs over whole vectors. With step as the distance between the weights
+of neighbouring features, one label's weights are a column of any table.
+
+Positions of all sequences are numbered one after the other, and so are rows. An entry
+of a row is one of its stored numbers; its feature is what it is a number of.
 """
 
 import numpy as np
+from scipy import sparse
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
@@ -17,6 +22,31 @@ from sksstruct.utils._simd cimport (
 )
 
 
+def stored_arrays(rows):
+    """Return the values, indices and indptr of rows of features.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        Features; arrays are contiguous.
+
+    Returns
+    -------
+    values : ndarray of float
+        One after the other.
+    indices, indptr : ndarray or None
+        Of CSR, int32 and int64; None for an array.
+    """
+    if not sparse.issparse(rows):
+        # a spare entry, so that there is an address even without any feature
+        return rows.reshape(-1) if rows.size else np.zeros(1, rows.dtype), None, None
+    values, indices = rows.data, np.ascontiguousarray(rows.indices, dtype=np.int32)
+    if not len(values):
+        values, indices = np.zeros(1, rows.dtype), np.zeros(1, dtype=np.int32)
+    # as scipy chooses the type by size, kernels could not tell which one it is
+    return values, indices, np.ascontiguousarray(rows.indptr, dtype=np.int64)
+
+
 @cython.final
 cdef class FeatureRows:
     """Features of packed sequences; keeps the arrays alive.
@@ -25,6 +55,11 @@ cdef class FeatureRows:
     ----------
     X : PackedSequences
         Features.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of features.
     """
 
     def __cinit__(self, X):
@@ -32,12 +67,10 @@ cdef class FeatureRows:
         cdef const double[::1] values64
         cdef const int32_t[::1] indices
         cdef const int64_t[::1] indptr
-        values = X.values.data if X.is_sparse else X.values.reshape(-1)
-        # A spare entry, so that there is an address even without any feature.
-        if not len(values):
-            values = np.zeros(1, dtype=values.dtype)
-        self.n_features = X.n_features
-        self.sparse = X.is_sparse
+        values, index, pointer = self._owned = stored_arrays(X.values)
+        self.n_features, self.sparse = X.n_features, X.is_sparse
+        # features in single precision stay so: they are half the memory, and what is
+        # read from it is most of the time of a visit
         self.single = values.dtype == np.float32
         if self.single:
             values32 = values
@@ -45,137 +78,147 @@ cdef class FeatureRows:
         else:
             values64 = values
             self.values64 = &values64[0]
-        self._owned = [values, X]
-        if X.is_sparse:
-            index = X.values.indices if X.values.nnz else np.zeros(1, dtype=np.int32)
-            index = np.ascontiguousarray(index, dtype=np.int32)
-            pointer = np.ascontiguousarray(X.values.indptr, dtype=np.int64)
+        if self.sparse:
             indices, indptr = index, pointer
             self.indices, self.indptr = &indices[0], &indptr[0]
-            self._owned += [index, pointer]
 
-    cdef Py_ssize_t row(self, Py_ssize_t pos, Py_ssize_t* first,
-                        const int32_t** index) noexcept nogil:
-        """Where the features of a position are; returns their number."""
+    cdef RowEntries row(self, Py_ssize_t position) noexcept nogil:
+        """Return where the features of a position are."""
+        cdef RowEntries row
         if self.sparse:
-            first[0] = self.indptr[pos]
-            index[0] = self.indices + first[0]
-            return self.indptr[pos + 1] - first[0]
-        first[0] = pos * self.n_features
-        index[0] = NULL
-        return self.n_features
-
-    cdef void scores(self, Py_ssize_t pos, const double* weights, Py_ssize_t ld,
-                     const double* init, double* out) noexcept nogil:
-        """out = init + the row times the weights"""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            sks_scores_f32(n, index, self.values32 + first, weights, ld, init, out)
+            row.first = self.indptr[position]
+            row.count = self.indptr[position + 1] - row.first
+            row.index = self.indices + row.first
         else:
-            sks_scores_f64(n, index, self.values64 + first, weights, ld, init, out)
+            row.first = position * self.n_features
+            row.count = self.n_features
+            row.index = NULL
+        return row
 
-    cdef void scatter(self, Py_ssize_t pos, double scale, const double* change,
-                      Py_ssize_t ld, double* weights) noexcept nogil:
-        """weights += scale times the outer product of the row and a change of scores"""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            sks_scatter_f32(n, index, self.values32 + first, scale, change, ld, weights)
-        else:
-            sks_scatter_f64(n, index, self.values64 + first, scale, change, ld, weights)
-
-    cdef Py_ssize_t spread(self, Py_ssize_t pos, double* out) noexcept nogil:
-        """Write the row into a dense vector of zeros; returns its number of entries."""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            sks_spread_f32(n, index, self.values32 + first, out)
-        else:
-            sks_spread_f64(n, index, self.values64 + first, out)
-        return n
-
-    cdef double spread_dot(self, Py_ssize_t pos,
-                           const double* spread) noexcept nogil:
-        """Inner product of the row and a dense vector."""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            return sks_spread_dot_f32(n, index, self.values32 + first, spread)
-        return sks_spread_dot_f64(n, index, self.values64 + first, spread)
-
-    cdef Py_ssize_t entries(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Number of stored entries of the rows first <= pos < last."""
+    cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+        """Return the number of entries of positions first <= position < last."""
         if self.sparse:
             return self.indptr[last] - self.indptr[first]
         return (last - first) * self.n_features
 
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """Ask for the memory of the rows first <= pos < last."""
-        cdef Py_ssize_t n = self.entries(first, last)
-        first = self.indptr[first] if self.sparse else first * self.n_features
+        """Ask for the memory of positions first <= position < last."""
+        cdef Py_ssize_t count = self.count(first, last)
+        # the rows of a sequence follow each other in memory
+        cdef RowEntries row = self.row(first)
         if self.single:
-            sks_prefetch(self.values32 + first, 4 * n)
+            sks_prefetch(self.values32 + row.first, 4 * count)
         else:
-            sks_prefetch(self.values64 + first, 8 * n)
+            sks_prefetch(self.values64 + row.first, 8 * count)
         if self.sparse:
-            sks_prefetch(self.indices + first, 4 * n)
+            sks_prefetch(row.index, 4 * count)
 
-    cdef void scores_of_part(self, Py_ssize_t pos, const double* weights,
+    # ---- against the weights of all labels, or of a part of them ----
+
+    cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
+                     const double* init, double* out) noexcept nogil:
+        """out = init + the row times the weights"""
+        cdef RowEntries row = self.row(position)
+        if self.single:
+            sks_scores_f32(row.count, row.index, self.values32 + row.first, weights, ld,
+                           init, out)
+        else:
+            sks_scores_f64(row.count, row.index, self.values64 + row.first, weights, ld,
+                           init, out)
+
+    cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil:
-        """The same for size labels, a multiple of four, the first at weights."""
-        cdef Py_ssize_t first
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if self.single:
-            sks_scores_part_f32(n, index, self.values32 + first, weights, ld, size,
-                                init, out)
-        else:
-            sks_scores_part_f64(n, index, self.values64 + first, weights, ld, size,
-                                init, out)
+        """out = init + the row times the weights of `size` labels, the first at weights
 
-    cdef double column_score(self, Py_ssize_t pos, const double* weights,
-                             Py_ssize_t step) noexcept nogil:
-        """The row times the weights of one label, step apart."""
-        cdef Py_ssize_t first, p
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        cdef double total = 0.0
-        if step == 1 and index == NULL:
-            if self.single:
-                return sks_dense_dot_f32(n, self.values32 + first, weights)
-            return sks_dense_dot_f64(n, self.values64 + first, weights)
+        The number of labels must be a multiple of four, which kernels take at a time.
+        """
+        cdef RowEntries row = self.row(position)
         if self.single:
-            for p in range(n):
-                total += self.values32[first + p] * weights[(index[p] if index else p)
-                                                            * step]
+            sks_scores_part_f32(row.count, row.index, self.values32 + row.first,
+                                weights, ld, size, init, out)
         else:
-            for p in range(n):
-                total += self.values64[first + p] * weights[(index[p] if index else p)
-                                                            * step]
+            sks_scores_part_f64(row.count, row.index, self.values64 + row.first,
+                                weights, ld, size, init, out)
+
+    cdef void scatter(self, Py_ssize_t position, double scale, const double* change,
+                      Py_ssize_t ld, double* weights) noexcept nogil:
+        """weights += scale times the outer product of the row and a change of scores"""
+        cdef RowEntries row = self.row(position)
+        if self.single:
+            sks_scatter_f32(row.count, row.index, self.values32 + row.first, scale,
+                            change, ld, weights)
+        else:
+            sks_scatter_f64(row.count, row.index, self.values64 + row.first, scale,
+                            change, ld, weights)
+
+    # ---- against the weights of one label, step apart ----
+
+    cdef double column_score(self, Py_ssize_t position, const double* weights,
+                             Py_ssize_t step) noexcept nogil:
+        """Return the row times the weights of a label."""
+        cdef RowEntries row = self.row(position)
+        cdef const float* values32 = self.values32 + row.first
+        cdef const double* values64 = self.values64 + row.first
+        cdef Py_ssize_t entry
+        cdef double total = 0.0
+        # numbers that lie side by side are taken by vectors
+        if step == 1 and row.index == NULL:
+            if self.single:
+                return sks_dense_dot_f32(row.count, values32, weights)
+            return sks_dense_dot_f64(row.count, values64, weights)
+        if self.single:
+            for entry in range(row.count):
+                total += values32[entry] * weights[feature_at(row.index, entry) * step]
+        else:
+            for entry in range(row.count):
+                total += values64[entry] * weights[feature_at(row.index, entry) * step]
         return total
 
-    cdef void add_to_column(self, Py_ssize_t pos, double scale, double* weights,
+    cdef void add_to_column(self, Py_ssize_t position, double scale, double* weights,
                             Py_ssize_t step) noexcept nogil:
-        """Add scale times the row to the weights of one label, step apart."""
-        cdef Py_ssize_t first, p
-        cdef const int32_t* index
-        cdef Py_ssize_t n = self.row(pos, &first, &index)
-        if step == 1 and index == NULL:
+        """Add scale times the row to the weights of a label."""
+        cdef RowEntries row = self.row(position)
+        cdef const float* values32 = self.values32 + row.first
+        cdef const double* values64 = self.values64 + row.first
+        cdef Py_ssize_t entry
+        # as above, by vectors where that is possible
+        if step == 1 and row.index == NULL:
             if self.single:
-                sks_dense_axpy_f32(n, scale, self.values32 + first, weights)
+                sks_dense_axpy_f32(row.count, scale, values32, weights)
             else:
-                sks_dense_axpy_f64(n, scale, self.values64 + first, weights)
+                sks_dense_axpy_f64(row.count, scale, values64, weights)
         elif self.single:
-            for p in range(n):
-                weights[(index[p] if index else p) * step] += (
-                    scale * self.values32[first + p])
+            for entry in range(row.count):
+                weights[feature_at(row.index, entry) * step] += scale * values32[entry]
         else:
-            for p in range(n):
-                weights[(index[p] if index else p) * step] += (
-                    scale * self.values64[first + p])
+            for entry in range(row.count):
+                weights[feature_at(row.index, entry) * step] += scale * values64[entry]
+
+    # ---- against each other ----
+
+    cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil:
+        """Write the row into a dense vector of zeros."""
+        cdef RowEntries row = self.row(position)
+        if self.single:
+            sks_spread_f32(row.count, row.index, self.values32 + row.first, out)
+        else:
+            sks_spread_f64(row.count, row.index, self.values64 + row.first, out)
+
+    cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil:
+        """Make a vector that the row was spread into zero again."""
+        cdef RowEntries row = self.row(position)
+        cdef Py_ssize_t entry
+        # only what was written: there may be many more features than entries
+        for entry in range(row.count):
+            out[feature_at(row.index, entry)] = 0.0
+
+    cdef double spread_dot(self, Py_ssize_t position,
+                           const double* spread) noexcept nogil:
+        """Return the inner product of the row and a dense vector."""
+        cdef RowEntries row = self.row(position)
+        if self.single:
+            return sks_spread_dot_f32(row.count, row.index, self.values32 + row.first,
+                                      spread)
+        return sks_spread_dot_f64(row.count, row.index, self.values64 + row.first,
+                                  spread)
