@@ -7,7 +7,8 @@ Block i holds a mixture of labelings; theta_i are the potentials, and
     gap_i    = p_i ( max_y value(y) - value(mu_i) )
     v       += p_i/alpha A_i^T (mu_i_old - mu_i_new)
 
-A step of size g along (s - a), s and a labelings or the mixture itself, has
+A step of size g goes from a source a towards a target s, labelings or the mixture
+itself, along (s - a). It has
 
     slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
     dual gain = p_i (g slope - g^2/2 curvature)           g = slope / curvature, clipped
@@ -17,9 +18,11 @@ are taken on a visit without touching features again: with
 M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a step changes
 value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only differences count.
 
-Below, `towards` is the number of the labeling s in the block, `from_` that of a, and -1
-stands for the mixture; the rate is p_i/alpha.
+Below, j and k number the labelings of a block, and MIXTURE stands for the mixture where
+a number is asked for; `self.value[j]` is value(y) of labeling j; the rate is p_i/alpha.
 """
+
+cimport cython
 
 import numpy as np
 
@@ -40,25 +43,35 @@ cdef enum Step:
 
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
+cdef enum:
+    # no number of a labeling
+    MIXTURE = -1
+    # The addresses of a block's arrays are asked for so many visits ahead: memory takes
+    # as long as a few visits of small examples. The arrays follow one visit ahead.
+    FAR_AHEAD = 4
+
 # Steps of a visit end when another one would gain less than this part of the first.
 cdef double LEAST_SLOPE = 0.01
 # Visits by gap end when the estimates are less than this part of the last exact gap.
 cdef double LEAST_ESTIMATES = 0.01
-cdef Py_ssize_t MIXTURE = -1
 
 
 cdef struct Direction:
-    # from one corner to another, or the mixture, as far as `limit`
-    Py_ssize_t towards, from_
+    # from one labeling to another, or the mixture, as far as `limit`
+    Py_ssize_t target, source
     double slope, limit
 
 
 cdef inline double line_search(double slope, double curvature,
                                double limit) noexcept nogil:
-    """The best step along a direction of positive slope."""
+    """Return the best step along a direction of positive slope."""
+    # a product is compared, as the curvature may be zero
     return slope / curvature if slope < limit * curvature else limit
 
 
+# Final, so that private methods are called directly and inlined: a visit of a small
+# example takes no longer than a few indirect calls.
+@cython.final
 cdef class BCFWKernel(Blocks):
     """State of the dual and the compiled passes over it.
 
@@ -72,11 +85,14 @@ cdef class BCFWKernel(Blocks):
         Regularisation.
     step, cache, cache_factor, cache_nu, inner_steps, max_cached
         As in `sksstruct.solvers.BCFW`.
+    sample_by_gap : bool
+        Whether `visit_by_gap` will be called.
     """
 
     cdef int step
     cdef double factor, nu
     cdef Py_ssize_t inner_steps
+    # estimates of the block gaps, and their sums
     cdef readonly object gaps_
     cdef double[::1] gaps
     cdef SumTree tree
@@ -88,6 +104,7 @@ cdef class BCFWKernel(Blocks):
     def __init__(self, BoundModel model, Weights weights, double alpha, *, step, cache,
                  cache_factor, cache_nu, inner_steps, max_cached, sample_by_gap):
         self.step = STEPS[step]
+        # all but plain steps ask for the labelings that the mixture is made of
         Blocks.__init__(
             self, model, weights, alpha, use_means=self.step == FW and not cache,
             cache=cache, max_cached=max_cached)
@@ -96,7 +113,9 @@ cdef class BCFWKernel(Blocks):
         self.gaps_ = np.zeros(self.n_blocks)
         self.gaps = self.gaps_
         self.sample_by_gap = sample_by_gap
+        # a tree that is drawn from only: it costs log n at every visit
         self.tree = SumTree(self.n_blocks if sample_by_gap else 1)
+        # no exact gap yet, so that no block's gain can be large beside it
         self.gap_total = INFINITY
 
     # ---- passes ----
@@ -107,9 +126,9 @@ cdef class BCFWKernel(Blocks):
         with nogil:
             for k in range(order.shape[0]):
                 # what says where memory is comes a few visits before the memory
-                if k + 4 < order.shape[0]:
-                    self.model.prefetch(order[k + 4], False)
-                    sks_prefetch(&self.blocks[order[k + 4]], sizeof(Block))
+                if k + FAR_AHEAD < order.shape[0]:
+                    self.model.prefetch(order[k + FAR_AHEAD], False)
+                    sks_prefetch(&self.blocks[order[k + FAR_AHEAD]], sizeof(Block))
                 if k + 1 < order.shape[0]:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
@@ -123,6 +142,7 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t k, visits = 0
         with nogil:
             for k in range(order.shape[0]):
+                # what other blocks did since then is not known, but rarely matters
                 if self.promises[order[k]] > least:
                     self._visit(order[k], False)
                     visits += 1
@@ -142,72 +162,19 @@ cdef class BCFWKernel(Blocks):
             for k in range(uniforms.shape[0]):
                 if self.tree.total() <= least:
                     break
+                # nothing to ask for ahead: the next draw depends on this visit's gap
                 self._visit(self.tree.find(uniforms[k]), True)
                 visits += 1
         return visits
 
-    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] hinge,
-              double[::1] gaps):
-        """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
-
-        Reads the state only, so that threads may share the work.
-        """
-        cdef Py_ssize_t i
-        cdef double best, true_value, mean, value
-        cdef int32_t[::1] y = np.empty(self.model.max_size, dtype=np.int32)
-        with nogil:
-            for i in range(start, stop):
-                self.model.potentials(ws, i)
-                self.model.y_true(i, &y[0])
-                self.model.evaluate(ws, i, &y[0], &true_value)
-                mean = self._mixture_value(ws, i)
-                self.model.decode(ws, i, &y[0], &best)
-                hinge[i] = best - true_value
-                value = self.model._example_weights[i] * (best - mean)
-                gaps[i] = value if value > 0.0 else 0.0
-
-    cdef double _mixture_value(self, Workspace ws, Py_ssize_t i) except? -1.0 nogil:
-        """value(mu_i); the loss of the potentials counts once in it."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t j
-        cdef double value, mean = 0.0
-        if self.use_means:
-            self.model.evaluate_mean(ws, i, block.n_keys, block.keys, block.values,
-                                     &mean)
-            return mean
-        for j in range(block.n):
-            if block.weight[j] > 0.0:
-                self.model.evaluate(
-                    ws, i, block.labelings + j * self.model._sizes[i], &value)
-                mean += block.weight[j] * value
-        return mean
-
-    def set_gaps(self, gaps):
-        """Take over exact block gaps after a full check."""
-        self.gaps_[:] = gaps
-        self.gap_total = gaps.sum()
-        if self.sample_by_gap:
-            self.tree.fill(self.gaps_)
-
-    def average(self, bint begin):
-        """Let the average of the iterates begin here, or stop collecting it."""
-        if begin:
-            self.iterate = 0.0
-            self.loss_average = 0.0
-            self.weights.u[:] = 0.0
-        self.weights.collect_average(begin)
-
-    # ---- one visit ----
-
     cdef int _visit(self, Py_ssize_t i, bint oracle) except -1 nogil:
+        """Load an example, and take a step in its block."""
         self.model.potentials(self.workspace, i)
         if self.use_means:
             self._visit_means(i)
         else:
             self._visit_labelings(i, oracle)
-        # Weighted averaging, rho_k = 2/(k+2): the mean of the iterates with weights
-        # 1, 2, ..., k. A change at iterate k enters all later ones, so that the mean is
-        # v - u / (k (k+1) / 2) with u = sum_k (k-1) k / 2 change_k.
+        # Visits that leave the block as it is count too: they repeat the iterate.
         self.iterate += 1.0
         return 0
 
@@ -220,263 +187,405 @@ cdef class BCFWKernel(Blocks):
             sks_prefetch(block.values, block.n_keys * sizeof(double))
         else:
             sks_prefetch(block.labelings,
-                         block.n * self.model._sizes[i] * sizeof(int32_t))
-            sks_prefetch(block.weight, block.n * sizeof(double))
+                         block.n_labelings * self.model._sizes[i] * sizeof(int32_t))
+            sks_prefetch(block.weight, block.n_labelings * sizeof(double))
             sks_prefetch(block.gram, block.n_gram * block.capacity * sizeof(double))
 
-    cdef double _average(self) noexcept nogil:
-        """The factor of a change in the average of the iterates."""
+    # ---- certificates ----
+
+    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop, double[::1] hinge,
+              double[::1] gaps):
+        """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
+
+        Reads the state only, so that threads may share the work.
+        """
+        cdef Py_ssize_t i
+        cdef double best, true_value, mixture_value, gap
+        # not the scratch of visits, which threads would share
+        cdef int32_t[::1] y = np.empty(self.model.max_size, dtype=np.int32)
+        with nogil:
+            for i in range(start, stop):
+                self.model.potentials(ws, i)
+                self.model.y_true(i, &y[0])
+                self.model.evaluate(ws, i, &y[0], &true_value)
+                mixture_value = self._mixture_value(ws, i)
+                self.model.decode(ws, i, &y[0], &best)
+                hinge[i] = best - true_value
+                gap = self.model._example_weights[i] * (best - mixture_value)
+                # rounding errors, where the block is at its optimum
+                gaps[i] = gap if gap > 0.0 else 0.0
+
+    cdef double _mixture_value(self, Workspace ws, Py_ssize_t i) except? -1.0 nogil:
+        """Return value(mu_i); the loss of the potentials counts once in it."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t j
+        cdef double value, total = 0.0
+        if self.use_means:
+            self.model.evaluate_mean(ws, i, block.n_keys, block.keys, block.values,
+                                     &total)
+            return total
+        for j in range(block.n_labelings):
+            # a cache holds many labelings of weight zero: spare the time for them
+            if block.weight[j] > 0.0:
+                self.model.evaluate(
+                    ws, i, block.labelings + j * self.model._sizes[i], &value)
+                total += block.weight[j] * value
+        return total
+
+    def set_gaps(self, gaps):
+        """Replace the estimates by exact block gaps, after a full check."""
+        self.gaps_[:] = gaps
+        self.gap_total = gaps.sum()
+        if self.sample_by_gap:
+            self.tree.fill(self.gaps_)
+
+    cdef void _set_gap(self, Py_ssize_t i, double gap) noexcept nogil:
+        """Record the gap that a block had at its visit."""
+        # A tree of sums draws from weights that are not negative.
+        self.gaps[i] = gap if gap > 0.0 else 0.0
+        if self.sample_by_gap:
+            self.tree.set(i, self.gaps[i])
+
+    # ---- the average of the iterates ----
+
+    # With rho_k = 2/(k+2) it is the mean of the iterates with weights 1, 2, ..., k. A
+    # change at iterate k enters all later ones, so that the mean is
+    # v - u / (k (k+1) / 2) with u = sum_k (k-1) k / 2 change_k: a visit need not touch
+    # what it does not change.
+
+    def average(self, bint begin):
+        """Begin the average of the iterates anew, or stop collecting it."""
+        if begin:
+            self.iterate = 0.0
+            self.loss_average = 0.0
+            self.weights.u[:] = 0.0
+        self.weights.collect_average(begin)
+
+    cdef double _average_factor(self) noexcept nogil:
+        """Return the factor of a change in u; that of visit k is (k-1) k / 2."""
         return self.iterate * (self.iterate + 1.0) / 2.0
 
     cdef int _apply(self, Py_ssize_t i, double scale) except -1 nogil:
         """Add the prepared change to the iterate, and to its average."""
         return self.model.apply_change(self.workspace, i, self.weights, scale,
-                                       self._average())
+                                       self._average_factor())
 
-    cdef void _measured(self, Py_ssize_t i, double gap) noexcept nogil:
-        """Take note of a block gap."""
-        self.gaps[i] = gap if gap > 0.0 else 0.0
-        if self.sample_by_gap:
-            self.tree.set(i, self.gaps[i])
-
-    cdef void _change_loss(self, Py_ssize_t i, double loss) noexcept nogil:
-        """The loss of a block's mixture, and with it the linear term of the dual."""
+    cdef void _set_loss(self, Py_ssize_t i, double loss) noexcept nogil:
+        """Set the loss of a block's mixture, and with it the dual's linear term."""
         cdef double change = self.model._example_weights[i] * (loss - self.losses[i])
         self.losses[i] = loss
         self.loss += change
-        self.loss_average += self._average() * change
+        # averaged as the weights are: a certificate of averages needs both
+        self.loss_average += self._average_factor() * change
+
+    # ---- visits of mean parameters ----
 
     cdef int _visit_means(self, Py_ssize_t i) except -1 nogil:
         """Algorithm 1, lines 4-11."""
         cdef Block* block = &self.blocks[i]
-        cdef double p = self.model._example_weights[i]
-        cdef double best, mean, loss, norm, slope, curvature, step
-        cdef Py_ssize_t n, q
+        cdef double p_i = self.model._example_weights[i], rate = p_i / self.alpha
+        cdef double best, mixture_value, loss, norm, slope, curvature, step
+        # the mixture is half of the change, and is evaluated on the way
         self.model.add_mean(self.workspace, i, block.n_keys, block.keys, block.values,
-                            1.0, &mean)
+                            1.0, &mixture_value)
         self.model.decode(self.workspace, i, &self.decoded[0], &best)
         self.oracle_calls += 1
-        slope = best - mean
-        self._measured(i, p * slope)
+        slope = best - mixture_value
+        self._set_gap(i, p_i * slope)
         if slope <= 0.0:
             return self.model.clear(self.workspace, i)
         self.model.loss(i, &self.decoded[0], &loss)
         self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
         self.model.change_norm(self.workspace, i, &norm)
-        curvature = p / self.alpha * norm
+        curvature = rate * norm
         step = line_search(slope, curvature, 1.0)
-        self._apply(i, step * p / self.alpha)
-        self.gain += p * step * (slope - 0.5 * step * curvature)
-        self._change_loss(i, (1.0 - step) * self.losses[i] + step * loss)
-        n = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        self._apply(i, step * p_i / self.alpha)
+        self.gain += p_i * step * (slope - 0.5 * step * curvature)
+        self._set_loss(i, (1.0 - step) * self.losses[i] + step * loss)
+        return self._move_means(i, step)
+
+    cdef int _move_means(self, Py_ssize_t i, double step) except -1 nogil:
+        """Move the mean parameters of a block towards the decoded labeling."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t entry
+        cdef Py_ssize_t count = self.model.indicator(
+            i, &self.decoded[0], &self.keys[0])
+        # a full step leaves nothing of the others: keys of value zero would remain
         if step == 1.0:
-            return self._restart_means(block, n)
-        for q in range(block.n_keys):
-            block.values[q] *= 1.0 - step
-        return self._add_keys(block, n, step)
+            return self._restart_means(block, count)
+        for entry in range(block.n_keys):
+            block.values[entry] *= 1.0 - step
+        return self._add_keys(block, count, step)
+
+    # ---- visits of labelings ----
 
     cdef int _visit_labelings(self, Py_ssize_t i, bint oracle) except -1 nogil:
         """Algorithms 3, 4 and 5: steps among labelings, asking the oracle for one."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t size = self.model._sizes[i], j, towards = 0
-        cdef double p = self.model._example_weights[i]
-        cdef double mean = 0.0, best
-        for j in range(block.n):
-            self.model.evaluate(self.workspace, i, block.labelings + j * size,
-                                &self.value[j])
-            mean += block.weight[j] * self.value[j]
-            if self.value[j] > self.value[towards]:
-                towards = j
-        if oracle and not (
-                self.cache and p * (self.value[towards] - mean) >= self._threshold(i)):
-            self.model.decode(self.workspace, i, &self.decoded[0], &best)
-            self.oracle_calls += 1
-            self._measured(i, p * (best - mean))
-            towards = self._find(block, size, &self.decoded[0])
-            if towards == block.n:
-                self._append(i, &self.decoded[0])
-                self.value[towards] = best
-        self.promises[i] = p * (self.value[towards] - mean)
+        cdef double p_i = self.model._example_weights[i], mixture_value
+        cdef Py_ssize_t best = self._evaluate_labelings(i, &mixture_value)
+        # a known labeling that gains enough saves the oracle (Alg. 5)
+        if oracle and not (self.cache and p_i * (self.value[best] - mixture_value)
+                           >= self._threshold(i)):
+            best = self._ask_oracle(i, mixture_value)
+        # for passes without the oracle, which leave out blocks that promise little
+        self.promises[i] = p_i * (self.value[best] - mixture_value)
         # a box makes the objective along a step unknown to the Gram matrix
         if (self.inner_steps > 1 and self.weights._lower == NULL
                 and self.model.has_gram(self.workspace, i)):
-            self._many_steps(i, towards)
+            self._many_steps(i, best)
         else:
-            self._one_step(i, towards, mean)
-        self._drop(i)
-        return 0
+            self._one_step(i, best, mixture_value)
+        # at the end, as a step may have spent the weight of a labeling
+        return self._drop(i)
+
+    cdef Py_ssize_t _evaluate_labelings(self, Py_ssize_t i,
+                                        double* mixture_value) except -1 nogil:
+        """Evaluate the labelings of a block and their mixture; return the best one."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], j, best = 0
+        cdef double total = 0.0
+        for j in range(block.n_labelings):
+            self.model.evaluate(self.workspace, i, block.labelings + j * size,
+                                &self.value[j])
+            total += block.weight[j] * self.value[j]
+            if self.value[j] > self.value[best]:
+                best = j
+        mixture_value[0] = total
+        return best
+
+    cdef Py_ssize_t _ask_oracle(self, Py_ssize_t i,
+                                double mixture_value) except -1 nogil:
+        """Decode an example, and return the number of the answer in its block."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t found
+        cdef double best
+        self.model.decode(self.workspace, i, &self.decoded[0], &best)
+        self.oracle_calls += 1
+        self._set_gap(i, self.model._example_weights[i] * (best - mixture_value))
+        found = self._find(block, self.model._sizes[i], &self.decoded[0])
+        # one that is known keeps the value it has, which may differ by rounding errors
+        if found == block.n_labelings:
+            self._append(i, &self.decoded[0])
+            self.value[found] = best
+        return found
 
     cdef double _threshold(self, Py_ssize_t i) noexcept nogil:
         """Cache hit criterion (section 3.3): enough progress, locally and globally."""
+        cdef double local, overall
+        # no estimate yet, or no hits wanted: infinity times zero would be no number
         if self.factor == INFINITY or self.gaps[i] == INFINITY:
             return INFINITY
-        cdef double local = self.factor * self.gaps[i]
-        cdef double overall = self.nu / self.n_blocks * self.gap_total
+        local = self.factor * self.gaps[i]
+        overall = self.nu / self.n_blocks * self.gap_total
         return local if local > overall else overall
 
     # ---- directions ----
 
+    cdef Py_ssize_t _best(self, Block* block) noexcept nogil:
+        """Return the labeling of largest value."""
+        cdef Py_ssize_t j, best = 0
+        for j in range(1, block.n_labelings):
+            if self.value[j] > self.value[best]:
+                best = j
+        return best
+
     cdef Py_ssize_t _worst_active(self, Block* block) noexcept nogil:
-        """The labeling of lowest value among those with a weight; -1: there is none."""
-        cdef Py_ssize_t j, worst = MIXTURE
-        for j in range(block.n):
+        """Return the labeling of lowest value among those with a weight, or -1."""
+        cdef Py_ssize_t j, worst = -1
+        for j in range(block.n_labelings):
             if block.weight[j] > 0.0 and (
                     worst < 0 or self.value[j] < self.value[worst]):
                 worst = j
         return worst
 
     cdef Direction _direction(self, Block* block, Py_ssize_t best,
-                              double mean) noexcept nogil:
-        """Where a step goes, given the best labeling and the value of the mixture."""
-        cdef Direction out
-        cdef Py_ssize_t worst = MIXTURE
-        out.towards, out.from_, out.limit = best, MIXTURE, 1.0
-        out.slope = self.value[best] - mean
+                              double mixture_value) noexcept nogil:
+        """Return where a step goes, given the best labeling and the mixture's value."""
+        cdef Direction way
+        cdef Py_ssize_t worst
+        way.target, way.source, way.limit = best, MIXTURE, 1.0
+        way.slope = self.value[best] - mixture_value
         if self.step == FW:
-            return out
+            return way
         worst = self._worst_active(block)
-        if worst < 0:  # no weight is a number any more: the next check says so
-            out.slope = 0.0
+        if worst < 0:
+            # no weight is a number any more: the next check says so
+            way.slope = 0.0
         elif self.step == PAIRWISE:
-            out.from_, out.limit = worst, block.weight[worst]
-            out.slope = self.value[best] - self.value[worst]
-        elif not (out.slope > mean - self.value[worst]
+            # no further than to weight zero: the source drops out then
+            way.source, way.limit = worst, block.weight[worst]
+            way.slope = self.value[best] - self.value[worst]
+        elif not (way.slope > mixture_value - self.value[worst]
                   or block.weight[worst] >= 1.0):
-            out.towards, out.from_ = MIXTURE, worst
-            out.slope = mean - self.value[worst]
-            out.limit = block.weight[worst] / (1.0 - block.weight[worst])
-        return out
+            # Away from the worst: all other weights grow in proportion. Impossible
+            # where it has all the weight, and chosen where that is the steeper way.
+            way.target, way.source = MIXTURE, worst
+            way.slope = mixture_value - self.value[worst]
+            way.limit = block.weight[worst] / (1.0 - block.weight[worst])
+        return way
 
     cdef void _move(self, Block* block, Direction* way, double step) noexcept nogil:
-        """Weights of the labelings after a step."""
+        """Change the weights of the labelings by a step; their sum stays one."""
         cdef Py_ssize_t j
-        if way.towards >= 0 and way.from_ >= 0:
-            block.weight[way.towards] += step
-            block.weight[way.from_] -= step
-        elif way.towards >= 0:
-            for j in range(block.n):
+        if way.target != MIXTURE and way.source != MIXTURE:
+            block.weight[way.target] += step
+            block.weight[way.source] -= step
+        elif way.target != MIXTURE:
+            for j in range(block.n_labelings):
                 block.weight[j] *= 1.0 - step
-            block.weight[way.towards] += step
+            block.weight[way.target] += step
         else:
-            for j in range(block.n):
+            # mixture + step (mixture - source)
+            for j in range(block.n_labelings):
                 block.weight[j] *= 1.0 + step
-            block.weight[way.from_] -= step
+            block.weight[way.source] -= step
         if step == way.limit:
-            # what was spent is zero, exactly
-            if way.from_ >= 0:
-                block.weight[way.from_] = 0.0
-            else:
-                for j in range(block.n):
-                    block.weight[j] = 1.0 if j == way.towards else 0.0
+            self._finish_full_step(block, way)
 
-    # ---- steps ----
+    cdef void _finish_full_step(self, Block* block, Direction* way) noexcept nogil:
+        """Set to zero what a step as far as its limit has spent."""
+        # Exactly zero: a rest of rounding errors would keep a labeling active forever.
+        cdef Py_ssize_t j
+        if way.source != MIXTURE:
+            block.weight[way.source] = 0.0
+        else:
+            for j in range(block.n_labelings):
+                block.weight[j] = 1.0 if j == way.target else 0.0
+
+    # ---- one step ----
 
     cdef int _one_step(self, Py_ssize_t i, Py_ssize_t best,
-                       double mean) except -1 nogil:
+                       double mixture_value) except -1 nogil:
         """Algorithms 1, 3 and 4: one step through the example's change of means."""
         cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t size = self.model._sizes[i], j
-        cdef double p = self.model._example_weights[i]
+        cdef Py_ssize_t j
+        cdef double p_i = self.model._example_weights[i]
         cdef double norm, curvature, step, loss = 0.0
-        cdef Direction way = self._direction(block, best, mean)
+        cdef Direction way = self._direction(block, best, mixture_value)
         if way.slope <= 0.0:
             return 0
-        if way.towards >= 0:
-            self.model.add_labeling(
-                self.workspace, i, block.labelings + way.towards * size, -1.0)
-        if way.from_ >= 0:
-            self.model.add_labeling(
-                self.workspace, i, block.labelings + way.from_ * size, 1.0)
-        if way.towards < 0 or way.from_ < 0:
-            for j in range(block.n):
-                if block.weight[j] > 0.0:
-                    self.model.add_labeling(
-                        self.workspace, i, block.labelings + j * size,
-                        block.weight[j] if way.from_ < 0 else -block.weight[j])
+        self._prepare_change(i, &way)
         self.model.change_norm(self.workspace, i, &norm)
-        curvature = p / self.alpha * norm
+        curvature = p_i / self.alpha * norm
         step = line_search(way.slope, curvature, way.limit)
-        self._apply(i, step * p / self.alpha)
-        self.gain += p * step * (way.slope - 0.5 * step * curvature)
+        self._apply(i, step * p_i / self.alpha)
+        self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
         self._move(block, &way, step)
-        for j in range(block.n):
+        # anew, and not updated: rounding errors do not add up over the visits
+        for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
-        self._change_loss(i, loss)
+        self._set_loss(i, loss)
         return 0
 
+    cdef int _prepare_change(self, Py_ssize_t i, Direction* way) except -1 nogil:
+        """Prepare mu(source) - mu(target): what a whole step takes from the means."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t size = self.model._sizes[i], j
+        if way.target != MIXTURE:
+            self.model.add_labeling(
+                self.workspace, i, block.labelings + way.target * size, -1.0)
+        if way.source != MIXTURE:
+            self.model.add_labeling(
+                self.workspace, i, block.labelings + way.source * size, 1.0)
+        if way.target != MIXTURE and way.source != MIXTURE:
+            return 0
+        # the mixture is at one of the two ends
+        for j in range(block.n_labelings):
+            if block.weight[j] > 0.0:
+                self.model.add_labeling(
+                    self.workspace, i, block.labelings + j * size,
+                    block.weight[j] if way.source == MIXTURE else -block.weight[j])
+        return 0
+
+    # ---- several steps ----
+
     cdef int _many_steps(self, Py_ssize_t i, Py_ssize_t best) except -1 nogil:
-        """Several steps among the known labelings, then one change of the weights."""
+        """Take several steps among the known labelings, then change the weights once.
+
+        Values are updated through the Gram matrix, and are exact after every step.
+        """
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t j, turn
-        cdef double p = self.model._example_weights[i], rate = p / self.alpha
-        cdef double curvature, step, mean, first = 0.0
+        cdef double p_i = self.model._example_weights[i], rate = p_i / self.alpha
+        cdef double curvature, step, first_slope = 0.0
         cdef Direction way
         self._extend_gram(i)
-        for j in range(block.n):
+        # the weights of the model change by the difference, whatever the way there
+        for j in range(block.n_labelings):
             self.old_weight[j] = block.weight[j]
         for turn in range(self.inner_steps):
+            # the first step goes to what the oracle has found, even if values tie
             if turn:
-                best = 0
-                for j in range(1, block.n):
-                    if self.value[j] > self.value[best]:
-                        best = j
-            mean = 0.0
-            if self.step != PAIRWISE:
-                for j in range(block.n):
-                    mean += block.weight[j] * self.value[j]
-            way = self._direction(block, best, mean)
+                best = self._best(block)
+            way = self._direction(block, best, self._mean_value(block))
             # stop when another step would win little against the first one
-            if way.slope <= 0.0 or way.slope < LEAST_SLOPE * first:
+            if way.slope <= 0.0 or way.slope < LEAST_SLOPE * first_slope:
                 break
             if turn == 0:
-                first = way.slope
-            if way.towards >= 0 and way.from_ >= 0:
+                first_slope = way.slope
+            if way.target != MIXTURE and way.source != MIXTURE:
                 step = self._step_between(block, &way, rate, &curvature)
             else:
                 step = self._step_from_mixture(block, &way, rate, &curvature)
-            self.gain += p * step * (way.slope - 0.5 * step * curvature)
+            self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
             self._move(block, &way, step)
         return self._apply_weight_changes(i, rate)
 
+    cdef double _mean_value(self, Block* block) noexcept nogil:
+        """Return the value of the mixture, as far as the direction depends on it."""
+        cdef Py_ssize_t j
+        cdef double total = 0.0
+        # pairwise directions do not
+        if self.step != PAIRWISE:
+            for j in range(block.n_labelings):
+                total += block.weight[j] * self.value[j]
+        return total
+
     cdef double _step_between(self, Block* block, Direction* way, double rate,
                               double* curvature) noexcept nogil:
-        """A pairwise step; the values of all labelings are those after it."""
-        cdef Py_ssize_t j, s = way.towards, a = way.from_
-        cdef const double* row_s = block.gram + s * block.capacity
-        cdef const double* row_a = block.gram + a * block.capacity
+        """Return the size of a step between two labelings, and update all values."""
+        cdef Py_ssize_t j, target = way.target, source = way.source
+        cdef const double* target_row = block.gram + target * block.capacity
+        cdef const double* source_row = block.gram + source * block.capacity
         cdef double step
-        curvature[0] = rate * (row_s[s] - 2.0 * row_s[a] + row_a[a])
+        # |s - a|^2, from the Gram matrix's entries of s and a
+        curvature[0] = rate * (
+            target_row[target] - 2.0 * target_row[source] + source_row[source])
         step = line_search(way.slope, curvature[0], way.limit)
-        for j in range(block.n):
-            self.value[j] -= step * rate * (row_s[j] - row_a[j])
+        for j in range(block.n_labelings):
+            self.value[j] -= step * rate * (target_row[j] - source_row[j])
         return step
 
     cdef double _step_from_mixture(self, Block* block, Direction* way, double rate,
                                    double* curvature) noexcept nogil:
-        """A step between a labeling and the mixture, in either direction.
-
-        The inner products of the mixture with every labeling are formed for it.
-        """
-        cdef Py_ssize_t j, other, width = block.capacity
-        cdef Py_ssize_t corner = way.towards if way.towards >= 0 else way.from_
-        cdef const double* row = block.gram + corner * width
-        cdef const double* row_of_other
+        """Return the size of a step from or to the mixture, and update all values."""
+        cdef Py_ssize_t j
+        cdef Py_ssize_t corner = way.source if way.target == MIXTURE else way.target
+        cdef const double* row = block.gram + corner * block.capacity
         cdef double step, change, square = row[corner]
-        for j in range(block.n):
-            self.mixture[j] = 0.0
-        for other in range(block.n):
-            if block.weight[other] > 0.0:
-                row_of_other = block.gram + other * width
-                for j in range(block.n):
-                    self.mixture[j] += block.weight[other] * row_of_other[j]
-        for j in range(block.n):
+        self._multiply_mixture(block)
+        # |s - mixture|^2 is the same in either direction
+        for j in range(block.n_labelings):
             square += block.weight[j] * (self.mixture[j] - 2.0 * row[j])
         curvature[0] = square * rate
         step = line_search(way.slope, curvature[0], way.limit)
-        change = step * rate if way.towards >= 0 else -step * rate
-        for j in range(block.n):
+        change = -step * rate if way.target == MIXTURE else step * rate
+        for j in range(block.n_labelings):
             self.value[j] -= change * (row[j] - self.mixture[j])
         return step
+
+    cdef void _multiply_mixture(self, Block* block) noexcept nogil:
+        """Form the inner products of the mixture with all labelings."""
+        cdef Py_ssize_t j, k
+        cdef const double* row
+        for j in range(block.n_labelings):
+            self.mixture[j] = 0.0
+        # by rows of the active labelings: most have no weight where there is a cache
+        for k in range(block.n_labelings):
+            if block.weight[k] > 0.0:
+                row = block.gram + k * block.capacity
+                for j in range(block.n_labelings):
+                    self.mixture[j] += block.weight[k] * row[j]
 
     cdef int _apply_weight_changes(self, Py_ssize_t i, double rate) except -1 nogil:
         """Change w by what the labelings' weights have changed by.
@@ -487,16 +596,17 @@ cdef class BCFWKernel(Blocks):
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j
         cdef double change, loss = 0.0, largest = 0.0
-        for j in range(block.n):
+        for j in range(block.n_labelings):
             change = self.old_weight[j] - block.weight[j]
             if change > largest or -change > largest:
                 largest = change if change > 0.0 else -change
-        for j in range(block.n):
+        for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
             change = self.old_weight[j] - block.weight[j]
+            # most labelings keep their weight, and nothing is divided by zero
             if change != 0.0:
                 self.model.add_labeling(self.workspace, i, block.labelings + j * size,
                                         change / largest)
         self._apply(i, rate * largest)
-        self._change_loss(i, loss)
+        self._set_loss(i, loss)
         return 0

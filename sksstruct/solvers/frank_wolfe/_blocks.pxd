@@ -6,16 +6,19 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # plain Frank-Wolfe: mean parameters
+    # Mean parameters, where nothing else is kept: no key twice, so that the block grows
+    # with the parts that labelings differ in, and not with the number of visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
     double* values
-    # labelings with weights
-    Py_ssize_t n, capacity, n_gram
+    # Labelings, else. Arrays of their own, as most loops run over one of them only.
+    Py_ssize_t n_labelings, capacity
     int32_t* labelings      # (capacity, size)
     double* weight
     double* loss
-    double* gram            # (capacity, capacity), of the first n_gram labelings
+    # NULL until a visit takes several steps: most options never ask for it.
+    Py_ssize_t n_gram       # labelings that it is of, the first ones
+    double* gram            # (capacity, capacity)
 
 
 cdef class Blocks:
@@ -27,16 +30,28 @@ cdef class Blocks:
     cdef Py_ssize_t max_cached
     cdef Py_ssize_t n_blocks
     cdef Block* blocks
-    cdef Arena arena                   # holds the arrays of all blocks
+    # the arrays of all blocks, which are many and small
+    cdef Arena arena
+    # arrays for Python, and the views of them that kernels write to
     cdef readonly object losses_, promises_
     cdef double[::1] losses, promises
     cdef public double iterate         # k, visits so far
     cdef public double loss
     cdef public Py_ssize_t oracle_calls
-    # scratch of a visit, as long as the largest block
+    # Scratch of a visit, as long as the largest block: values of the labelings, their
+    # weights before the visit, and inner products with the mixture.
     cdef double[::1] value, old_weight, mixture
     cdef int32_t[::1] decoded, keys
     cdef int32_t[::1] place            # where a key stands in the block, or -1
+
+    cdef Py_ssize_t _n_entries(self, Py_ssize_t i) noexcept nogil
+    cdef int _add_observed(self, Py_ssize_t i) except -1
+    cdef int _apply_difference(self, Py_ssize_t i) except -1
+    cdef int _put_weight_on(self, Py_ssize_t i, const int32_t* y) except -1
+    cdef int _mix_with_observed(self, Py_ssize_t i, double share) except -1
+    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t count,
+                               const int32_t* keys,
+                               const double* values) except? -1.0
 
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil
@@ -45,12 +60,14 @@ cdef class Blocks:
     cdef int _grow_scratch(self, Py_ssize_t capacity) except -1
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil
     cdef int _drop(self, Py_ssize_t i) except -1 nogil
-    cdef void _remove(self, Block* block, Py_ssize_t size, Py_ssize_t j) noexcept nogil
-    cdef void _replace_in_gram(self, Block* block, Py_ssize_t j,
+    cdef void _drop_all_inactive(self, Block* block, Py_ssize_t size) noexcept nogil
+    cdef Py_ssize_t _lowest_inactive(self, Block* block) noexcept nogil
+    cdef void _remove(self, Block* block, Py_ssize_t size,
+                      Py_ssize_t gone) noexcept nogil
+    cdef void _replace_in_gram(self, Block* block, Py_ssize_t gone,
                                Py_ssize_t last) noexcept nogil
-    cdef int _reserve_keys(self, Block* block, Py_ssize_t n) except -1 nogil
-    cdef int _restart_means(self, Block* block, Py_ssize_t n) except -1 nogil
-    cdef int _add_keys(self, Block* block, Py_ssize_t n, double step) except -1 nogil
-    cdef int _put_weight_on(self, Py_ssize_t i, const int32_t* y) except -1
-    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t n, const int32_t* keys,
-                               const double* values) except? -1.0
+
+    cdef int _reserve_keys(self, Block* block, Py_ssize_t needed) except -1 nogil
+    cdef int _restart_means(self, Block* block, Py_ssize_t count) except -1 nogil
+    cdef int _add_keys(self, Block* block, Py_ssize_t count,
+                       double step) except -1 nogil

@@ -1,11 +1,16 @@
 """Dual variables of block-coordinate methods: a mixture of labelings for each example.
 
-Two forms of a block. Plain Frank-Wolfe steps without a cache need only the mean
-parameters mu_i, a sparse list of keys. All else keeps labelings and their weights, the
-active set S_i (Osokin et al., 2016, Algorithms 3 and 4) and, with a cache, labelings
-of weight zero (C_i of Algorithm 5, S_i a part of it), with the Gram matrix of their
-features where it is asked for. `start_at` and `rescale` are steps of the
-regularisation path (Algorithm 6, lines 3-8, and Proposition 1).
+Block i is that of example i, and has one of two forms. Plain Frank-Wolfe steps without
+a cache need only the mean parameters mu_i, a sparse list of keys and values. All else
+keeps labelings and their weights alpha_i, the active set S_i (Osokin et al., 2016,
+Algorithms 3 and 4) and, with a cache, labelings of weight zero (C_i of Algorithm 5, S_i
+a part of it), with the Gram matrix of their features where it is asked for. `start_at`
+and `rescale` are steps of the regularisation path (Algorithm 6, lines 3-8, and
+Proposition 1).
+
+Below, j and k number the labelings of a block, which have `size` labels each, and y is
+a labeling. The losses are those of the mixtures, sum_y alpha_i(y) L_i(y); their mean
+with the p_i is the linear term of the dual.
 """
 
 import numpy as np
@@ -19,17 +24,18 @@ from sksstruct.models.protocols._bound_model cimport BoundModel
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.utils._arena cimport Arena
 
-# Labelings that scratch has room for to begin with, and a block when it needs some.
-cdef Py_ssize_t SCRATCH = 16, FIRST_CAPACITY = 4
+# Capacities for labelings to begin with. Without a cache few blocks need more than
+# four, and scratch is there only once.
+cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST_CAPACITY = 4
 
 
 def fits(state, BoundModel model, bint means):
-    """Whether exported duals are of sequences and labels like these, in this form."""
+    """Return whether exported duals have this form, and labelings like the model's."""
     return state.get("means") == means and state["signature"] == model.signature
 
 
 cdef class Blocks:
-    """The dual variables of all examples, in memory, in and out.
+    """The dual variables of all examples: starting points, export, and memory.
 
     All weight is on the observed labelings to begin with, so that w = 0.
 
@@ -49,7 +55,7 @@ cdef class Blocks:
 
     def __init__(self, BoundModel model, Weights weights, double alpha, *, use_means,
                  cache, max_cached):
-        cdef Py_ssize_t i, n
+        cdef Py_ssize_t i
         self.model, self.weights, self.alpha = model, weights, alpha
         self.workspace = model.workspace(weights.w)
         self.cache, self.use_means, self.max_cached = cache, use_means, max_cached
@@ -61,50 +67,46 @@ cdef class Blocks:
         self.losses_ = np.zeros(self.n_blocks)
         self.promises_ = np.zeros(self.n_blocks)
         self.losses, self.promises = self.losses_, self.promises_
-        self.value = np.zeros(SCRATCH)
-        self.old_weight = np.zeros(SCRATCH)
-        self.mixture = np.zeros(SCRATCH)
+        # they grow with the largest block
+        self.value = np.zeros(SCRATCH_CAPACITY)
+        self.old_weight = np.zeros(SCRATCH_CAPACITY)
+        self.mixture = np.zeros(SCRATCH_CAPACITY)
         self.decoded = np.zeros(model.max_size, dtype=np.int32)
         self.keys = np.zeros(model.max_keys, dtype=np.int32)
+        # as long as the key space, which may be large: only where it is used
         if self.use_means:
             self.place = np.full(model.key_space, -1, dtype=np.int32)
         for i in range(self.n_blocks):
             model.y_true(i, &self.decoded[0])
-            if self.use_means:
-                n = model.indicator(i, &self.decoded[0], &self.keys[0])
-                self._restart_means(&self.blocks[i], n)
-            else:
-                self._append(i, &self.decoded[0])
-                self.blocks[i].weight[0] = 1.0
+            self._put_weight_on(i, &self.decoded[0])
 
     def __dealloc__(self):
+        # the arrays of the blocks go with the arena
         free(self.blocks)
 
     # ---- the dual variables, in and out ----
 
     def export(self):
-        """Dual variables as a dict of flat arrays; see `restore`."""
-        cdef Py_ssize_t i, n, n_keys = 0, n_values = 0
+        """Return the dual variables as a dict of flat arrays; see `restore`."""
+        cdef Py_ssize_t i, first_key = 0, first_value = 0
         cdef Block* block
-        counts = np.empty(self.n_blocks, dtype=np.intp)
-        cdef Py_ssize_t[::1] count = counts
+        # flat: a state of many blocks is pickled and compared in a few pieces
+        counts = np.array([self._n_entries(i) for i in range(self.n_blocks)],
+                          dtype=np.intp)
+        lengths = counts if self.use_means else counts * self.model.sizes
+        cdef const Py_ssize_t[::1] count = counts, length = lengths
+        cdef int32_t[::1] keys = np.empty(lengths.sum(), dtype=np.int32)
+        cdef double[::1] values = np.empty(counts.sum())
         for i in range(self.n_blocks):
             block = &self.blocks[i]
-            count[i] = block.n_keys if self.use_means else block.n
-            n_values += count[i]
-            n_keys += count[i] if self.use_means else count[i] * self.model._sizes[i]
-        cdef int32_t[::1] keys = np.empty(n_keys, dtype=np.int32)
-        cdef double[::1] values = np.empty(n_values)
-        n_keys = n_values = 0
-        for i in range(self.n_blocks):
-            block = &self.blocks[i]
-            n = count[i] if self.use_means else count[i] * self.model._sizes[i]
-            memcpy(&keys[n_keys], block.keys if self.use_means else block.labelings,
-                   n * sizeof(int32_t))
-            memcpy(&values[n_values], block.values if self.use_means else block.weight,
+            memcpy(&keys[first_key], block.keys if self.use_means else block.labelings,
+                   length[i] * sizeof(int32_t))
+            memcpy(&values[first_value],
+                   block.values if self.use_means else block.weight,
                    count[i] * sizeof(double))
-            n_keys += n
-            n_values += count[i]
+            first_key += length[i]
+            first_value += count[i]
+        # no weights and no Gram matrices: both follow from the model
         return {
             "means": bool(self.use_means),
             "signature": self.model.signature,
@@ -120,30 +122,32 @@ cdef class Blocks:
         """
         if not fits(state, self.model, self.use_means):
             raise ValueError("dual variables of another problem")
-        cdef int32_t[::1] keys = np.array(state["keys"])
-        cdef double[::1] values = np.array(state["values"])
+        cdef const int32_t[::1] keys = np.ascontiguousarray(state["keys"])
+        cdef const double[::1] values = np.ascontiguousarray(state["values"])
         cdef const Py_ssize_t[::1] counts = state["counts"]
         cdef Py_ssize_t i, first_key = 0, first_value = 0
+        # averages are of the iterates from here on
         self.iterate = 0.0
         # At w = 0 the value of a mixture is its loss.
         self.workspace.read(np.zeros_like(self.weights.w))
         for i in range(self.n_blocks):
-            self.model.potentials(self.workspace, i)
-            self.model.y_true(i, &self.decoded[0])
-            self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+            self._add_observed(i)
             self.losses[i] = self._restore_block(
                 i, counts[i], &keys[first_key], &values[first_value])
-            self.model.apply_change(
-                self.workspace, i, self.weights,
-                self.model._example_weights[i] / self.alpha, 0.0)
+            self._apply_difference(i)
             first_key += counts[i] * (1 if self.use_means else self.model._sizes[i])
             first_value += counts[i]
         self.workspace.read(self.weights.w)
         self.loss = float(self.model.example_weights @ self.losses_)
 
-    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t n, const int32_t* keys,
+    cdef Py_ssize_t _n_entries(self, Py_ssize_t i) noexcept nogil:
+        """Return the number of keys, or of labelings, of a block."""
+        return self.blocks[i].n_keys if self.use_means else self.blocks[i].n_labelings
+
+    cdef double _restore_block(self, Py_ssize_t i, Py_ssize_t count,
+                               const int32_t* keys,
                                const double* values) except? -1.0:
-        """Take over n keys, or labelings, with their weights; returns their loss.
+        """Fill a block with keys or labelings and their weights; return its loss.
 
         They are subtracted from the change that is being prepared.
         """
@@ -151,21 +155,38 @@ cdef class Blocks:
         cdef double value = 0.0
         cdef Py_ssize_t j
         if self.use_means:
-            self._reserve_keys(block, n)
-            memcpy(block.keys, keys, n * sizeof(int32_t))
-            memcpy(block.values, values, n * sizeof(double))
-            block.n_keys = n
-            self.model.add_mean(self.workspace, i, n, block.keys, block.values, -1.0,
-                                &value)
+            self._reserve_keys(block, count)
+            memcpy(block.keys, keys, count * sizeof(int32_t))
+            memcpy(block.values, values, count * sizeof(double))
+            block.n_keys = count
+            # which evaluates them on the way
+            self.model.add_mean(self.workspace, i, count, block.keys, block.values,
+                                -1.0, &value)
             return value
-        block.n = block.n_gram = 0
-        for j in range(n):
+        block.n_labelings = block.n_gram = 0
+        for j in range(count):
+            # the loss anew: a later fit may have other costs of labels
             self._append(i, keys)
             block.weight[j] = values[j]
             value += block.weight[j] * block.loss[j]
             self.model.add_labeling(self.workspace, i, keys, -block.weight[j])
             keys += self.model._sizes[i]
         return value
+
+    # ---- starting points ----
+
+    cdef int _add_observed(self, Py_ssize_t i) except -1:
+        """Load an example, and add mu_i(y_i) to the change that is being prepared."""
+        self.model.potentials(self.workspace, i)
+        self.model.y_true(i, &self.decoded[0])
+        return self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+
+    cdef int _apply_difference(self, Py_ssize_t i) except -1:
+        """Add what a block contributes to w, the change being mu_i(y_i) - mu_i."""
+        # a starting point is no iterate: nothing for the average
+        return self.model.apply_change(
+            self.workspace, i, self.weights,
+            self.model._example_weights[i] / self.alpha, 0.0)
 
     def start_at(self, const int32_t[::1] labelings):
         """Put all weight on one labeling of each block; the weights must be zero."""
@@ -174,25 +195,23 @@ cdef class Blocks:
         for i in range(self.n_blocks):
             y = &labelings[self.model._starts[i]]
             self.model.loss(i, y, &self.losses[i])
-            self.model.potentials(self.workspace, i)
-            self.model.y_true(i, &self.decoded[0])
-            self.model.add_labeling(self.workspace, i, &self.decoded[0], 1.0)
+            self._add_observed(i)
             self.model.add_labeling(self.workspace, i, y, -1.0)
-            self.model.apply_change(
-                self.workspace, i, self.weights,
-                self.model._example_weights[i] / self.alpha, 0.0)
+            self._apply_difference(i)
             self._put_weight_on(i, y)
         self.loss = float(self.model.example_weights @ self.losses_)
+        # one call for each labeling, made by whoever found them
         self.oracle_calls += self.n_blocks
 
     cdef int _put_weight_on(self, Py_ssize_t i, const int32_t* y) except -1:
-        """Let a block be one labeling."""
+        """Make a block consist of one labeling."""
         cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t n
+        cdef Py_ssize_t count
         if self.use_means:
-            n = self.model.indicator(i, y, &self.keys[0])
-            return self._restart_means(block, n)
-        block.n = block.n_gram = 0
+            count = self.model.indicator(i, y, &self.keys[0])
+            return self._restart_means(block, count)
+        # the capacity stays, and so does the memory
+        block.n_labelings = block.n_gram = 0
         self._append(i, y)
         block.weight[0] = 1.0
         return 0
@@ -204,82 +223,96 @@ cdef class Blocks:
         of it (Proposition 1 with share = alpha / alpha_old: the weights stay). Gaps are
         those of before.
         """
-        cdef Py_ssize_t i, j, n
-        cdef Block* block
+        cdef Py_ssize_t i
         for i in range(self.n_blocks):
-            block = &self.blocks[i]
-            self.model.y_true(i, &self.decoded[0])
+            # promises of other weights say nothing: visit all blocks once more
             self.promises[i] = INFINITY
+            # the observed labelings have loss zero, and add nothing
             self.losses[i] *= share
-            if share == 1.0:
-                continue
-            if self.use_means:
-                n = self.model.indicator(i, &self.decoded[0], &self.keys[0])
-                for j in range(block.n_keys):
-                    block.values[j] *= share
-                self._add_keys(block, n, 1.0 - share)
-            else:
-                for j in range(block.n):
-                    block.weight[j] *= share
-                j = self._find(block, self.model._sizes[i], &self.decoded[0])
-                if j == block.n:
-                    self._append(i, &self.decoded[0])
-                block.weight[j] += 1.0 - share
+            # an observed labeling of weight zero is not appended for nothing
+            if share != 1.0:
+                self._mix_with_observed(i, share)
         self.loss *= share
+        # v is linear in the duals, and mu_i(y_i) contributes nothing to it
         self.weights.set(self.weights.v * (share * self.alpha / alpha))
         self.alpha = alpha
+
+    cdef int _mix_with_observed(self, Py_ssize_t i, double share) except -1:
+        """Multiply a block by a share, and put the rest of the weight on y_i."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t j, count
+        self.model.y_true(i, &self.decoded[0])
+        if self.use_means:
+            count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+            for j in range(block.n_keys):
+                block.values[j] *= share
+            return self._add_keys(block, count, 1.0 - share)
+        # a weight of zero stays zero: cached labelings are kept for later visits
+        for j in range(block.n_labelings):
+            block.weight[j] *= share
+        j = self._find(block, self.model._sizes[i], &self.decoded[0])
+        if j == block.n_labelings:
+            self._append(i, &self.decoded[0])
+        block.weight[j] += 1.0 - share
+        return 0
 
     # ---- keeping labelings ----
 
     def add_known(self, const int32_t[::1] labelings):
-        """Let a labeling of every block, in their order, be known."""
+        """Append a labeling to every block that does not have it yet.
+
+        They come one after the other, in the order of the blocks.
+        """
         cdef Py_ssize_t i
         cdef const int32_t* y
         with nogil:
             for i in range(self.n_blocks):
                 y = &labelings[self.model._starts[i]]
                 if self._find(&self.blocks[i], self.model._sizes[i],
-                              y) == self.blocks[i].n:
+                              y) == self.blocks[i].n_labelings:
                     self._append(i, y)
+                    # what it gains is not known before a visit
                     self.promises[i] = INFINITY
         self.oracle_calls += self.n_blocks
 
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil:
-        """Number of a labeling in the block; the number of labelings where it is new.
-        """
-        cdef Py_ssize_t j, t
-        for j in range(block.n):
-            for t in range(size):
-                if block.labelings[j * size + t] != y[t]:
+        """Return a labeling's number in the block, or n_labelings where it is new."""
+        # No hashes: blocks are small, and most labelings differ at once.
+        cdef Py_ssize_t j, position
+        for j in range(block.n_labelings):
+            for position in range(size):
+                if block.labelings[j * size + position] != y[position]:
                     break
             else:
                 return j
-        return block.n
+        return block.n_labelings
 
     cdef int _append(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
-        """Let a block know one more labeling, without weight."""
+        """Append a labeling of weight zero to a block."""
         cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t size = self.model._sizes[i]
-        if block.n == block.capacity:
+        cdef Py_ssize_t size = self.model._sizes[i], j = block.n_labelings
+        if j == block.capacity:
             self._widen(block, size)
-        memcpy(block.labelings + block.n * size, y, size * sizeof(int32_t))
-        block.weight[block.n] = 0.0
-        self.model.loss(i, y, &block.loss[block.n])
-        block.n += 1
+        memcpy(block.labelings + j * size, y, size * sizeof(int32_t))
+        block.weight[j] = 0.0
+        # kept: every change of the weights asks for the losses of all labelings
+        self.model.loss(i, y, &block.loss[j])
+        block.n_labelings += 1
         return 0
 
     cdef int _widen(self, Block* block, Py_ssize_t size) except -1 nogil:
-        """Twice the capacity for labelings."""
-        cdef Py_ssize_t n = block.n
-        cdef Py_ssize_t capacity = 2 * n if n else FIRST_CAPACITY
+        """Double the capacity for labelings."""
+        # The arena holds what is given up: doubled, that is no more than what is used.
+        cdef Py_ssize_t count = block.n_labelings
+        cdef Py_ssize_t capacity = 2 * count if count else FIRST_CAPACITY
         block.labelings = <int32_t*> self.arena.grow(
-            block.labelings, n * size * sizeof(int32_t),
+            block.labelings, count * size * sizeof(int32_t),
             capacity * size * sizeof(int32_t))
         block.weight = <double*> self.arena.grow(
-            block.weight, n * sizeof(double), capacity * sizeof(double))
+            block.weight, count * sizeof(double), capacity * sizeof(double))
         block.loss = <double*> self.arena.grow(
-            block.loss, n * sizeof(double), capacity * sizeof(double))
+            block.loss, count * sizeof(double), capacity * sizeof(double))
         # rows of the Gram matrix get longer: it is formed again when asked for
         block.n_gram = 0
         block.gram = NULL
@@ -290,7 +323,8 @@ cdef class Blocks:
         return 0
 
     cdef int _grow_scratch(self, Py_ssize_t capacity) except -1:
-        """Scratch for more labelings; the values of those so far stay."""
+        """Lengthen the scratch of a visit; the values of labelings so far stay."""
+        # the visit that appends a labeling has evaluated the others before
         value = np.zeros(capacity)
         value[:self.value.shape[0]] = self.value
         self.value = value
@@ -299,80 +333,103 @@ cdef class Blocks:
         return 0
 
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil:
-        """Rows of the Gram matrix for the labelings that are new since last time."""
+        """Form rows of the Gram matrix for labelings that are new since last time."""
         cdef Block* block = &self.blocks[i]
         cdef Py_ssize_t size = self.model._sizes[i], j, k, width = block.capacity
         if block.gram == NULL:
             block.gram = <double*> self.arena.take(width * width * sizeof(double))
             block.n_gram = 0
-        for j in range(block.n_gram, block.n):
+        for j in range(block.n_gram, block.n_labelings):
+            # products with the labelings up to j; later ones fill in the column
             self.model.gram_row(self.workspace, i, block.labelings + j * size, j + 1,
                                 block.labelings, block.gram + j * width)
+            # both halves, as steps read whole rows
             for k in range(j):
                 block.gram[k * width + j] = block.gram[j * width + k]
-        block.n_gram = block.n
+        block.n_gram = block.n_labelings
         return 0
 
+    # ---- forgetting labelings ----
+
     cdef int _drop(self, Py_ssize_t i) except -1 nogil:
-        """Forget labelings of weight zero: all without a cache, else the lowest ones
-        beyond max_cached. Their weight is zero, so that no iterate changes."""
+        """Forget labelings of weight zero: all without a cache, else beyond max_cached.
+
+        Their weight is zero, so that no iterate changes.
+        """
         cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t size = self.model._sizes[i], j, lowest
+        cdef Py_ssize_t size = self.model._sizes[i], lowest
         if not self.cache:
-            j = 0
-            while j < block.n:
-                if block.weight[j] <= 0.0:
-                    self._remove(block, size, j)
-                else:
-                    j += 1
+            self._drop_all_inactive(block, size)
             return 0
-        while block.n > self.max_cached:
-            lowest = -1
-            for j in range(block.n):
-                if block.weight[j] <= 0.0 and (
-                        lowest < 0 or self.value[j] < self.value[lowest]):
-                    lowest = j
+        # the values are those of this visit: low ones are unlikely to be the best soon
+        while block.n_labelings > self.max_cached:
+            lowest = self._lowest_inactive(block)
+            # active labelings are kept, however many there are
             if lowest < 0:
                 return 0
             self._remove(block, size, lowest)
         return 0
 
+    cdef void _drop_all_inactive(self, Block* block, Py_ssize_t size) noexcept nogil:
+        """Forget all labelings of weight zero."""
+        cdef Py_ssize_t j = 0
+        while j < block.n_labelings:
+            # another labeling takes the place of one that goes: look there again
+            if block.weight[j] <= 0.0:
+                self._remove(block, size, j)
+            else:
+                j += 1
+
+    cdef Py_ssize_t _lowest_inactive(self, Block* block) noexcept nogil:
+        """Return the labeling of lowest value among those of weight zero, or -1."""
+        cdef Py_ssize_t j, lowest = -1
+        for j in range(block.n_labelings):
+            if block.weight[j] <= 0.0 and (
+                    lowest < 0 or self.value[j] < self.value[lowest]):
+                lowest = j
+        return lowest
+
     cdef void _remove(self, Block* block, Py_ssize_t size,
-                      Py_ssize_t j) noexcept nogil:
-        """Put the last labeling in place of labeling j."""
-        cdef Py_ssize_t last = block.n - 1
-        if j != last:
-            memcpy(block.labelings + j * size, block.labelings + last * size,
+                      Py_ssize_t gone) noexcept nogil:
+        """Put the last labeling in place of one that goes."""
+        # The order of labelings means nothing, so that one copy is enough.
+        cdef Py_ssize_t last = block.n_labelings - 1
+        if gone != last:
+            memcpy(block.labelings + gone * size, block.labelings + last * size,
                    size * sizeof(int32_t))
-            block.weight[j] = block.weight[last]
-            block.loss[j] = block.loss[last]
-            self.value[j] = self.value[last]
-            if block.n_gram == block.n:
-                self._replace_in_gram(block, j, last)
-            elif block.n_gram > j:
-                # the last labeling has no row yet, so what stands at j is unknown
-                block.n_gram = j
-        block.n = last
+            block.weight[gone] = block.weight[last]
+            block.loss[gone] = block.loss[last]
+            self.value[gone] = self.value[last]
+            if block.n_gram == block.n_labelings:
+                self._replace_in_gram(block, gone, last)
+            elif block.n_gram > gone:
+                # the last labeling has no row yet, so what stands there is unknown
+                block.n_gram = gone
+        block.n_labelings = last
+        # its row and column go with it
         if block.n_gram > last:
             block.n_gram = last
 
-    cdef void _replace_in_gram(self, Block* block, Py_ssize_t j,
+    cdef void _replace_in_gram(self, Block* block, Py_ssize_t gone,
                                Py_ssize_t last) noexcept nogil:
-        """Let row and column j of the Gram matrix be the last ones."""
+        """Overwrite a row and column of the Gram matrix with the last ones."""
         cdef Py_ssize_t k, width = block.capacity
-        for k in range(block.n):
-            block.gram[j * width + k] = block.gram[last * width + k]
-        for k in range(block.n):
-            block.gram[k * width + j] = block.gram[k * width + last]
-        block.gram[j * width + j] = block.gram[last * width + last]
+        for k in range(block.n_labelings):
+            block.gram[gone * width + k] = block.gram[last * width + k]
+        for k in range(block.n_labelings):
+            block.gram[k * width + gone] = block.gram[k * width + last]
+        # where row and column meet, the loops wrote a product with what has gone
+        block.gram[gone * width + gone] = block.gram[last * width + last]
 
     # ---- mean parameters ----
 
-    cdef int _reserve_keys(self, Block* block, Py_ssize_t n) except -1 nogil:
+    cdef int _reserve_keys(self, Block* block, Py_ssize_t needed) except -1 nogil:
+        """Grow a block to a capacity of at least `needed` keys."""
         cdef Py_ssize_t capacity = block.key_capacity
-        if n <= capacity:
+        if needed <= capacity:
             return 0
-        capacity = n if n > 2 * capacity else 2 * capacity
+        # at least doubled, for the same reason as labelings
+        capacity = needed if needed > 2 * capacity else 2 * capacity
         block.keys = <int32_t*> self.arena.grow(
             block.keys, block.n_keys * sizeof(int32_t), capacity * sizeof(int32_t))
         block.values = <double*> self.arena.grow(
@@ -380,27 +437,30 @@ cdef class Blocks:
         block.key_capacity = capacity
         return 0
 
-    cdef int _restart_means(self, Block* block, Py_ssize_t n) except -1 nogil:
-        """The mixture becomes the labeling whose n keys are in self.keys."""
+    cdef int _restart_means(self, Block* block, Py_ssize_t count) except -1 nogil:
+        """Make the mixture the labeling whose keys are in self.keys."""
         block.n_keys = 0
-        return self._add_keys(block, n, 1.0)
+        return self._add_keys(block, count, 1.0)
 
-    cdef int _add_keys(self, Block* block, Py_ssize_t n, double step) except -1 nogil:
-        """Add step to the mean parameters whose n keys are in self.keys."""
-        cdef Py_ssize_t q, where
-        self._reserve_keys(block, block.n_keys + n)
-        for q in range(block.n_keys):
-            self.place[block.keys[q]] = <int32_t> q
-        for q in range(n):
-            where = self.place[self.keys[q]]
+    cdef int _add_keys(self, Block* block, Py_ssize_t count,
+                       double step) except -1 nogil:
+        """Add step to the mean parameters of the first `count` of self.keys."""
+        cdef Py_ssize_t entry, where
+        # at once, as if all keys were new: the loop below must not fail
+        self._reserve_keys(block, block.n_keys + count)
+        # An inverse list finds each key in one access, without sorting either list.
+        for entry in range(block.n_keys):
+            self.place[block.keys[entry]] = <int32_t> entry
+        for entry in range(count):
+            where = self.place[self.keys[entry]]
             if where < 0:
                 where = block.n_keys
                 block.n_keys += 1
-                block.keys[where] = self.keys[q]
+                block.keys[where] = self.keys[entry]
                 block.values[where] = 0.0
-                self.place[self.keys[q]] = <int32_t> where
+                self.place[self.keys[entry]] = <int32_t> where
             block.values[where] += step
         # as it was: no entry of the next block is known
-        for q in range(block.n_keys):
-            self.place[block.keys[q]] = -1
+        for entry in range(block.n_keys):
+            self.place[block.keys[entry]] = -1
         return 0

@@ -1,50 +1,66 @@
-"""Sampling in proportion to weights that change at every draw."""
+"""Sampling in proportion to weights that change at every draw.
+
+A complete binary tree of partial sums: node 1 is the root, and the sum of node k is
+that of its children 2k and 2k + 1. The weights are the leaves, in order; those that
+fill the last row up are zero, and are never drawn.
+"""
 
 import numpy as np
 
 
 cdef class SumTree:
-    """Complete binary tree of partial sums: setting and drawing cost O(log n)."""
+    """Weights that are set, and drawn in proportion, in time O(log n).
+
+    Parameters
+    ----------
+    n : int
+        Number of weights, which are zero to begin with.
+    """
 
     def __init__(self, Py_ssize_t n):
         self.n = n
+        # a power of two: all leaves are in one row, so that no draw ends above them
         self._leaves = 1
         while self._leaves < n:
             self._leaves *= 2
+        # node 0 is not used, which spares an offset at every level
         self._tree = np.zeros(2 * self._leaves)
 
-    cdef void set(self, Py_ssize_t i, double value) noexcept nogil:
-        cdef Py_ssize_t k = self._leaves + i
-        self._tree[k] = value
-        k //= 2
-        while k >= 1:
+    cdef void set(self, Py_ssize_t index, double value) noexcept nogil:
+        """Change one weight."""
+        cdef Py_ssize_t node = self._leaves + index
+        self._tree[node] = value
+        node //= 2
+        while node >= 1:
             # Sums are formed anew, not updated: no drift, and no negative rest.
-            self._tree[k] = self._tree[2 * k] + self._tree[2 * k + 1]
-            k //= 2
+            self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
+            node //= 2
 
     cdef double total(self) noexcept nogil:
+        """Return the sum of all weights."""
         return self._tree[1]
 
     cdef Py_ssize_t find(self, double uniform) noexcept nogil:
-        """Index drawn by a uniform number in [0, 1)."""
+        """Return the index drawn by a uniform number in [0, 1)."""
         cdef double rest = uniform * self._tree[1]
-        cdef Py_ssize_t k = 1
-        while k < self._leaves:
-            k *= 2
+        cdef Py_ssize_t node = 1
+        while node < self._leaves:
+            node *= 2
             # Never walk into an empty half, whatever rounding did to the rest.
-            if rest >= self._tree[k] and self._tree[k + 1] > 0.0:
-                rest -= self._tree[k]
-                k += 1
-        return k - self._leaves
+            if rest >= self._tree[node] and self._tree[node + 1] > 0.0:
+                rest -= self._tree[node]
+                node += 1
+        return node - self._leaves
 
     def fill(self, const double[::1] values):
         """Set all weights."""
-        cdef Py_ssize_t i, k
-        for i in range(self.n):
-            self._tree[self._leaves + i] = values[i]
-        for k in range(self._leaves - 1, 0, -1):
-            self._tree[k] = self._tree[2 * k] + self._tree[2 * k + 1]
+        cdef Py_ssize_t index, node
+        for index in range(self.n):
+            self._tree[self._leaves + index] = values[index]
+        # from the last node up: both children are done before their parent
+        for node in range(self._leaves - 1, 0, -1):
+            self._tree[node] = self._tree[2 * node] + self._tree[2 * node + 1]
 
     def draw(self, const double[::1] uniforms):
-        """Indices drawn by given uniform numbers in [0, 1)."""
-        return np.array([self.find(x) for x in uniforms], dtype=np.intp)
+        """Return the indices drawn by given uniform numbers in [0, 1)."""
+        return np.array([self.find(uniform) for uniform in uniforms], dtype=np.intp)
