@@ -7,11 +7,11 @@ from sksstruct.inference.lp.core.solver import MAPSolver
 
 
 class Subgradient(MAPSolver):
-    """Subgradient dual decomposition [1]_, for graphs with edges only: the baseline.
+    """Subgradient dual decomposition, for graphs with edges only: the baseline.
 
-    Every edge is solved by itself; multipliers move by the disagreement of edges and
-    variables, with steps that fall as one over the square root of the iteration. The
-    marginals are averages of the answers of the variables.
+    Every edge is solved by itself [1]_; multipliers move by the disagreement of edges
+    and variables, with steps that fall as one over the square root of the iteration.
+    The marginals are averages of the answers of the variables.
 
     Parameters
     ----------

@@ -11,10 +11,10 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 
 class MAPBinaryGDMM(MAPSolver):
-    """Greedy direction method of multipliers, Algorithm 2 of [1]_.
+    """Greedy direction method of multipliers (GDMM) for many binary factors.
 
-    For binary variables and very many edges, most of which do not matter: variables
-    and edges take part only once they can raise the score.
+    Algorithm 2 of [1]_, for binary variables and very many edges, most of which do not
+    matter: variables and edges take part only once they can raise the score.
 
     Parameters
     ----------

@@ -12,12 +12,12 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 
 class MAPGDMM(MAPSolver):
-    """Greedy direction method of multipliers, Algorithm 1 of [1]_, for large domains.
+    """Greedy direction method of multipliers (GDMM) for large domains.
 
-    Solves the LP relaxation by an augmented Lagrangian whose vectors are zero except
-    for a few states of each variable. The entries that should become positive are found
-    by sorted lists, which are made when they are first asked for and shared by all
-    edges with the same table.
+    Algorithm 1 of [1]_ solves the LP relaxation by an augmented Lagrangian whose
+    vectors are zero except for a few states of each variable. The entries that should
+    become positive are found by sorted lists, which are made when they are first asked
+    for and shared by all edges with the same table.
 
     Parameters
     ----------
