@@ -65,6 +65,10 @@ X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
 known, excluded, forbidden_transitions : optional
     Constraints; see `predict`.
 """,
+    "given": """
+known, excluded, forbidden_transitions : optional
+    Constraints; see `predict`. The probabilities are those given them.
+""",
     "loss_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
     Factors of the losses.

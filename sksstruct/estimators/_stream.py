@@ -2,14 +2,12 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
-from sksstruct.estimators._train import forget
+from sksstruct.estimators._train import checked_model, forget
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._layout import aligned_zeros
-from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
@@ -62,12 +60,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 
 def _check_parameters(tagger):
     """The solver and the model, where they can be used on mini-batches."""
-    validate_params(tagger)
-    if not np.isfinite(tagger.alpha):
-        raise ValueError(f"alpha must be finite, got {tagger.alpha!r}")
-    check_random_state(tagger.random_state)
-    spec = tagger._model()
-    spec.check()
+    spec = checked_model(tagger)
     solver = SOLVERS.resolve(tagger.solver, max_iter=tagger.max_iter, tol=tagger.tol)
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")

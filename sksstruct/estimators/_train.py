@@ -46,14 +46,20 @@ class Problem:
     attributes: Callable[[Any], dict]
 
 
-def prepare(estimator, X, y, sample_weight=None):
-    """Check everything and bind the model; the estimator is not changed."""
+def checked_model(estimator):
+    """The model of an estimator, after the parameters of both were checked."""
     validate_params(estimator)
     if not np.isfinite(estimator.alpha):
         raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
     check_random_state(estimator.random_state)
     spec = estimator._model()
     spec.check()
+    return spec
+
+
+def prepare(estimator, X, y, sample_weight=None):
+    """Check everything and bind the model; the estimator is not changed."""
+    spec = checked_model(estimator)
     # what is learned of X goes into a copy: a fit that fails changes nothing
     seen = copy.copy(estimator)
     for name in input_attributes(seen):

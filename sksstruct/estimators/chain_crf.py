@@ -426,8 +426,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         %(sequences)s
-        known, excluded, forbidden_transitions : optional
-            Constraints; see `predict`. The probabilities are those given them.
+        %(given)s
 
         Returns
         -------
@@ -446,8 +445,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         %(sequences)s
-        known, excluded, forbidden_transitions : optional
-            Constraints; see `predict`. The probabilities are those given them.
+        %(given)s
 
         Returns
         -------

@@ -140,15 +140,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self : LinearSSVC
             The fitted classifier.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            When interrupted, after the attributes were set from the work done so far.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached in `max_iter` passes.
+        %(outcome)s
         """
         return train(self, X, y, sample_weight, "classifier")
 

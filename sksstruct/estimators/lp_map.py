@@ -20,7 +20,13 @@ from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status
 
 
-@fill_doc({**TEXTS, "map_solvers": listing(list(MAP_SOLVERS))})
+@fill_doc(
+    {
+        **TEXTS,
+        "map_solvers": listing(list(MAP_SOLVERS)),
+        "graphs": "X : sequence of FactorGraph\n    Graphs.",
+    }
+)
 @dataclass(eq=False, repr=False)
 class LPMAPPredictor(BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
@@ -184,8 +190,7 @@ class LPMAPPredictor(BaseEstimator):
 
         Parameters
         ----------
-        X : sequence of FactorGraph
-            Graphs.
+        %(graphs)s
 
         Returns
         -------
@@ -199,8 +204,7 @@ class LPMAPPredictor(BaseEstimator):
 
         Parameters
         ----------
-        X : sequence of FactorGraph
-            Graphs.
+        %(graphs)s
 
         Returns
         -------
@@ -226,8 +230,7 @@ class LPMAPPredictor(BaseEstimator):
 
         Parameters
         ----------
-        X : sequence of FactorGraph
-            Graphs.
+        %(graphs)s
         y : sequence of array-likes, default=None
             True labelings. None: the mean score of the labelings is returned.
 

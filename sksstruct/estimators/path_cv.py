@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from sksstruct.estimators._parameters import TEXTS
 from sksstruct.estimators.path import (
     CONSTRAINTS,
     check_parameters,
@@ -27,6 +28,7 @@ from sksstruct.estimators.path import (
     warn_path,
 )
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
 
 
@@ -82,6 +84,7 @@ def _has(name):
     return check
 
 
+@fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularisation paths.
@@ -340,8 +343,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or list
-            Inputs.
+        %(inputs)s
 
         Returns
         -------
@@ -357,8 +359,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or list
-            Inputs.
+        %(inputs)s
 
         Returns
         -------
@@ -374,8 +375,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or list
-            Inputs.
+        %(inputs)s
         k : int
             Number of outputs.
 
@@ -394,8 +394,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or list
-            Inputs.
+        %(inputs)s
         y : array-like or list
             Outputs.
 

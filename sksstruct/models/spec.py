@@ -1,6 +1,11 @@
 """What an estimator knows of a model: parameters, data in, attributes out."""
 
+import numpy as np
+
 from sksstruct.utils._param_validation import validate_params
+
+# What scikit-learn's validation is told of a matrix of samples.
+ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
 
 
 class ModelSpec:

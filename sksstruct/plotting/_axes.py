@@ -1,4 +1,20 @@
-"""Axes and labels of lines, for all displays."""
+"""Axes and labels of lines, and their description, for all displays."""
+
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "ax": """
+ax : matplotlib Axes, default=None
+    Axes to draw on; new ones where None.
+""",
+    "name": """
+name : str, default=None
+    Label of the line.
+""",
+    "kwargs": """
+**kwargs : dict
+    Passed on to matplotlib's ``plot``.
+""",
+}
 
 
 def axes_for(display, ax):

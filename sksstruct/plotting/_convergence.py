@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import axes_for, line_options
+from sksstruct.plotting._axes import TEXTS, axes_for, line_options
+from sksstruct.utils._doc import fill_doc
 
 _LABELS = {
     "seconds": "seconds",
@@ -17,6 +18,7 @@ _LABELS = {
 _X, _Y = ("seconds", "oracle_calls", "pass"), ("gap", "primal", "dual", "suboptimality")
 
 
+@fill_doc(TEXTS)
 class ConvergenceDisplay:
     """Convergence of a training run.
 
@@ -70,12 +72,10 @@ class ConvergenceDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
+        %(ax)s
         name : str, default=None
             Label of the line; that of the display where None.
-        **kwargs : dict
-            Passed on to matplotlib's ``plot``.
+        %(kwargs)s
 
         Returns
         -------
@@ -139,8 +139,7 @@ class ConvergenceDisplay:
             Label of the line; by default the name of the solver.
         ax : matplotlib Axes, default=None
             Axes to draw on, so that several runs can be compared; new ones where None.
-        **kwargs : dict
-            Passed on to matplotlib's ``plot``.
+        %(kwargs)s
 
         Returns
         -------

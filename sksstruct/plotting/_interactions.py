@@ -3,9 +3,11 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import axes_for
+from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(TEXTS)
 class InteractionsDisplay:
     """Interactions of labels as a heat map.
 
@@ -49,8 +51,7 @@ class InteractionsDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
+        %(ax)s
         cmap : str or matplotlib Colormap, default="RdBu_r"
             Colors; the one in the middle is for zero.
         colorbar : bool, default=True
@@ -89,8 +90,7 @@ class InteractionsDisplay:
             A fitted classifier.
         names : list of str, default=None
             Names of the labels, in the order of the columns of y.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
+        %(ax)s
         **kwargs : dict
             Passed on to `plot`.
 

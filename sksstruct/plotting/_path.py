@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import axes_for, line_options
+from sksstruct.plotting._axes import TEXTS, axes_for, line_options
+from sksstruct.utils._doc import fill_doc
 
 _LABELS = {
     "score": "held-out score",
@@ -15,6 +16,7 @@ _LABELS = {
 }
 
 
+@fill_doc(TEXTS)
 class PathDisplay:
     """Scores, gaps or costs along regularisation paths.
 
@@ -70,12 +72,10 @@ default="score"
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
+        %(ax)s
         name : str, default=None
             Label of the lines; that of the display where None.
-        **kwargs : dict
-            Passed on to matplotlib's ``plot``.
+        %(kwargs)s
 
         Returns
         -------
@@ -135,12 +135,9 @@ default="score"
             As `sksstruct.ssvm_path` returns it.
         y : {"gap", "objective", "oracle_calls", "n_iter", "seconds"}, default="gap"
             What to draw.
-        name : str, default=None
-            Label of the line.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
-        **kwargs : dict
-            Passed on to matplotlib's ``plot``.
+        %(name)s
+        %(ax)s
+        %(kwargs)s
 
         Returns
         -------
@@ -161,12 +158,9 @@ default="score"
 default="score"
             What to draw: the mean score with its standard deviation over the folds, or
             a line for each fold.
-        name : str, default=None
-            Label of the line.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones where None.
-        **kwargs : dict
-            Passed on to matplotlib's ``plot``.
+        %(name)s
+        %(ax)s
+        %(kwargs)s
 
         Returns
         -------

@@ -5,18 +5,24 @@ w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap 
 alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
 from scipy.optimize import minimize
 
-from sksstruct.solvers.core.base import SCALING, GradientSolver
+from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.progress import Status
 
 
+@fill_doc(
+    example('loss="log", solver=LBFGS(tol=1e-6)', "from sksstruct.solvers import LBFGS")
+)
+@dataclass(eq=False, repr=False)
 class LBFGS(GradientSolver):
     """L-BFGS: the default for losses with a gradient.
 
@@ -48,25 +54,18 @@ class LBFGS(GradientSolver):
     D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
     optimization", Mathematical Programming 45, 1989.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> from sksstruct.solvers import LBFGS
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, loss="log", solver=LBFGS(tol=1e-6)).fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    memory: int = 10
 
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(self, max_iter=1000, tol=3e-3, *, memory=10):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.memory = memory
 
     def _solve(self, model, alpha, options):
         loop = LBFGSLoop(self, alpha, options)

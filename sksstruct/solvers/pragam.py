@@ -9,12 +9,14 @@ tau solves tau^2 / (1 - tau) = mu / L, the largest that keeps the excessive gap;
 printed 2 / (k + 3) is smaller.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
 
-from sksstruct.solvers.core.base import SCALING, Solver
+from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.loop import Loop
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Dual variables at a bound rest until the next restart where their slope is beyond this
@@ -22,6 +24,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 _MARGIN, _LONGEST = 1.0, 2000
 
 
+@fill_doc(example('solver="pragam"'))
+@dataclass(eq=False, repr=False)
 class Pragam(Solver):
     """Primal-adjoint gap minimisation: O(1 / k^2), and free intercepts.
 
@@ -58,14 +62,15 @@ class Pragam(Solver):
     .. [1] A. Saha, X. Zhang and S. V. N. Vishwanathan, "Lower bounds for BMRM and
        faster rates for training SVMs", 2009, Algorithm 1 and Appendix E.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="pragam").fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
+
+    max_iter: int = 10000
+    tol: float = 3e-3
+    _: KW_ONLY
+    lipschitz: float | str = "adaptive"
+    restart: bool = True
+    check_every: int = 10
 
     required_oracles = ("projection",)
     _parameter_constraints = {
@@ -77,21 +82,6 @@ class Pragam(Solver):
         "restart": ["boolean"],
         "check_every": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        max_iter=10000,
-        tol=3e-3,
-        *,
-        lipschitz="adaptive",
-        restart=True,
-        check_every=10,
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.lipschitz = lipschitz
-        self.restart = restart
-        self.check_every = check_every
 
     def _solve(self, model, alpha, options):
         space = model.dual_space()

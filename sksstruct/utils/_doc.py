@@ -37,7 +37,7 @@ def fill_doc(texts):
         if inspect.isclass(documented):
             # `fn` is the method behind scikit-learn's available_if
             members = [getattr(part, "fn", part) for part in vars(documented).values()]
-            parts += [part for part in members if callable(part)]
+            parts += [part for part in members if inspect.isfunction(part)]
         for part in parts:
             if part.__doc__:  # there is none with -OO
                 part.__doc__ = _PLACE.sub(indented, part.__doc__)

@@ -105,10 +105,8 @@ def matching_max_marginals(scores, unassigned=None):
 
     Parameters
     ----------
-    scores : array-like of shape (n_rows, n_columns)
-        Score of each pair; ``-inf`` forbids it.
-    unassigned : float or array-like of shape (n_rows,), default=None
-        Score of a row that stays without a column; see `matching`.
+    scores, unassigned : array-like
+        See `matching`.
 
     Returns
     -------

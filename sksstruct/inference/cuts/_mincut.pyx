@@ -450,12 +450,8 @@ def min_cut_max_marginals(unary, edges, pairwise):
 
     Parameters
     ----------
-    unary : array-like of shape (n_variables, 2)
-        Scores of labels 0 and 1; ``-inf`` forbids a label.
-    edges : array-like of shape (n_edges, 2)
-        Pairs of variables.
-    pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores of each edge, or one for all edges; see `min_cut`.
+    unary, edges, pairwise : array-like
+        See `min_cut`.
 
     Returns
     -------

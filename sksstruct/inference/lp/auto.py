@@ -1,5 +1,7 @@
 """The solver that users get: what fits the graph, in turns."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable
@@ -11,6 +13,7 @@ from sksstruct.inference.lp.local_search._search import LocalSearch
 from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
+from sksstruct.utils.progress import Status
 
 # Graphs that are solved by eliminating all variables: largest number of entries of all
 # tables, which take a fraction of a second.
@@ -20,9 +23,10 @@ _MANY_EDGES = 200_000
 # States of a variable from which on a few iterations of GDMM go before TRW-S.
 _MANY_STATES = 128
 # Statuses of solvers that leave the labeling open.
-_OPEN = "stalled", "max_iter", "fractional"
+_OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
 
+@dataclass(eq=False, repr=False)
 class Auto(MAPSolver):
     """The default: solvers chosen by the size and shape of the graph, and combined.
 
@@ -46,16 +50,16 @@ class Auto(MAPSolver):
         that of the solvers.
     """
 
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    effort: float = 1.0
+
     _pairwise = False
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
         "effort": MAPSolver._parameter_constraints["tol"],
     }
-
-    def __init__(self, max_iter=1000, tol=1e-6, *, effort=1.0):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.effort = effort
 
     def _run(self, run):
         problem, graph = run.problem, run.problem.graph
@@ -70,7 +74,7 @@ class Auto(MAPSolver):
             status, run.status = run.status, None
             search_in_rounds(run, self.effort)
             run.status = run.status or status
-        if run.status == "optimal":
+        if run.status is Status.OPTIMAL:
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
         elif run.marginals is None:
             run.marginals = by_variable(problem, ties(problem, np.array(beliefs)))

@@ -1,11 +1,15 @@
 """All labelings, one after the other."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable
 from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.utils.progress import Status
 
 
+@dataclass(eq=False, repr=False)
 class Enumeration(MAPSolver):
     """Every labeling of a small graph: the referee of all other solvers.
 
@@ -17,11 +21,10 @@ class Enumeration(MAPSolver):
         Has no effect, as the labeling is optimal.
     """
 
-    _pairwise = False
+    max_iter: int = 2_000_000
+    tol: float = 1e-6
 
-    def __init__(self, max_iter=2_000_000, tol=1e-6):
-        self.max_iter = max_iter
-        self.tol = tol
+    _pairwise = False
 
     def _check_graph(self, graph):
         count = float(np.prod(graph.n_states.astype(np.float64)))
@@ -36,7 +39,7 @@ class Enumeration(MAPSolver):
         best = np.unravel_index(int(np.argmax(scores)), scores.shape)
         run.offer(np.array(best, dtype=np.int32))
         run.report(bound=run.score)
-        run.status = "optimal"
+        run.status = Status.OPTIMAL
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
 
 

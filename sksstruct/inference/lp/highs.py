@@ -1,10 +1,13 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from scipy import optimize, sparse
 
 from sksstruct.inference.lp.core._decode import by_variable, decode
 from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.utils.progress import Status
 
 # Columns of the program beyond which it is refused, before memory is taken.
 _MAX_COLUMNS = 4_000_000
@@ -12,6 +15,7 @@ _MAX_COLUMNS = 4_000_000
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
 
+@dataclass(eq=False, repr=False)
 class HiGHS(MAPSolver):
     """The LP relaxation, or the exact problem, by SciPy's HiGHS: the referee.
 
@@ -29,13 +33,13 @@ class HiGHS(MAPSolver):
         Largest number of nodes of branch and bound with `exact`; has no effect else.
     """
 
+    exact: bool = False
+    _: KW_ONLY
+    tol: float = 1e-6
+    max_iter: int = 1_000_000
+
     _pairwise = False
     _parameter_constraints = {**MAPSolver._parameter_constraints, "exact": ["boolean"]}
-
-    def __init__(self, exact=False, *, tol=1e-6, max_iter=1_000_000):
-        self.exact = exact
-        self.tol = tol
-        self.max_iter = max_iter
 
     def _run(self, run):
         graph = run.problem.graph
@@ -49,7 +53,7 @@ class HiGHS(MAPSolver):
             run.marginals = by_variable(run.problem, flat)
         run.report(bound=self._bound(found))
         if found.status == _INFEASIBLE:
-            run.status = "infeasible"
+            run.status = Status.INFEASIBLE
         elif run.status in (None, "max_iter"):
             run.status = self._status(found, run)
 

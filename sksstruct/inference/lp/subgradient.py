@@ -1,11 +1,16 @@
 """Projected subgradient dual decomposition, for comparison."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable, search_locally
-from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.inference.lp.core.solver import TEXTS, MAPSolver
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(TEXTS)
+@dataclass(eq=False, repr=False)
 class Subgradient(MAPSolver):
     """Subgradient dual decomposition, for graphs with edges only: the baseline.
 
@@ -17,9 +22,7 @@ class Subgradient(MAPSolver):
     ----------
     max_iter : int, default=500
         Largest number of iterations.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1.
+    %(tol)s
 
     References
     ----------
@@ -27,9 +30,8 @@ class Subgradient(MAPSolver):
        decomposition: message-passing revisited", ICCV 2007.
     """
 
-    def __init__(self, max_iter=500, tol=1e-6):
-        self.max_iter = max_iter
-        self.tol = tol
+    max_iter: int = 500
+    tol: float = 1e-6
 
     def _run(self, run):
         graph = run.problem.graph

@@ -441,16 +441,8 @@ def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):
 
     Parameters
     ----------
-    unary : array-like of shape (n_parts, height, width)
-        Score of each part at each position; ``-inf`` forbids it.
-    edges : array-like of shape (n_edges, 2)
-        Pairs of parts, without a cycle.
-    offsets : float or array-like of shape (n_edges, 2)
-        Displacement that costs nothing; see `parts_max_product`.
-    quadratic : float or array-like of shape (n_edges, 2)
-        Cost of a squared displacement, not negative.
-    linear : float or array-like of shape (n_edges, 2), default=None
-        Score of a displacement; None: 0.
+    unary, edges, offsets, quadratic, linear : array-like
+        See `parts_max_product`.
 
     Returns
     -------

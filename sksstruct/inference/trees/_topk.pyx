@@ -61,15 +61,7 @@ cdef struct Merge:
 # final: its methods are called directly, which the short ones notice
 @cython.final
 cdef class SubtreeLists:
-    """Lists of the best labelings of all subtrees.
-
-    Parameters
-    ----------
-    forest : Forest
-        Potentials.
-    k : int
-        Number of labelings.
-    """
+    """Lists of the k best labelings of all subtrees of a forest."""
 
     cdef Forest _forest
     cdef Py_ssize_t _k

@@ -1,5 +1,7 @@
 """Two classes and a linear score, as `LinearSSVC` trains them."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
@@ -7,10 +9,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from sksstruct.models.binary._binary import BoundBinary
-from sksstruct.models.spec import ModelSpec
+from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.validation import check_example_weight
 
 
+@dataclass(eq=False, repr=False)
 class BinaryModel(ModelSpec):
     """A linear score of the second of two classes.
 
@@ -25,23 +28,13 @@ class BinaryModel(ModelSpec):
         The classes.
     """
 
-    def __init__(
-        self, *, fit_intercept=True, penalize_intercept=True, class_weight=None
-    ):
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
+    _: KW_ONLY
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    class_weight: dict | str | None = None
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(
-            seen,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            accept_large_sparse=False,
-        )
+        X, y = validate_data(seen, X, y, **ROWS, accept_large_sparse=False)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:

@@ -1,5 +1,7 @@
 """One of many candidates, and perhaps a class for it: boxes in images, rankings."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from sksstruct.models._compiled import CompiledModel, check_features
@@ -8,6 +10,7 @@ from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
+@dataclass(eq=False, repr=False)
 class CandidatesModel(CompiledModel):
     """The best of the candidates that each example brings.
 
@@ -51,14 +54,14 @@ class CandidatesModel(CompiledModel):
     [1, 0]
     """
 
+    overlap: str = "none"
+    _: KW_ONLY
+    fit_intercept: bool = True
+
     _parameter_constraints = {
         "overlap": [StrOptions({"none", "iou"})],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(self, overlap="none", *, fit_intercept=True):
-        self.overlap = overlap
-        self.fit_intercept = fit_intercept
 
     def _input(self, x, name):
         boxes = None

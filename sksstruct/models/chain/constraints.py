@@ -59,13 +59,8 @@ def transition_mask(pairs, index, ld):
     if not pairs:
         return None
     mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
-    for before, after in pairs:
-        if before is None:
-            mask[0, index[after]] = -np.inf
-        elif after is None:
-            mask[1, index[before]] = -np.inf
-        else:
-            mask[2 + index[before], index[after]] = -np.inf
+    for before, after in _forbid_ends(mask, pairs, index):
+        mask[2 + before, after] = -np.inf
     return mask
 
 
@@ -75,17 +70,23 @@ def sparse_mask(pairs, index, ld, transitions):
     if not pairs:
         return None, transitions
     ends = aligned_zeros(2 * ld).reshape(-1, ld)
-    rows, columns = [], []
-    for before, after in pairs:
-        if before is None:
-            ends[0, index[after]] = -np.inf
-        elif after is None:
-            ends[1, index[before]] = -np.inf
-        else:
-            rows.append(index[before])
-            columns.append(index[after])
+    places = _forbid_ends(ends, pairs, index)
+    rows, columns = zip(*places, strict=True) if places else ((), ())
     entries = (np.full(len(rows), -np.inf), (rows, columns))
     return ends, transitions + sparse.coo_array(entries, transitions.shape).tocsr()
+
+
+def _forbid_ends(mask, pairs, index):
+    """Forbid first and last labels, in rows of a mask; the other pairs, as numbers."""
+    inner = []
+    for before, after in pairs:
+        if before is None:
+            mask[0, index[after]] = -np.inf
+        elif after is None:
+            mask[1, index[before]] = -np.inf
+        else:
+            inner.append((index[before], index[after]))
+    return inner
 
 
 def check_permitted(mask, labels, known, offsets, classes):

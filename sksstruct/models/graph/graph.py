@@ -1,6 +1,7 @@
 """Graphs of labeled nodes: trees, forests, and grids of two labels."""
 
 import itertools
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
+@dataclass(eq=False, repr=False)
 class GraphModel(CompiledModel):
     """Labels for the nodes of a graph, whose edges score pairs of labels.
 
@@ -70,25 +72,18 @@ class GraphModel(CompiledModel):
     ['a', 'b', 'b']
     """
 
+    pairwise: str = "full"
+    _: KW_ONLY
+    inference: str = "auto"
+    class_weight: dict | str | None = None
+    fit_intercept: bool = True
+
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(
-        self,
-        pairwise="full",
-        *,
-        inference="auto",
-        class_weight=None,
-        fit_intercept=True,
-    ):
-        self.pairwise = pairwise
-        self.inference = inference
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
 
     def check(self):
         super().check()

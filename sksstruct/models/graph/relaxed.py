@@ -1,5 +1,7 @@
 """Graphs with cycles and any number of labels, through the LP relaxation."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from scipy import sparse
 
@@ -10,9 +12,11 @@ from sksstruct.inference.lp.highs import solve_relaxation
 from sksstruct.models._compiled import check_features
 from sksstruct.models.structured import StructuredModel
 from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.progress import Status
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
+@dataclass(eq=False, repr=False)
 class RelaxedGraphModel(StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
@@ -55,16 +59,16 @@ class RelaxedGraphModel(StructuredModel):
     ['a', 'b', 'c']
     """
 
+    pairwise: str = "full"
+    _: KW_ONLY
+    solver: str | MAPSolver = "auto"
+    fit_intercept: bool = True
+
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "solver": [str, MAPSolver],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(self, pairwise="full", *, solver="auto", fit_intercept=True):
-        self.pairwise = pairwise
-        self.solver = solver
-        self.fit_intercept = fit_intercept
 
     # ---- inputs ----
 
@@ -183,7 +187,7 @@ class RelaxedGraphModel(StructuredModel):
         result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
             graph, random_state=0
         )
-        if result.status == "optimal":
+        if result.status is Status.OPTIMAL:
             return self.classes_[result.labeling].tolist()
         nodes, edges = solve_relaxation(graph)
         # equal answers look equal

@@ -1,6 +1,7 @@
 """Bipartite matchings: word alignment, keypoints."""
 
 import itertools
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
@@ -11,6 +12,7 @@ from sksstruct.models.matching._matching import BoundMatching
 from sksstruct.utils._param_validation import Interval
 
 
+@dataclass(eq=False, repr=False)
 class MatchingModel(CompiledModel):
     """Rows that are matched to columns, each to one at most.
 
@@ -51,16 +53,16 @@ class MatchingModel(CompiledModel):
     [0, -1]
     """
 
+    complete: bool = False
+    _: KW_ONLY
+    false_cost: float = 0.5
+    miss_cost: float = 0.5
+
     _parameter_constraints = {
         "complete": ["boolean"],
         "false_cost": [Interval(Real, 0, None, closed="left")],
         "miss_cost": [Interval(Real, 0, None, closed="left")],
     }
-
-    def __init__(self, complete=False, *, false_cost=0.5, miss_cost=0.5):
-        self.complete = complete
-        self.false_cost = false_cost
-        self.miss_cost = miss_cost
 
     def _input(self, x, name):
         x = check_features(x, name, 3, getattr(self, "n_features_", None))

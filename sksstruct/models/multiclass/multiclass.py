@@ -1,5 +1,6 @@
 """Multiclass classification as a structured model."""
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import numpy as np
@@ -9,11 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
+from sksstruct.models.spec import ROWS
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils.validation import check_example_weight
 
 
+@dataclass(eq=False, repr=False)
 class MulticlassModel(StructuredModel):
     """One class for each row of a 2-D array of features.
 
@@ -48,27 +51,18 @@ class MulticlassModel(StructuredModel):
     [0]
     """
 
+    costs: object = None
+    _: KW_ONLY
+    fit_intercept: bool = True
+
     is_flat = True
-    _has_topk = True
     _parameter_constraints = {
         "costs": ["array-like", None],
         "fit_intercept": ["boolean"],
     }
 
-    def __init__(self, costs=None, *, fit_intercept=True):
-        self.costs = costs
-        self.fit_intercept = fit_intercept
-
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(
-            seen,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            accept_large_sparse=False,
-        )
+        X, y = validate_data(seen, X, y, **ROWS, accept_large_sparse=False)
         labels = self._learn(X.shape[1], y)
         # scikit-learn's class_weight is a parameter of the estimator
         keep, weight = check_example_weight(

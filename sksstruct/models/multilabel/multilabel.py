@@ -9,7 +9,7 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
-from sksstruct.models.spec import ModelSpec
+from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import check_example_weight
 
@@ -42,15 +42,7 @@ class MultilabelModel(ModelSpec):
         self.enumerates = enumerates
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(
-            seen,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            order="C",
-            multi_output=True,
-        )
+        X, y = validate_data(seen, X, y, **ROWS, multi_output=True)
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

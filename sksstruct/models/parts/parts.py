@@ -1,6 +1,7 @@
 """Parts on a grid, held together by springs: pose estimation."""
 
 import itertools
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,6 +13,7 @@ from sksstruct.models.parts._parts import BoundParts
 from sksstruct.utils._param_validation import Interval
 
 
+@dataclass(eq=False, repr=False)
 class PartsModel(CompiledModel):
     """Positions of parts in an image, with springs along the edges of a tree.
 
@@ -64,16 +66,16 @@ class PartsModel(CompiledModel):
     [[1, 1], [2, 3]]
     """
 
+    edges: object = ()
+    _: KW_ONLY
+    unit: object = 5.0
+    fit_intercept: bool = True
+
     _parameter_constraints = {
         "edges": ["array-like"],
         "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(self, edges=(), *, unit=5.0, fit_intercept=True):
-        self.edges = edges
-        self.unit = unit
-        self.fit_intercept = fit_intercept
 
     def bounds(self):
         return {"quadratic": (0.0, None)}

@@ -13,9 +13,10 @@ from numbers import Integral
 import numpy as np
 
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
-from sksstruct.solvers.core.base import SCALING, Solver
+from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -23,6 +24,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 _IDLE = 10
 
 
+@fill_doc(example('solver="bmrm"'))
 @dataclass(eq=False, repr=False)
 class BMRM(Solver):
     """Bundle method on the whole risk: for few weights and any number of examples.
@@ -38,10 +40,7 @@ class BMRM(Solver):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Largest number of passes, each of one oracle call per example.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    %(passes)s
     inner : {"qp", "line_search"}, default="qp"
         How J_t is minimised: exactly, over all planes; or on the segment from the last
         iterate to the newest plane, which is batch Frank-Wolfe.
@@ -61,13 +60,7 @@ class BMRM(Solver):
     .. [2] A. Saha, X. Zhang and S. V. N. Vishwanathan, "Lower bounds for BMRM and
        faster rates for training SVMs", 2009, equations (3), (10) and Theorem 6.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="bmrm").fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
 
     max_iter: int = 1000

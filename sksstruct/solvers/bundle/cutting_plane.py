@@ -12,12 +12,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
 from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
 # Passes over the working set between two calls of the oracles, at most.
@@ -26,6 +27,7 @@ _MOST_PASSES = 1000
 _IDLE = 10
 
 
+@fill_doc(example('solver="cutting_plane"'))
 @dataclass(eq=False, repr=False)
 class CuttingPlane(Solver):
     """The n-slack cutting-plane method: fewest oracle calls for a small gap.
@@ -37,10 +39,7 @@ class CuttingPlane(Solver):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Largest number of passes, each of one oracle call per example.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    %(passes)s
     inner_tol : float, default=0.1
         Gap of the restricted problem at which the oracles are called again, as a part
         of the whole gap.
@@ -53,13 +52,7 @@ class CuttingPlane(Solver):
        methods for structured and interdependent output variables", JMLR 6, 2005,
        Algorithm 1.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="cutting_plane").fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
 
     max_iter: int = 1000

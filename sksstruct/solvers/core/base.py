@@ -15,6 +15,46 @@ SCALING = (
 )
 
 
+# Texts for `sksstruct.utils._doc.fill_doc`; what a tagger is trained with goes in.
+_PASSES = """
+max_iter : int, default=1000
+    Largest number of passes, each of one oracle call per example.
+tol : float, default=3e-3
+    Stop at a duality gap of ``tol`` times the objective at w = 0.
+"""
+_EXAMPLE = """
+Examples
+--------
+>>> from sksstruct import ChainCRF{imports}
+>>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+>>> tagger = ChainCRF(alpha=0.1, {parameters}).fit(X, y)
+>>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
+['b', 'b']
+"""
+
+
+def example(parameters, imports=""):
+    """Texts for the docstring of a solver, with a tagger that is trained with it.
+
+    Parameters
+    ----------
+    parameters : str
+        Parameters of the tagger, as code.
+    imports : str, default=""
+        What the parameters import, as code.
+
+    Returns
+    -------
+    texts : dict of str to str
+        For `sksstruct.utils._doc.fill_doc`: ``example``, and ``passes``, parameters
+        of solvers whose passes visit all examples.
+    """
+    if imports:
+        imports = f"\n>>> {imports}"
+    text = _EXAMPLE.format(parameters=parameters, imports=imports)
+    return {"example": text, "passes": _PASSES}
+
+
 @dataclass
 class Options:
     """How a problem is to be solved, apart from the solver's own parameters."""

@@ -53,10 +53,8 @@ cdef class BinaryBlocks:
     ----------
     model : BinaryFactorModel
         The model; its weights are written.
-    alpha : float
-        Regularisation.
-    rho : float
-        Weight of the quadratic terms.
+    alpha, rho : float
+        As of `GDMMState`.
 
     Attributes
     ----------

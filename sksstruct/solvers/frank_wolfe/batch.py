@@ -13,12 +13,14 @@ is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9)
 from dataclasses import KW_ONLY, dataclass
 
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(example('solver="fw"'))
 @dataclass(eq=False, repr=False)
 class FrankWolfe(Solver):
     """Batch Frank-Wolfe: one step for all examples at once.
@@ -29,10 +31,7 @@ class FrankWolfe(Solver):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Largest number of passes, each of one oracle call per example.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0.
+    %(passes)s
     bounds : dict, default=None
         Box constraints on named blocks of weights, as in `BCFW`; steps are the safe
         ones of Osokin et al. (2016), Algorithm 9, then.
@@ -42,13 +41,7 @@ class FrankWolfe(Solver):
     .. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate
        Frank-Wolfe optimization for structural SVMs", ICML 2013, Algorithm 2.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="fw").fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
 
     max_iter: int = 1000

@@ -7,13 +7,14 @@ the smoothed hinge, with the expected loss E, is a plane below the hinge and giv
 dual value E - |g|^2 / (2 alpha).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.bundle.bmrm import Segment
-from sksstruct.solvers.core.base import GradientSolver
+from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
@@ -24,6 +25,7 @@ from sksstruct.solvers.stochastic._epochs import (
     check_convex,
     report_smooth,
 )
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # A decreasing smoothing starts where it may change the objective by this part of it.
@@ -34,6 +36,8 @@ _LEAST_BIAS = 1e-8
 _PATIENCE = 5
 
 
+@fill_doc(example('solver="casimir", random_state=0'))
+@dataclass(eq=False, repr=False)
 class Casimir(GradientSolver):
     """Casimir-SVRG: accelerated, on losses with a gradient and the smoothed hinge.
 
@@ -84,14 +88,21 @@ class Casimir(GradientSolver):
     .. [1] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
        train structured prediction models", NeurIPS 2018, Algorithm 4.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="casimir", random_state=0).fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    schedule: str = "adaptive"
+    smoothing: str = "entropy"
+    k: int = 5
+    mu: float | None = None
+    kappa: float | None = None
+    learning_rate: float | str = "auto"
+    start: str = "prox_center"
+    inner: str = "budget"
+    budget: float = 1.0
 
     losses = ("hinge", "smooth")
     _parameter_constraints = {
@@ -109,33 +120,6 @@ class Casimir(GradientSolver):
         "inner": [StrOptions({"budget", "accuracy"})],
         "budget": [Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        schedule="adaptive",
-        smoothing="entropy",
-        k=5,
-        mu=None,
-        kappa=None,
-        learning_rate="auto",
-        start="prox_center",
-        inner="budget",
-        budget=1.0,
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.schedule = schedule
-        self.smoothing = smoothing
-        self.k = k
-        self.mu = mu
-        self.kappa = kappa
-        self.learning_rate = learning_rate
-        self.start = start
-        self.inner = inner
-        self.budget = budget
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)

@@ -5,6 +5,7 @@ and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018), whose convex models (6
 Casimir-SVRG.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,6 +24,7 @@ _FIRST_BIAS = 0.1
 _ETA = 1e-6, 1e6
 
 
+@dataclass(eq=False, repr=False)
 class ProxLinear(Solver):
     """Prox-linear method: for scores that are not linear in the weights.
 
@@ -74,6 +76,16 @@ class ProxLinear(Solver):
     ['out', 'in', 'out']
     """
 
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    eta: float | str = "auto"
+    smoothing: str = "l2"
+    k: int = 10
+    mu: float | None = None
+    inner_iter: int = 5
+    learning_rate: float | str = "auto"
+
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
     _parameter_constraints = {
@@ -88,27 +100,6 @@ class ProxLinear(Solver):
             StrOptions({"auto"}),
         ],
     }
-
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        eta="auto",
-        smoothing="l2",
-        k=10,
-        mu=None,
-        inner_iter=5,
-        learning_rate="auto",
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.eta = eta
-        self.smoothing = smoothing
-        self.k = k
-        self.mu = mu
-        self.inner_iter = inner_iter
-        self.learning_rate = learning_rate
 
     def accepts(self, dual_state, model):
         weights = dual_state.get("weights")

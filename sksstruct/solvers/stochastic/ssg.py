@@ -8,19 +8,23 @@ being y:
 The average is 2/(t (t + 1)) sum_k k w_k (Pillutla et al., 2018, Section 7.2).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._weights import Weights
-from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._stochastic import SubgradientKernel
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
+@fill_doc(example('solver="ssg", random_state=0'))
+@dataclass(eq=False, repr=False)
 class SSG(Solver):
     """Stochastic subgradient method (Pegasos): quick first passes.
 
@@ -67,14 +71,18 @@ class SSG(Solver):
     .. [2] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
        train structured prediction models", NeurIPS 2018.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, solver="ssg", random_state=0).fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    step_size: str = "pegasos"
+    eta0: float | None = None
+    t0: int | None = None
+    averaging: bool = True
+    sampling: str = "permutation"
+    check_every: int = 1
 
     _parameter_constraints = {
         **Solver._parameter_constraints,
@@ -85,27 +93,6 @@ class SSG(Solver):
         "sampling": [StrOptions({"permutation", "uniform"})],
         "check_every": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        step_size="pegasos",
-        eta0=None,
-        t0=None,
-        averaging=True,
-        sampling="permutation",
-        check_every=1,
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.step_size = step_size
-        self.eta0 = eta0
-        self.t0 = t0
-        self.averaging = averaging
-        self.sampling = sampling
-        self.check_every = check_every
 
     def _rates(self, steps, alpha, n):
         """Lengths of steps number `steps`, the first being 1."""

@@ -5,12 +5,13 @@ Zhang, 2013, Procedure SVRG). At every anchor P(w) - |grad P(w)|^2 / (2 alpha) i
 dual value.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sksstruct.solvers.core.base import GradientSolver
+from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
@@ -19,9 +20,12 @@ from sksstruct.solvers.stochastic._epochs import (
     check_convex,
     report_smooth,
 )
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 
+@fill_doc(example('loss="log", solver="svrg"'))
+@dataclass(eq=False, repr=False)
 class SVRG(GradientSolver):
     """Stochastic variance-reduced gradient: many examples, losses with a gradient.
 
@@ -64,14 +68,15 @@ class SVRG(GradientSolver):
     .. [2] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
        train structured prediction models", NeurIPS 2018, Section 7.2.
 
-    Examples
-    --------
-    >>> from sksstruct import ChainCRF
-    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
-    >>> tagger = ChainCRF(alpha=0.1, loss="log", solver="svrg").fit(X, y)
-    >>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-    ['b', 'b']
+    %(example)s
     """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    learning_rate: float | str = "auto"
+    epoch_size: float = 2.0
+    first_pass: bool = True
 
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -82,21 +87,6 @@ class SVRG(GradientSolver):
         "epoch_size": [Interval(Real, 0, None, closed="neither")],
         "first_pass": ["boolean"],
     }
-
-    def __init__(
-        self,
-        max_iter=1000,
-        tol=3e-3,
-        *,
-        learning_rate="auto",
-        epoch_size=2.0,
-        first_pass=True,
-    ):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.epoch_size = epoch_size
-        self.first_pass = first_pass
 
     def _solve(self, model, alpha, options):
         loss = self.smooth_loss(model)

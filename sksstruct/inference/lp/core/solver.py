@@ -14,6 +14,17 @@ from sksstruct.inference.lp.core.run import COLUMNS, MAPRun
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status, Trace
 
+_TOL = """
+tol : float, default=1e-6
+    A labeling is optimal where its score is within `tol` of the bound, relative to the
+    score or 1"""
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "tol": f"{_TOL}.",
+    "tol_relaxed": f"""{_TOL}; the relaxation is solved where the residuals of its
+    constraints and the distance of its value to the bound are below `tol`.""",
+}
+
 
 class MAPSolver(BaseEstimator):
     """Base of the solvers of MAP problems; subclasses implement ``_run(run)``."""

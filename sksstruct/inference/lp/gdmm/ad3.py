@@ -1,8 +1,10 @@
 """Alternating directions dual decomposition, for comparison."""
 
-from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
+from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM, TEXTS
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(TEXTS)
 class AD3(MAPGDMM):
     """Alternating directions with quadratic programs per edge, in the manner of AD3.
 
@@ -12,15 +14,7 @@ class AD3(MAPGDMM):
 
     Parameters
     ----------
-    max_iter : int, default=2000
-        Largest number of iterations.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1; the relaxation is solved where the residuals of its constraints
-        and the distance of its value to the bound are below `tol`.
-    rho : "auto" or float, default="auto"
-        Weight of the quadratic terms; "auto" begins with a tenth of the typical
-        difference of scores and balances the residuals.
+    %(parameters)s
 
     References
     ----------

@@ -1,15 +1,18 @@
 """Greedy direction method of multipliers for many binary factors (Algorithm 2)."""
 
-from numbers import Real
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.gdmm._binary_state import MAPBinaryGDMMState
-from sksstruct.inference.lp.gdmm.gdmm import balance
-from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM, TEXTS, balance
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.progress import Status
 
 
+@fill_doc(TEXTS)
+@dataclass(eq=False, repr=False)
 class MAPBinaryGDMM(MAPSolver):
     """Greedy direction method of multipliers (GDMM) for many binary factors.
 
@@ -20,10 +23,7 @@ class MAPBinaryGDMM(MAPSolver):
     ----------
     max_iter : int, default=1000
         Largest number of iterations.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1; the relaxation is solved where the residuals of its constraints
-        and the distance of its value to the bound are below `tol`.
+    %(tol_relaxed)s
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
         balances the residuals.
@@ -33,28 +33,26 @@ class MAPBinaryGDMM(MAPSolver):
 
     References
     ----------
-    .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
-       "Greedy direction method of multiplier for MAP inference of large output
-       domain", AISTATS 2017.
+    %(gdmm)s
     """
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    rho: str | float = "auto"
+    patience: int = 50
 
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
-        "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "rho": MAPGDMM._parameter_constraints["rho"],
         "patience": MAPSolver._parameter_constraints["max_iter"],
     }
-
-    def __init__(self, max_iter=1000, tol=1e-6, *, rho="auto", patience=50):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rho = rho
-        self.patience = patience
 
     def _check_graph(self, graph):
         if graph.n_variables and set(np.unique(graph.n_states).tolist()) != {2}:
             raise ValueError(
-                "BinaryGDMM is for variables of two states; this graph has variables "
-                f"of {graph.n_states.max()} states: use GDMM or 'auto'"
+                "MAPBinaryGDMM is for variables of two states; this graph has "
+                f"variables of {graph.n_states.max()} states: use MAPGDMM or 'auto'"
             )
 
     def _run(self, run):
@@ -71,7 +69,7 @@ class MAPBinaryGDMM(MAPSolver):
             if run.score > found[1]:
                 found = k, run.score
             elif k - found[0] >= self.patience:
-                run.status = "stalled"
+                run.status = Status.STALLED
                 break
             bound = None
             if k + 1 >= next_decoding:
@@ -98,7 +96,7 @@ class MAPBinaryGDMM(MAPSolver):
             return True
         value = state.value()
         if run.bound - value <= self.tol * max(1.0, abs(value)):
-            run.status = "fractional"
+            run.status = Status.FRACTIONAL
             return True
         return False
 

@@ -1,16 +1,40 @@
 """Greedy direction method of multipliers for large domains (Algorithm 1)."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable, decode
+from sksstruct.inference.lp.core.solver import TEXTS as COMMON
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.gdmm._state import MAPGDMMState
 from sksstruct.inference.lp.gdmm._toplists import Lists
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.progress import Status
+
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    **COMMON,
+    "parameters": f"""
+max_iter : int, default=2000
+    Largest number of iterations.
+{COMMON["tol_relaxed"].strip()}
+rho : "auto" or float, default="auto"
+    Weight of the quadratic terms; "auto" begins with a tenth of the typical difference
+    of scores and balances the residuals.
+""",
+    "gdmm": """
+.. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
+   "Greedy direction method of multiplier for MAP inference of large output
+   domain", AISTATS 2017.
+""",
+}
 
 
+@fill_doc(TEXTS)
+@dataclass(eq=False, repr=False)
 class MAPGDMM(MAPSolver):
     """Greedy direction method of multipliers (GDMM) for large domains.
 
@@ -21,22 +45,17 @@ class MAPGDMM(MAPSolver):
 
     Parameters
     ----------
-    max_iter : int, default=2000
-        Largest number of iterations.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1; the relaxation is solved where the residuals of its constraints
-        and the distance of its value to the bound are below `tol`.
-    rho : "auto" or float, default="auto"
-        Weight of the quadratic terms; "auto" begins with a tenth of the typical
-        difference of scores and balances the residuals.
+    %(parameters)s
 
     References
     ----------
-    .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
-       "Greedy direction method of multiplier for MAP inference of large output
-       domain", AISTATS 2017.
+    %(gdmm)s
     """
+
+    max_iter: int = 2000
+    tol: float = 1e-6
+    _: KW_ONLY
+    rho: str | float = "auto"
 
     # Steps (6) of an edge in each iteration, and whether searches use lists.
     _steps = 1
@@ -45,11 +64,6 @@ class MAPGDMM(MAPSolver):
         **MAPSolver._parameter_constraints,
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }
-
-    def __init__(self, max_iter=2000, tol=1e-6, *, rho="auto"):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rho = rho
 
     def _run(self, run):
         problem = run.problem
@@ -73,7 +87,7 @@ class MAPGDMM(MAPSolver):
             if bound is not None and residual <= self.tol:
                 value = state.value()
                 if abs(run.bound - value) <= self.tol * max(1.0, abs(value)):
-                    run.status = "fractional"
+                    run.status = Status.FRACTIONAL
                     break
             if adapt and k % 10 == 9:
                 balance(state)

@@ -18,13 +18,7 @@ from sksstruct.utils._memory cimport reserve
 
 @cython.final
 cdef class Buckets:
-    """Buckets for windows of a problem; arrays grow to what the largest one needs.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    """
+    """Buckets for windows of a problem; arrays grow to what the largest one needs."""
 
     def __cinit__(self, MAPProblem problem):
         self.head = np.zeros(problem.n_variables, dtype=np.intp)

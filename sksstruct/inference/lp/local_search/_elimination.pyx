@@ -23,11 +23,6 @@ from sksstruct.utils._memory cimport reserve
 cdef class Elimination:
     """Exact moves in windows of a problem.
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
     Attributes
     ----------
     window : Window

@@ -22,13 +22,7 @@ cdef enum:
 
 @cython.final
 cdef class Forest:
-    """Forests in windows of a problem.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    """
+    """Forests in windows of a problem."""
 
     def __cinit__(self, MAPProblem problem):
         cdef Py_ssize_t n = problem.n_variables

@@ -30,11 +30,6 @@ cdef Py_ssize_t MAX_CORE = 3000
 cdef class EliminationOrder:
     """An order for windows of a problem.
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
     Attributes
     ----------
     n_fixed : int

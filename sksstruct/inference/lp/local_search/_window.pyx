@@ -11,13 +11,7 @@ cimport cython
 
 @cython.final
 cdef class Window:
-    """A window of a problem, of no variables at first.
-
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-    """
+    """A window of a problem, of no variables at first."""
 
     def __cinit__(self, MAPProblem problem):
         cdef Py_ssize_t n = problem.n_variables
@@ -29,13 +23,7 @@ cdef class Window:
         self.all_states(problem)
 
     def all_states(self, MAPProblem problem):
-        """Let every variable take all of its states.
-
-        Parameters
-        ----------
-        problem : MAPProblem
-            The graph.
-        """
+        """Let every variable take all of its states."""
         # of the whole problem: windows come and go, candidates stay
         cdef Py_ssize_t variable
         for variable in range(problem.n_variables):

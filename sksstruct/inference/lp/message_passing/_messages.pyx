@@ -6,11 +6,6 @@ import numpy as np
 cdef class Messages:
     """Base of kernels; subclasses allocate `_messages` and implement `_sweep`.
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
     Attributes
     ----------
     beliefs : ndarray of shape (n_states.sum(),)

@@ -46,11 +46,6 @@ cdef struct Gains:
 cdef class MaxProductLP(Messages):
     """Messages of a graph.
 
-    Parameters
-    ----------
-    problem : MAPProblem
-        The graph.
-
     Attributes
     ----------
     labeling : ndarray of shape (n_variables,), int32

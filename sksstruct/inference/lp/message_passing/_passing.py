@@ -1,5 +1,7 @@
 """What message passing solvers have in common: sweeps, searches, and when to stop."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from sksstruct.inference.lp.core._decode import (
@@ -7,7 +9,9 @@ from sksstruct.inference.lp.core._decode import (
     search_locally,
     search_promising,
 )
+from sksstruct.inference.lp.core.solver import TEXTS as COMMON
 from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.utils.progress import Status
 
 # Sweeps before the first local search; then each time half as many again.
 _FIRST_SEARCH = 8
@@ -15,10 +19,30 @@ _FIRST_SEARCH = 8
 _LEAST_PROGRESS = 0.01
 # Scores that differ by less, relative to the largest one, tie.
 _TIE = 1e-6
+# Texts for `sksstruct.utils._doc.fill_doc`.
+TEXTS = {
+    "sweeps": f"""
+max_iter : int, default=1000
+    Largest number of sweeps.
+{COMMON["tol"].strip()}
+search : bool, default=True
+    Whether labelings are improved by a local search from time to time.
+patience : int, default=40
+    Number of sweeps after which the solver stops if the bound has not fallen by more
+    than a hundredth of the gap.
+"""
+}
 
 
+@dataclass(eq=False, repr=False)
 class MessagePassing(MAPSolver):
     """Base of solvers whose kernel has ``sweep(backward)``, labelings and beliefs."""
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    search: bool = True
+    patience: int = 40
 
     # Called with the problem; makes the kernel.
     _kernel = None
@@ -27,12 +51,6 @@ class MessagePassing(MAPSolver):
         "search": ["boolean"],
         "patience": MAPSolver._parameter_constraints["max_iter"],
     }
-
-    def __init__(self, max_iter=1000, tol=1e-6, *, search=True, patience=40):
-        self.max_iter = max_iter
-        self.tol = tol
-        self.search = search
-        self.patience = patience
 
     def _run(self, run):
         """Sweep until the run ends or the bound stalls; the beliefs."""
@@ -51,10 +69,10 @@ class MessagePassing(MAPSolver):
             if k % self.patience == self.patience - 1:
                 gap = run.bound - run.score
                 if checkpoint - run.bound <= _LEAST_PROGRESS * gap:
-                    run.status = "stalled"
+                    run.status = Status.STALLED
                     break
                 checkpoint = run.bound
-        if run.status == "optimal":
+        if run.status is Status.OPTIMAL:
             flat = run.problem.indicator(run.labeling)
         else:
             flat = ties(run.problem, messages.beliefs)

@@ -1,9 +1,11 @@
 """Max-product linear programming, for graphs with factors of any size."""
 
 from sksstruct.inference.lp.message_passing._mplp import MaxProductLP
-from sksstruct.inference.lp.message_passing._passing import MessagePassing
+from sksstruct.inference.lp.message_passing._passing import TEXTS, MessagePassing
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(TEXTS)
 class MPLP(MessagePassing):
     """Max-product linear programming (MPLP), for factors of any size.
 
@@ -13,16 +15,7 @@ class MPLP(MessagePassing):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Largest number of sweeps.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1.
-    search : bool, default=True
-        Whether labelings are improved by a local search from time to time.
-    patience : int, default=40
-        Number of sweeps after which the solver stops if the bound has not fallen by
-        more than a hundredth of the gap.
+    %(sweeps)s
 
     References
     ----------

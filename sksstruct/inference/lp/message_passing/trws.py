@@ -1,9 +1,11 @@
 """Sequential tree-reweighted message passing."""
 
-from sksstruct.inference.lp.message_passing._passing import MessagePassing
+from sksstruct.inference.lp.message_passing._passing import TEXTS, MessagePassing
 from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+from sksstruct.utils._doc import fill_doc
 
 
+@fill_doc(TEXTS)
 class TRWS(MessagePassing):
     """Sequential tree-reweighted max-product (TRW-S), for graphs with edges only.
 
@@ -14,16 +16,7 @@ class TRWS(MessagePassing):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Largest number of sweeps.
-    tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1.
-    search : bool, default=True
-        Whether labelings are improved by a local search from time to time.
-    patience : int, default=40
-        Number of sweeps after which the solver stops if the bound has not fallen by
-        more than a hundredth of the gap.
+    %(sweeps)s
 
     Notes
     -----
