@@ -141,13 +141,14 @@ cdef class AwayGDMMState(GDMMState):
 
     cdef int _add_basis(self, double coefficient) except -1:
         """Add to the coefficient of the best basis, which may be new."""
-        cdef Py_ssize_t n = self.n_bases
+        cdef Py_ssize_t n = self.n_bases, known
         best = np.asarray(self._best)
         # places do not change, as no outcome leaves here: rows can be compared
         same = np.flatnonzero((np.asarray(self._bases)[:n] == best).all(axis=1))
         # at most one, as a basis is added only if it is not there
         if len(same):
-            self._coefficients[same[0]] += coefficient
+            known = same[0]
+            self._coefficients[known] += coefficient
             return 0
         if n == self._bases.shape[0]:
             self._bases = np.concatenate([self._bases, np.zeros_like(self._bases)])
