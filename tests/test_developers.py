@@ -102,6 +102,9 @@ def test_model(build):
     assert exact.mean() > 0.4
     with pytest.raises(ValueError, match=r"y\[1\] must be an interval of"):
         auto.fit(X, [y[0], (5, 2), *y[2:]])
+    # an oracle that the model does not offer
+    with pytest.raises(ValueError, match="IntervalModel does not find the k best"):
+        auto.predict_topk(X, 2)
 
 
 def test_solver(build):

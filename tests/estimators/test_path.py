@@ -161,6 +161,14 @@ def test_first_segment_is_scaled():
             path.weights(bad)
 
 
+def test_former_name_of_segment():
+    estimator, X, y = chain()
+    path = ssvm_path(estimator, X, y)
+    alpha = path.alphas[-1]
+    with pytest.warns(FutureWarning, match="piece is called segment"):
+        assert path.piece(alpha) == path.segment(alpha)
+
+
 def test_it_ends_where_nothing_changes_any_more():
     """Separable: the last weights are good for all smaller alphas."""
     X, y = load_iris(return_X_y=True)

@@ -11,6 +11,7 @@ from scipy import sparse
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.protocols._weights import Weights
 
+from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
 from sksstruct.solvers import BCFW
 from sksstruct.utils.packed import PackedSequences
@@ -580,3 +581,14 @@ def test_weak_duality_holds_everywhere(seed, options, alpha):
     history = BCFW(**options).solve(model, alpha, random_state=0).history
     assert history["dual"].max() <= history["primal"].min() + 1e-9
     assert (history["gap"] >= 0).all()
+
+
+def test_former_name_of_check_every():
+    """The former name warns, and means the same."""
+    data = make_chain(6, random_state=0)
+    tagger = ChainCRF(alpha=0.1, solver=BCFW(check_every=3, tol=1e-3), random_state=0)
+    expected = tagger.fit(data.X, data.y).history_["pass"]
+    tagger.set_params(solver=BCFW(gap_every=3, tol=1e-3))
+    with pytest.warns(FutureWarning, match="gap_every is called check_every"):
+        tagger.fit(data.X, data.y)
+    np.testing.assert_array_equal(tagger.history_["pass"], expected)
