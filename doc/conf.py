@@ -31,9 +31,11 @@ html_show_sourcelink = False
 default_role = "py:obj"
 
 autosummary_generate = True
+# without a list of attributes, which would be the parameters again
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
-# Members come from autosummary's class template.
+# What a class page says after the list of its methods.
 autodoc_default_options = {
     "members": True,
     "inherited-members": "CallbackSupportMixin, BaseEstimator, tuple, Sequence",

@@ -27,7 +27,7 @@ class PathDisplay:
     paths : list of SSVMPath
         A single path, or the path of each fold.
     scores : tuple of ndarray, default=None
-        Ends of the pieces, of shape (n_pieces + 1,), and scores, of shape (n_pieces,
+        Ends of the segments, of shape (n_segments + 1,), and scores, (n_segments,
         n_folds); needed to draw "score".
     best : float, default=None
         A value of alpha to mark.
