@@ -94,17 +94,17 @@ def test_gradient(smoothing, as_tree):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"strength": 0.0}, "strength must be positive"),
-        ({"strength": 1e-309}, "too large|NaN or"),
-        ({"strength": 1e-309, "edges": [(0, 1)]}, "too large|NaN or"),
-        ({"strength": np.inf}, "strength must be positive"),
-        ({"strength": "1"}, "strength must be a number"),
+        ({"mu": 0.0}, "mu must be positive"),
+        ({"mu": 1e-309}, "too large|NaN or"),
+        ({"mu": 1e-309, "edges": [(0, 1)]}, "too large|NaN or"),
+        ({"mu": np.inf}, "mu must be positive"),
+        ({"mu": "1"}, "mu must be a number"),
         ({"smoothing": "l1"}, "smoothing must be"),
         ({"smoothing": "l2", "k": 0}, "k must be"),
     ],
 )
 def test_bad_arguments(arguments, message):
-    arguments = {"strength": 1.0} | arguments
+    arguments = {"mu": 1.0} | arguments
     with pytest.raises(ValueError, match=message), np.errstate(over="ignore"):
         smoothed_max_product(np.ones((2, 2)), np.zeros((2, 2)), **arguments)
 
@@ -117,3 +117,10 @@ def test_nested_lists():
             unary, table, 1.0, smoothing=smoothing, edges=[(0, 1)]
         )
         assert one.value == pytest.approx(two.value)
+
+
+def test_former_name_of_mu():
+    arguments = [[1.0, 0.0], [0.0, 0.5]], np.eye(2)
+    with pytest.warns(FutureWarning, match="strength is called mu"):
+        former = smoothed_max_product(*arguments, strength=0.3)
+    assert former.value == smoothed_max_product(*arguments, 0.3).value

@@ -1,5 +1,6 @@
 """Smoothed maxima over labelings (Pillutla et al., 2018, Sections 2 and 4, App. A)."""
 
+import warnings
 from numbers import Real
 from typing import NamedTuple
 
@@ -40,16 +41,23 @@ class SmoothedMax(NamedTuple):
 
 
 def smoothed_max_product(
-    unary, pairwise, strength, *, edges=None, smoothing="entropy", k=10
+    unary,
+    pairwise,
+    mu=None,
+    *,
+    edges=None,
+    smoothing="entropy",
+    k=10,
+    strength="deprecated",
 ):
     """Smoothed maximum over the labelings of a chain, tree or forest.
 
-    ``max_u <u, scores> - strength * omega(u)`` over distributions u on the labelings
-    [1]_. With the entropy, omega is the negative entropy, the value is ``strength``
-    times the log-partition function of the scores divided by it, and the gradient is
-    its marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the
-    k best labelings: u is the projection of their scores, over `strength`, onto
-    the simplex (Algorithm 6).
+    ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings [1]_.
+    With the entropy, omega is the negative entropy, the value is `mu` times the
+    log-partition function of the scores divided by `mu`, and the gradient is its
+    marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the k best
+    labelings: u is the projection of their scores, divided by `mu`, onto the simplex
+    (Algorithm 6).
 
     Parameters
     ----------
@@ -58,26 +66,36 @@ def smoothed_max_product(
         `edges`.
     pairwise : array-like of shape (K, K) or (T - 1, K, K), or list of array-like
         Scores of pairs, as `viterbi`, or with `edges` as `max_product`, takes them.
-    strength : float
-        Strength of the smoothing, positive.
+    mu : float
+        Weight of omega, positive: how smooth the maximum is.
     edges : array-like of shape (n_edges, 2), default=None
         Edges of a tree or forest; None for a chain.
     smoothing : {"entropy", "l2"}, default="entropy"
         Kind of smoothing.
     k : int, default=10
         Number of labelings for l2.
+    strength : float, default="deprecated"
+        Former name of `mu`.
+
+        .. deprecated:: 0.1
+            Use `mu`, as solvers and losses call it.
 
     Returns
     -------
     result : SmoothedMax
         Value, gradient, and whether it is that over all labelings: with l2, where
-        ``strength`` is at most the sum of ``score_i - score_{k+1}`` over the k best
+        ``mu`` is at most the sum of ``score_i - score_{k+1}`` over the k best
         labelings (Proposition 4).
 
     Raises
     ------
     ValueError
         If an argument is not valid, or every labeling is forbidden.
+
+    Warns
+    -----
+    FutureWarning
+        If `strength` is given.
 
     References
     ----------
@@ -92,34 +110,40 @@ def smoothed_max_product(
     >>> result.value, result.nodes.tolist(), result.exact
     (2.0625, [[1.0, 0.0], [0.75, 0.25]], False)
     """
-    if isinstance(strength, bool) or not isinstance(strength, Real):
-        raise ValueError(f"strength must be a number, got {strength!r}")
-    if not 0 < strength < np.inf:
-        raise ValueError(f"strength must be positive and finite, got {strength!r}")
+    if not isinstance(strength, str):
+        warnings.warn(
+            "smoothed_max_product: strength is called mu now, and will be removed in "
+            "0.3",
+            FutureWarning,
+            stacklevel=2,
+        )
+        mu = strength
+    if isinstance(mu, bool) or not isinstance(mu, Real):
+        raise ValueError(f"mu must be a number, got {mu!r}")
+    if not 0 < mu < np.inf:
+        raise ValueError(f"mu must be positive and finite, got {mu!r}")
     if smoothing == "entropy":
-        return _by_entropy(unary, pairwise, strength, edges)
+        return _by_entropy(unary, pairwise, mu, edges)
     if smoothing != "l2":
         raise ValueError(f"smoothing must be 'entropy' or 'l2', got {smoothing!r}")
-    return _by_projection(unary, pairwise, strength, edges, check_k(k))
+    return _by_projection(unary, pairwise, mu, edges, check_k(k))
 
 
-def _by_entropy(unary, pairwise, strength, edges):
-    """Smoothed maximum with the entropy: sum-product of scores over the strength."""
+def _by_entropy(unary, pairwise, mu, edges):
+    """Smoothed maximum with the entropy: sum-product of scores over mu."""
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
-        log_partition, nodes, pairs = forward_backward(
-            unary / strength, pairwise / strength
-        )
+        log_partition, nodes, pairs = forward_backward(unary / mu, pairwise / mu)
     else:
         # before the division, so that errors are about what was given
         check_variables(unary)
         log_partition, nodes, pairs = sum_product(
-            _divided(unary, strength), edges, _divided(pairwise, strength)
+            _divided(unary, mu), edges, _divided(pairwise, mu)
         )
-    return SmoothedMax(strength * log_partition, nodes, pairs, True)
+    return SmoothedMax(mu * log_partition, nodes, pairs, True)
 
 
-def _by_projection(unary, pairwise, strength, edges, k):
+def _by_projection(unary, pairwise, mu, edges, k):
     """Smoothed maximum with l2 over the k best labelings."""
     # One more than are used says whether the others would get a weight.
     if edges is None:
@@ -133,11 +157,11 @@ def _by_projection(unary, pairwise, strength, edges, k):
         pairs = edges
     if not len(scores):
         raise ValueError("every labeling is forbidden: there is nothing to smooth")
-    exact = len(scores) <= k or bool(strength <= (scores[:k] - scores[k]).sum())
+    exact = len(scores) <= k or bool(mu <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
     # less the largest score, which the projection does not notice: it would cost digits
-    u = project_simplex((scores - scores[0]) / strength)
-    value = scores[0] + u @ (scores - scores[0]) + strength / 2 * (1 - u @ u)
+    u = project_simplex((scores - scores[0]) / mu)
+    value = scores[0] + u @ (scores - scores[0]) + mu / 2 * (1 - u @ u)
     nodes, tables = _means(labelings, u, sizes, pairs)
     if edges is None:
         tables = np.array(tables).reshape(len(sizes) - 1, sizes[0], sizes[0])
@@ -160,15 +184,15 @@ def _means(labelings, weights, sizes, pairs):
     return nodes, tables
 
 
-def _divided(tables, strength):
-    """Divide scores by the strength; a table that is shared stays shared."""
+def _divided(tables, mu):
+    """Divide scores by mu; a table that is shared stays shared."""
     if tables is None:
         return None
     if is_table(tables) or (isinstance(tables, np.ndarray) and tables.dtype != object):
-        return check_scores("scores", tables) / strength
+        return check_scores("scores", tables) / mu
     # by identity, as `check_tables` finds what is shared
     done = {}
     for table in tables:
         if id(table) not in done:
-            done[id(table)] = check_scores("scores", table) / strength
+            done[id(table)] = check_scores("scores", table) / mu
     return [done[id(table)] for table in tables]

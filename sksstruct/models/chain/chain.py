@@ -69,7 +69,7 @@ all_possible_states, all_possible_transitions, class_weight
                     "class_weight is the cost of an error, which loss='log' does not "
                     "have; use sample_weight, or a hinge loss"
                 )
-            # The likelihood is smoothed by the entropy, with strength 1.
+            # The likelihood is smoothed by the entropy, with mu = 1.
             self.surrogate_ = SmoothedHinge("entropy", 1.0, 1)
         elif self.loss != "hinge":
             loss = SmoothedHinge() if isinstance(self.loss, str) else self.loss
