@@ -18,6 +18,8 @@ four weights of an edge (linear by rows and by columns, then quadratic) lie beyo
 of the block, and each is a row of its own. An axis is 0 for rows, 1 for columns.
 """
 
+cimport cython
+
 import numpy as np
 
 from libc.stdint cimport int32_t
@@ -27,6 +29,8 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorks
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
 
 
+# final: nobody derives from it, and the loss of every position is a call
+@cython.final
 cdef class BoundParts(BoundTable):
     """Parts bound to data.
 
@@ -63,12 +67,13 @@ cdef class BoundParts(BoundTable):
             self._units = units
 
     def springs(self, w):
-        """Return linear and quadratic weights, (n_edges, 2) each, views of flat ones."""
+        """Return linear and quadratic weights, (n_edges, 2) each, as views."""
         table = w[self.first_spring:].reshape(-1, 2, 2)
         return table[:, 0], table[:, 1]
 
     def views(self, w):
         linear, quadratic = self.springs(w)
+        # the table's, and those beyond it
         return {**BoundTable.views(self, w), "linear": linear, "quadratic": quadratic}
 
     # ---- springs: keys and rows of weights beyond those of the table ----
