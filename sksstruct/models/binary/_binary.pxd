@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
@@ -6,6 +7,7 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 cdef struct BinaryScratch:
     double score        # <w, x_i> and the bias
     double d            # change of the mean parameter of the positive class
+    # of the example that is loaded: the observed class, and what the other one costs
     int32_t y_true
     double loss
 
@@ -14,14 +16,24 @@ cdef class BinaryWorkspace(Workspace):
     cdef BinaryScratch _scratch
 
 
+# final: nobody derives from it, and a visit is no more than a few short calls
+@cython.final
 cdef class BoundBinary(BoundModel):
     cdef readonly Py_ssize_t n_features
     cdef readonly object X
     cdef readonly bint fit_intercept, free_bias
-    cdef object _owned
     cdef const int32_t[::1] _labels
+    # Features, row after row, and what keeps them alive. The last two are NULL where
+    # rows are dense.
+    cdef object _owned
     cdef const double* _values
     cdef const int32_t* _indices
     cdef const int64_t* _indptr
+    # |x_i|^2, with the bias
     cdef const double[::1] _norms
-    cdef void _add(self, Py_ssize_t i, double scale, double* out) noexcept nogil
+
+    cdef int _bind_dense(self, X) except -1
+    cdef int _bind_sparse(self, X) except -1
+    cdef double _score(self, Py_ssize_t i, const double* weights) noexcept nogil
+    cdef void _add_features(self, Py_ssize_t i, double scale,
+                            double* out) noexcept nogil

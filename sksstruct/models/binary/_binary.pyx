@@ -4,6 +4,10 @@ The score of the positive class is <w, x> + bias and that of the negative one 0,
 with y in {-1, 1} the structured hinge is max(0, 1 - y (<w, x> + bias)). The mean
 parameter of an example is the probability of the positive class, key 1; key 0 stands
 for the negative one. The bias is the last weight, the value of a feature that is 1.
+
+A change d of mean parameters is one number, and A_i^T d is d times the features x_i of
+example i. Below, j numbers the entries of a row of features: all of them where rows are
+dense, and those that are stored where they are sparse; k numbers keys or labelings.
 """
 
 import numpy as np
@@ -15,6 +19,8 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 
 
 cdef class BinaryWorkspace(Workspace):
+    """Scratch of one thread: a score, and a change of one number."""
+
     def __cinit__(self):
         self.scratch = &self._scratch
 
@@ -38,35 +44,48 @@ cdef class BoundBinary(BoundModel):
 
     def __cinit__(self, X, labels, example_weights, bint fit_intercept=True,
                   bint free_bias=False):
-        cdef const double[::1] values
-        cdef const int32_t[::1] indices
-        cdef const int64_t[::1] indptr
-        n, d = X.shape
+        n_examples, n_features = X.shape
         self.X = X
         self.fit_intercept = fit_intercept
         self.free_bias = free_bias
-        self.n_features = d
-        self.n_weights = d + 1
-        self.max_keys, self.key_space, self.visit_work = 1, 2, d
-        self.set_sizes(np.ones(n, dtype=np.intp), example_weights)
+        self.n_features = n_features
+        # the last weight is there without a bias too: views find it at the same place
+        self.n_weights = n_features + 1
+        self.max_keys, self.key_space, self.visit_work = 1, 2, n_features
+        self.set_sizes(np.ones(n_examples, dtype=np.intp), example_weights)
         self._labels = np.ascontiguousarray(labels, dtype=np.int32)
-        self._indices, self._indptr = NULL, NULL
         if sparse.issparse(X):
-            data, squares = X.data, X.multiply(X)
-            index = np.ascontiguousarray(X.indices, dtype=np.int32)
-            pointer = np.ascontiguousarray(X.indptr, dtype=np.int64)
-            if not len(data):
-                data, index = np.zeros(1), np.zeros(1, dtype=np.int32)
-            indices, indptr = index, pointer
-            self._indices, self._indptr = &indices[0], &indptr[0]
-            self._owned = [index, pointer]
+            self._bind_sparse(X)
         else:
-            data, squares = X.reshape(-1), X * X
-            self._owned = []
-        values = data
+            self._bind_dense(X)
+
+    cdef int _bind_dense(self, X) except -1:
+        """Keep addresses of dense features, and the squared norms of their rows."""
+        cdef const double[::1] values = X.reshape(-1)
         self._values = &values[0]
-        self._owned.append(data)
-        self._norms = np.asarray(squares.sum(axis=1)).ravel() + fit_intercept
+        # what tells the loops that rows are dense
+        self._indices, self._indptr = NULL, NULL
+        self._owned = [values]
+        # the bias is the weight of a feature that is 1
+        self._norms = np.asarray((X * X).sum(axis=1)).ravel() + self.fit_intercept
+        return 0
+
+    cdef int _bind_sparse(self, X) except -1:
+        """Keep addresses of sparse features, and the squared norms of their rows."""
+        # a spare entry where nothing is stored: an empty buffer has no first address
+        stored = len(X.data) > 0
+        cdef const double[::1] values = X.data if stored else np.zeros(1)
+        cdef const int32_t[::1] indices = np.ascontiguousarray(
+            X.indices if stored else [0], dtype=np.int32)
+        cdef const int64_t[::1] indptr = np.ascontiguousarray(
+            X.indptr, dtype=np.int64)
+        self._values, self._indices = &values[0], &indices[0]
+        self._indptr = &indptr[0]
+        # arrays whose type was another one are copies that nobody else holds
+        self._owned = [values, indices, indptr]
+        self._norms = (np.asarray(X.multiply(X).sum(axis=1)).ravel()
+                       + self.fit_intercept)
+        return 0
 
     @property
     def labels(self):
@@ -74,6 +93,7 @@ cdef class BoundBinary(BoundModel):
         return np.asarray(self._labels)
 
     def dual_space(self):
+        # not above: that module is needed for this dual only
         from sksstruct.models.binary._dual import BinaryDual
 
         return BinaryDual(self, self.free_bias)
@@ -93,6 +113,7 @@ cdef class BoundBinary(BoundModel):
 
     def views(self, w):
         bias = w[-1:].copy()
+        # not a weight, but what is best at the others
         if self.free_bias:
             space = self.dual_space()
             bias[0] = space.bias(space.slopes(w))
@@ -102,24 +123,32 @@ cdef class BoundBinary(BoundModel):
         raise ValueError("bounds are not available for a binary model")
 
     def _workspace(self, training):
+        # the same for training: there are no vectors to do without
         return BinaryWorkspace()
 
     # ---- potentials and labelings ----
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
-        cdef Py_ssize_t d = self.n_features, j
-        cdef double total = workspace.w[d] if self.fit_intercept else 0.0
-        if self._indices != NULL:
-            for j in range(self._indptr[i], self._indptr[i + 1]):
-                total += self._values[j] * workspace.w[self._indices[j]]
-        else:
-            for j in range(d):
-                total += self._values[i * d + j] * workspace.w[j]
-        ws.score = total
+        ws.score = self._score(i, workspace.w)
         ws.y_true = self._labels[i]
         ws.loss = workspace.loss_scale
         return 0
+
+    cdef double _score(self, Py_ssize_t i, const double* weights) noexcept nogil:
+        """Return <w, x_i>, and the bias if there is one."""
+        cdef Py_ssize_t j
+        cdef double total = weights[self.n_features] if self.fit_intercept else 0.0
+        cdef const double* row
+        # a call for each example, and none for each entry: the two forms are apart
+        if self._indices != NULL:
+            for j in range(self._indptr[i], self._indptr[i + 1]):
+                total += self._values[j] * weights[self._indices[j]]
+        else:
+            row = self._values + i * self.n_features
+            for j in range(self.n_features):
+                total += row[j] * weights[j]
+        return total
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
@@ -128,6 +157,7 @@ cdef class BoundBinary(BoundModel):
         self.evaluate(workspace, i, y, &zero)
         y[0] = 1
         self.evaluate(workspace, i, y, &one)
+        # ties go to the negative class, whichever of the two was observed
         y[0] = one > zero
         value[0] = one if one > zero else zero
         return 0
@@ -143,24 +173,27 @@ cdef class BoundBinary(BoundModel):
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
+        # the score of the negative class is zero
         value[0] = ((ws.score if y[0] else 0.0)
                     + (ws.loss if y[0] != ws.y_true else 0.0))
         return 0
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
+        # keys are classes: a labeling is the list of its only key
         keys[0] = y[0]
         return 1
 
-    cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+    cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
-        cdef Py_ssize_t p
+        cdef Py_ssize_t k
         cdef double part
         value[0] = 0.0
-        for p in range(n):
-            self.evaluate(workspace, i, keys + p, &part)
-            value[0] += values[p] * part
+        for k in range(n_keys):
+            # a key is the labeling that it stands for
+            self.evaluate(workspace, i, keys + k, &part)
+            value[0] += values[k] * part
         return 0
 
     # ---- changes of mean parameters ----
@@ -168,40 +201,47 @@ cdef class BoundBinary(BoundModel):
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
+        # the negative class has no features
         if y[0]:
             ws.d += coef
         return 0
 
-    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
-        cdef Py_ssize_t p
-        for p in range(n):
-            self.add_labeling(workspace, i, keys + p, coef * values[p])
-        return self.evaluate_mean(workspace, i, n, keys, values, value)
+        cdef Py_ssize_t k
+        for k in range(n_keys):
+            self.add_labeling(workspace, i, keys + k, coef * values[k])
+        return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
+        # |d x_i|^2, without a look at the features
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
         value[0] = ws.d * ws.d * self._norms[i]
         return 0
 
-    cdef void _add(self, Py_ssize_t i, double scale, double* out) noexcept nogil:
-        cdef Py_ssize_t d = self.n_features, j
+    cdef void _add_features(self, Py_ssize_t i, double scale,
+                            double* out) noexcept nogil:
+        """out += scale x_i, and scale for the bias."""
+        cdef Py_ssize_t j
+        cdef const double* row
         if self._indices != NULL:
             for j in range(self._indptr[i], self._indptr[i + 1]):
                 out[self._indices[j]] += scale * self._values[j]
         else:
-            for j in range(d):
-                out[j] += scale * self._values[i * d + j]
+            row = self._values + i * self.n_features
+            for j in range(self.n_features):
+                out[j] += scale * row[j]
         if self.fit_intercept:
-            out[d] += scale
+            out[self.n_features] += scale
 
     cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
                      double* out) except -1 nogil:
         cdef BinaryScratch* ws = <BinaryScratch*> workspace.scratch
+        # nothing for a visit that leaves the block as it is
         if ws.d != 0.0:
-            self._add(i, scale * ws.d, out)
+            self._add_features(i, scale * ws.d, out)
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
@@ -209,13 +249,15 @@ cdef class BoundBinary(BoundModel):
         return 0
 
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        # the norm of x_i is all there is to it
         return 1
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
-                      Py_ssize_t n, const int32_t* labelings,
+                      Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
         cdef Py_ssize_t k
-        for k in range(n):
+        for k in range(n_labelings):
+            # differences of mean parameters: 0 for the observed labeling, else 1 or -1
             out[k] = ((y[0] - self._labels[i]) * (labelings[k] - self._labels[i])
                       * self._norms[i])
         return 0

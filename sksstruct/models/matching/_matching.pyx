@@ -1,8 +1,13 @@
 """Matchings: rows take columns, and a pair scores <w, f_rc> (Taskar et al., 2005).
 
-One block of one column, with a row of features for each pair. A matching that may
-leave rows out scores 0 for these; keys are the pairs that are matched. Costs of pairs
-make the loss: that of a link that is wrong, less that of missing one that is right.
+A labeling is the column that each row takes, or -1 where a matching may leave rows out,
+which scores 0. The table is one block of one column of weights, with a row of features
+for each pair: its entries are the scores of pairs, those of the first row r first. Keys
+are the pairs that are matched.
+
+The loss counts links that are wrong and links that are missed. It is a sum over the
+pairs that are matched: to the loss of matching nothing every pair adds a cost of its
+own, which is negative where the pair is right.
 """
 
 import numpy as np
@@ -31,65 +36,59 @@ cdef class BoundMatching(BoundTable):
     """
 
     cdef const Py_ssize_t[:, ::1] _shapes
+    # of the pairs of all examples, and of the examples
     cdef const double[::1] _costs, _constants
     cdef bint complete
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, shapes,
                   costs, constants, complete):
         self._shapes, self.complete = shapes, complete
+        # the same number of pairs may be of other shapes
         self._structure += [shapes, complete]
         if self._labeled:
             self._costs, self._constants = costs, constants
 
     def views(self, w):
+        # one column and no bias: the block is a vector
         return {"coef": self.block(w, 0)[0][:, 0]}
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t p, first = self._blocks[0].offsets[i]
-        for p in range(self._blocks[0].offsets[i + 1] - first):
-            ws.theta[p] += scale * self._costs[first + p]
+        cdef Py_ssize_t pair, first = self._blocks[0].offsets[i]
+        for pair in range(self._blocks[0].offsets[i + 1] - first):
+            ws.theta[pair] += scale * self._costs[first + pair]
         ws.constant += scale * self._constants[i]
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t r, first = self._blocks[0].offsets[i]
+        cdef Py_ssize_t row, first = self._blocks[0].offsets[i]
         value[0] = self._constants[i]
-        for r in range(self._sizes[i]):
-            if y[r] >= 0:
-                value[0] += self._costs[first + r * self._shapes[i, 1] + y[r]]
-        # rounding: the loss of the observed matching is zero
+        for row in range(self._sizes[i]):
+            if y[row] >= 0:
+                value[0] += self._costs[first + row * self._shapes[i, 1] + y[row]]
+        # The costs of right pairs cancel the constant up to rounding errors, and the
+        # loss of the observed matching must be zero, not nearly so.
         if -1e-12 < value[0] < 1e-12:
             value[0] = 0.0
         return 0
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
-        cdef Py_ssize_t r, count = 0
-        for r in range(self._sizes[i]):
-            if y[r] >= 0:
-                keys[count] = <int32_t> (r * self._shapes[i, 1] + y[r])
-                count += 1
-        return count
+        cdef Py_ssize_t row, n_keys = 0
+        for row in range(self._sizes[i]):
+            # a row that is left out has no features
+            if y[row] >= 0:
+                keys[n_keys] = <int32_t> (row * self._shapes[i, 1] + y[row])
+                n_keys += 1
+        return n_keys
 
-    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
-        n, m = self._shapes[i, 0], self._shapes[i, 1]
-        scores = np.array(workspace.theta[:n * m]).reshape(n, m)
-        if self.complete:
-            return bmmf(matching_max_marginals, scores, k)[0]
-
-        def max_marginals(table):
-            return matching_max_marginals(table[:, :m], table[:, m])
-
-        # a column more, which any row may take, at score 0
-        labelings = bmmf(max_marginals, np.hstack([scores, np.zeros((n, 1))]), k)[0]
-        return np.where(labelings == m, -1, labelings)
+    # ---- oracles, which are not compiled ----
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
-        n, m = self._shapes[i, 0], self._shapes[i, 1]
-        labels = np.full(n, -1, dtype=np.int32)
-        scores = workspace.theta[:n * m].reshape(n, m)
-        # pairs that are not worth it count as none
+        scores = self._scores(workspace, i)
+        labels = np.full(len(scores), -1, dtype=np.int32)
+        # The assignment is complete. Pairs that score less than nothing count as
+        # nothing, and are taken out of it again.
         worth = scores if self.complete else np.maximum(scores, 0.0)
         rows, columns = linear_sum_assignment(worth, maximize=True)
         if not self.complete:
@@ -97,3 +96,22 @@ cdef class BoundMatching(BoundTable):
             rows, columns = rows[keep], columns[keep]
         labels[rows] = columns
         return labels
+
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        scores = self._scores(workspace, i)
+        if self.complete:
+            return bmmf(matching_max_marginals, scores, k)[0]
+        n_rows, n_columns = scores.shape
+
+        def max_marginals(table):
+            return matching_max_marginals(table[:, :n_columns], table[:, n_columns])
+
+        # a column more, which any row may take, at score 0
+        table = np.hstack([scores, np.zeros((n_rows, 1))])
+        labelings = bmmf(max_marginals, table, k)[0]
+        return np.where(labelings == n_columns, -1, labelings)
+
+    def _scores(self, TableWorkspace workspace, Py_ssize_t i):
+        """Return the scores of pairs, (n_rows, n_columns), of the loaded potentials."""
+        n_rows, n_columns = self._shapes[i, 0], self._shapes[i, 1]
+        return workspace.theta[:n_rows * n_columns].reshape(n_rows, n_columns)

@@ -1,16 +1,24 @@
 """Parts on a grid: a position for each part, and springs between them.
 
-Score of positions l, with features F of every position and d_e = l_v - l_u - offset_e
-for an edge e = (u, v), in units of scale_e (Osokin et al., 2016, I.4):
+Score of positions l_p of the parts p, with features F of every position, and with
+d_e = (l_v - l_u - offset_e) / scale_e for an edge e = (u, v), by rows and by columns
+(Osokin et al., 2016, I.4):
 
     sum_p F[l_p] . W[:, p] + bias[p]  +  sum_e linear_e . d_e - quadratic_e . d_e^2
 
-quadratic >= 0, so that messages are distance transforms. The features of a spring
-depend on the labeling: its keys, one for each displacement, lie beyond the table, and
-its four weights (linear and quadratic, of rows and of columns) beyond the block's.
+quadratic >= 0, so that messages are distance transforms. The loss is the mean over the
+parts of min(1, |l_p - truth_p|^2 / unit^2).
 
-The loss is the mean over the parts of min(1, |l_p - truth_p|^2 / unit^2).
+A labeling is the position of each part, row * width + column. The table has a row for
+each position and a column for each part; rows are `ld` apart, the parts and a padding.
+The features of a spring depend on the labeling: its keys, one for each displacement of
+an edge, lie beyond the table. Displacements are between 1 - height and height - 1, and
+1 - width and width - 1; keys count them from zero, edge by edge, the rows first. The
+four weights of an edge (linear by rows and by columns, then quadratic) lie beyond those
+of the block, and each is a row of its own. An axis is 0 for rows, 1 for columns.
 """
+
+cimport cython
 
 import numpy as np
 
@@ -21,6 +29,8 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorks
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
 
 
+# final: nobody derives from it, and the loss of every position is a call
+@cython.final
 cdef class BoundParts(BoundTable):
     """Parts bound to data.
 
@@ -31,9 +41,9 @@ cdef class BoundParts(BoundTable):
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of parts.
     offsets, scales : ndarray of shape (n_edges, 2)
-        Mean displacements, and units of what is left.
+        Mean displacements, and units of what is left, by rows and by columns.
     units : ndarray of shape (n_examples,) or None
-        Distances at which a part counts as lost.
+        Distances at which a part counts as lost; None for prediction.
     """
 
     cdef const Py_ssize_t[:, ::1] _shapes
@@ -41,6 +51,7 @@ cdef class BoundParts(BoundTable):
     cdef const double[:, ::1] _offsets, _scales
     cdef const double[::1] _units
     cdef Py_ssize_t n_parts, ld, first_spring
+    # the same for oracles, which are not compiled
     cdef readonly object edges, offsets, scales
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
@@ -50,97 +61,121 @@ cdef class BoundParts(BoundTable):
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.first_spring = self.n_weights - 4 * len(edges)
+        # positions are numbered by the widths, and tables may be as long with others
         self._structure += [shapes, edges]
         if self._labeled:
             self._units = units
 
     def springs(self, w):
-        """Linear and quadratic weights, each (n_edges, 2), views of flat ones."""
+        """Return linear and quadratic weights, (n_edges, 2) each, as views."""
         table = w[self.first_spring:].reshape(-1, 2, 2)
         return table[:, 0], table[:, 1]
 
     def views(self, w):
         linear, quadratic = self.springs(w)
+        # the table's, and those beyond it
         return {**BoundTable.views(self, w), "linear": linear, "quadratic": quadratic}
 
-    # The displacement that a key stands for, less the offset, in units.
-    cdef inline double _displacement(self, Py_ssize_t i, Py_ssize_t key,
-                                     Py_ssize_t axis) noexcept nogil:
-        cdef Py_ssize_t height = 2 * self._shapes[i, 0] - 1
-        cdef Py_ssize_t width = 2 * self._shapes[i, 1] - 1, e = key // (height * width)
-        key -= e * height * width
-        key = key % width - (width // 2) if axis else key // width - (height // 2)
-        return (key - self._offsets[e, axis]) / self._scales[e, axis]
+    # ---- springs: keys and rows of weights beyond those of the table ----
+
+    cdef inline Py_ssize_t _edge_of(self, Py_ssize_t i, Py_ssize_t key,
+                                    double* displacement) noexcept nogil:
+        """Return the edge of a key, and write d_e, by rows and by columns."""
+        cdef Py_ssize_t n_rows = 2 * self._shapes[i, 0] - 1
+        cdef Py_ssize_t n_columns = 2 * self._shapes[i, 1] - 1
+        cdef Py_ssize_t edge = key // (n_rows * n_columns)
+        # the middle of either axis stands for no displacement at all
+        cdef Py_ssize_t row = key // n_columns - edge * n_rows - n_rows // 2
+        cdef Py_ssize_t column = key % n_columns - n_columns // 2
+        displacement[0] = (row - self._offsets[edge, 0]) / self._scales[edge, 0]
+        displacement[1] = (column - self._offsets[edge, 1]) / self._scales[edge, 1]
+        return edge
 
     cdef double other_score(self, Py_ssize_t i, Py_ssize_t key,
                             const double* weights) noexcept nogil:
-        cdef Py_ssize_t e = key // (
-            (2 * self._shapes[i, 0] - 1) * (2 * self._shapes[i, 1] - 1)), axis
-        cdef const double* w = weights + self.first_spring + 4 * e
-        cdef double d, value = 0.0
+        cdef double[2] moved
+        cdef Py_ssize_t axis, edge = self._edge_of(i, key, moved)
+        cdef const double* spring = weights + self.first_spring + 4 * edge
+        cdef double value = 0.0
         for axis in range(2):
-            d = self._displacement(i, key, axis)
-            value += w[axis] * d - w[2 + axis] * d * d
+            value += (spring[axis] * moved[axis]
+                      - spring[2 + axis] * moved[axis] * moved[axis])
         return value
 
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
                        double change) except -1 nogil:
-        cdef Py_ssize_t e = key // (
-            (2 * self._shapes[i, 0] - 1) * (2 * self._shapes[i, 1] - 1)), axis
-        cdef double* g = ws.g + self.first_spring + 4 * e
-        cdef double d
+        cdef double[2] moved
+        cdef Py_ssize_t axis, edge = self._edge_of(i, key, moved)
+        # the last rows of weights are those of the springs, four for each edge
+        cdef Py_ssize_t row = self.n_rows - 4 * self._edges.shape[0] + 4 * edge
+        cdef double* spring = ws.g + self.first_spring + 4 * edge
         for axis in range(2):
-            d = self._displacement(i, key, axis)
-            g[axis] += change * d
-            g[2 + axis] -= change * d * d
+            spring[axis] += change * moved[axis]
+            spring[2 + axis] -= change * moved[axis] * moved[axis]
         for axis in range(4):
-            self.touch_row(ws, self.n_rows - 4 * self._edges.shape[0] + 4 * e + axis)
+            self.touch_row(ws, row + axis)
         return 0
 
-    cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t p,
-                             Py_ssize_t place) noexcept nogil:
+    # ---- the loss ----
+
+    cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t part,
+                             Py_ssize_t position) noexcept nogil:
+        """Return what a part at some position adds to the loss."""
         cdef Py_ssize_t width = self._shapes[i, 1]
-        cdef Py_ssize_t y_true = self._y_true[self._starts[i] + p]
-        cdef double row = place // width - y_true // width
-        cdef double column = place % width - y_true % width
-        row = (row * row + column * column) / (self._units[i] * self._units[i])
-        return (row if row < 1.0 else 1.0) / self.n_parts
+        cdef Py_ssize_t observed = self._y_true[self._starts[i] + part]
+        cdef double row = position // width - observed // width
+        cdef double column = position % width - observed % width
+        cdef double square = (row * row + column * column) / (
+            self._units[i] * self._units[i])
+        # a part that is lost costs the same wherever it is
+        return (square if square < 1.0 else 1.0) / self.n_parts
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t x, p
-        for x in range(self._shapes[i, 0] * self._shapes[i, 1]):
-            for p in range(self.n_parts):
-                ws.theta[x * self.ld + p] += scale * self._miss(i, p, x)
+        cdef Py_ssize_t position, part
+        for position in range(self._shapes[i, 0] * self._shapes[i, 1]):
+            for part in range(self.n_parts):
+                ws.theta[position * self.ld + part] += (
+                    scale * self._miss(i, part, position))
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t p
+        cdef Py_ssize_t part
         value[0] = 0.0
-        for p in range(self.n_parts):
-            value[0] += self._miss(i, p, y[p])
+        for part in range(self.n_parts):
+            value[0] += self._miss(i, part, y[part])
         return 0
+
+    # ---- labelings ----
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
         cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
-        cdef Py_ssize_t p, e, row, column, start = height * width * self.ld
-        for p in range(self.n_parts):
-            keys[p] = <int32_t> (y[p] * self.ld + p)
-        for e in range(self._edges.shape[0]):
-            row = y[self._edges[e, 1]] // width - y[self._edges[e, 0]] // width
-            column = y[self._edges[e, 1]] % width - y[self._edges[e, 0]] % width
-            keys[self.n_parts + e] = <int32_t> (
-                start + (e * (2 * height - 1) + row + height - 1) * (2 * width - 1)
-                + column + width - 1)
-        return self.n_parts + self._edges.shape[0]
+        cdef Py_ssize_t part, edge, row, column
+        cdef Py_ssize_t n_edges = self._edges.shape[0], end = height * width * self.ld
+        # no key twice: parts have columns of their own, and edges ranges of keys
+        for part in range(self.n_parts):
+            keys[part] = <int32_t> (y[part] * self.ld + part)
+        for edge in range(n_edges):
+            row = y[self._edges[edge, 1]] // width - y[self._edges[edge, 0]] // width
+            column = y[self._edges[edge, 1]] % width - y[self._edges[edge, 0]] % width
+            # the inverse of `_edge_of`, counted from the end of the table
+            row += edge * (2 * height - 1) + height - 1
+            keys[self.n_parts + edge] = <int32_t> (
+                end + row * (2 * width - 1) + column + width - 1)
+        return self.n_parts + n_edges
+
+    # ---- oracles ----
 
     def _problem(self, TableWorkspace workspace, Py_ssize_t i):
-        """Scores of positions, (n_parts, height, width), and the springs."""
+        """Return scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
-        unary = workspace.theta[:height * width * self.ld].reshape(height, width, self.ld)
-        unary = np.ascontiguousarray(unary[:, :, :self.n_parts].transpose(2, 0, 1))
+        table = workspace.theta[:height * width * self.ld]
+        table = table.reshape(height, width, self.ld)[:, :, :self.n_parts]
+        # an image for each part, where tables have a row for each position
+        unary = np.ascontiguousarray(table.transpose(2, 0, 1))
         linear, quadratic = self.springs(workspace._held)
+        # in positions: the weights are of displacements in units
         springs = (self.edges, self.offsets, quadratic / self.scales ** 2,
                    linear / self.scales)
         return unary, springs
@@ -153,6 +188,7 @@ cdef class BoundParts(BoundTable):
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         unary, springs = self._problem(workspace, i)
 
+        # the search takes parts for variables, and their positions for states
         def max_marginals(scores):
             scores = scores.reshape(unary.shape)
             return parts_max_marginals(scores, *springs).reshape(len(unary), -1)

@@ -1,8 +1,16 @@
 """Models that are written in Python, as solvers see them.
 
 Outputs of an example get numbers as they are met, 0 for the observed one, and a
-labeling is one number. Mean parameters are the weights of outputs. Joint feature
-vectors are kept as far as memory is set aside for them, and formed again where not.
+labeling is one number. Mean parameters are the weights of outputs: keys are numbers
+again, and a change d is a list of (number, coefficient). With joint feature vectors
+phi, and L_i(y) the loss,
+
+    value(y) = L_i(y) + <w, phi(x_i, y)>
+    g        = A_i^T d = sum of coefficient phi(x_i, y) over the list
+
+Joint feature vectors are kept as far as memory is set aside for them, and formed again
+where not. Nothing here is without the interpreter, as the model's own methods are not;
+what counts is how often these are called.
 """
 
 import pickle
@@ -20,20 +28,25 @@ from sksstruct.models.tables._box import fill_bounds
 
 # Bytes of joint feature vectors that are kept.
 KEPT = 2**28
-# Outputs of one example.
+# Outputs of one example, at most: their numbers are keys, which have a bound.
 MOST = 2**20
+# Vectors are kept as sparse ones if less than this part of them is not zero: an index
+# and a value take twice the memory of a value, and more time.
+DENSE = 0.25
 
 
 def fingerprint(y):
-    """A hashable value, the same for equal outputs."""
+    """Return a hashable value, the same for equal outputs."""
     if isinstance(y, np.ndarray):
+        # bytes of objects are addresses
         return ("array", y.dtype.str, y.shape, y.tobytes()) if y.dtype != object else (
             "array", y.shape, tuple(map(fingerprint, y.ravel().tolist())))
     if isinstance(y, (list, tuple)):
         return (type(y).__name__, *map(fingerprint, y))
     if isinstance(y, dict):
-        return ("dict", frozenset((fingerprint(k), fingerprint(v))
-                                  for k, v in y.items()))
+        # equal whatever the order of the entries
+        return ("dict", frozenset((fingerprint(key), fingerprint(value))
+                                  for key, value in y.items()))
     try:
         hash(y)
     except TypeError:
@@ -45,14 +58,20 @@ def fingerprint(y):
 
 
 cdef class PythonWorkspace(Workspace):
-    cdef object array         # the weights that scores are of, not to be written
-    cdef list change          # of (number, coefficient)
-    cdef object g             # A_i^T d
-    cdef object where         # its entries that may not be zero; None for all
+    """The weights as an array for the model's methods, and a change of them."""
+
+    # what scores are of
+    cdef object array
+    # d, of (number, coefficient)
+    cdef list change
+    # A_i^T d, and its entries that may not be zero; None for all
+    cdef object g, where
+    # whether g has taken over d
     cdef bint formed
 
     def read(self, w):
         Workspace.read(self, w)
+        # a user's methods see it, and solvers go on with these weights
         self.array = w.view()
         self.array.flags.writeable = False
 
@@ -71,24 +90,27 @@ cdef class BoundPython(BoundModel):
     """
 
     cdef readonly object spec, X, Y
+    # for each example: outputs and their losses by number, and numbers by fingerprint
     cdef list outputs, losses, numbers
+    # joint feature vectors by (example, number), and the memory that they take
     cdef dict _kept
     cdef Py_ssize_t _bytes
     cdef object _token
 
     def __init__(self, spec, X, Y, example_weights):
         self.spec, self.X, self.Y = spec, X, Y
-        n = len(X)
+        n_examples = len(X)
         if example_weights is None:
-            example_weights = np.full(n, 1.0 / n)
-        self.set_sizes(np.ones(n, dtype=np.intp), example_weights)
+            example_weights = np.full(n_examples, 1.0 / n_examples)
+        self.set_sizes(np.ones(n_examples, dtype=np.intp), example_weights)
+        # what a visit takes is not known; oracles in Python are never cheap
         self.max_keys, self.key_space, self.visit_work = 1, MOST, 1e6
         self.outputs = [[y] for y in Y]
         self.numbers = [{fingerprint(y): 0} for y in Y]
         self.losses = [[0.0] for _ in Y]
         self._kept, self._bytes = {}, 0
-        first = self.features(0, 0)
-        self.n_weights = first[2]
+        # only a feature vector tells how many weights there are
+        self.n_weights = self.features(0, 0)[2]
         self.oracle_bounds = spec.bounds()
         self._token = uuid4().hex
 
@@ -118,41 +140,28 @@ cdef class BoundPython(BoundModel):
         ws.g = np.zeros(self.n_weights) if training else None
         return ws
 
+    # ---- joint feature vectors ----
+
     def features(self, i, number):
-        """Indices (None: all), values and length of a joint feature vector."""
+        """Return indices (None: all), values and length of a joint feature vector."""
         found = self._kept.get((i, number))
         if found is not None:
             return found
         phi = self.spec.joint_feature(self.X[i], self.outputs[i][number])
         if sparse.issparse(phi):
-            phi = sparse.csr_array(phi.reshape(1, -1) if phi.ndim == 1 else phi)
-            if phi.shape[0] != 1:
-                raise ValueError(
-                    f"joint_feature of example {i} has shape {phi.shape}, expected one "
-                    "row")
-            # a copy, as the caller may use its arrays again
-            phi = phi.astype(np.float64, copy=True)
-            phi.sum_duplicates()
-            found = phi.indices, phi.data, phi.shape[1]
+            found = self._sparse_features(phi, i)
         else:
-            values = np.array(phi, dtype=np.float64)
-            if values.ndim == 2 and values.shape[0] == 1:
-                values = values[0]
-            if values.ndim != 1 or not len(values):
-                raise ValueError(
-                    f"joint_feature of example {i} has shape {values.shape}, expected "
-                    "a vector")
-            found = None, values, len(values)
-            if 4 * np.count_nonzero(values) < len(values):
-                where = np.flatnonzero(values)
-                found = where, values[where], len(values)
-        if self.n_weights and found[2] != self.n_weights:
+            found = self._dense_features(phi, i)
+        _, values, length = found
+        if self.n_weights and length != self.n_weights:
             raise ValueError(
-                f"joint_feature of example {i} has {found[2]} entries, that of the "
+                f"joint_feature of example {i} has {length} entries, that of the "
                 f"first had {self.n_weights}")
-        if not np.isfinite(found[1]).all():
+        if not np.isfinite(values).all():
             raise ValueError(f"joint_feature of example {i} is not finite")
-        size = 16 * len(found[1]) + 200
+        # indices and values, and the objects around them
+        size = 16 * len(values) + 200
+        # all of them: which ones will be read again is not known
         if self._bytes + size > KEPT:
             self._kept.clear()
             self._bytes = 0
@@ -160,8 +169,38 @@ cdef class BoundPython(BoundModel):
         self._bytes += size
         return found
 
+    def _sparse_features(self, phi, i):
+        """Check a sparse feature vector; return indices, values and length."""
+        phi = sparse.csr_array(phi.reshape(1, -1) if phi.ndim == 1 else phi)
+        if phi.shape[0] != 1:
+            raise ValueError(
+                f"joint_feature of example {i} has shape {phi.shape}, expected one "
+                "row")
+        # a copy, as the caller may use its arrays again
+        phi = phi.astype(np.float64, copy=True)
+        # an index that is there twice would be added once only
+        phi.sum_duplicates()
+        return phi.indices, phi.data, phi.shape[1]
+
+    def _dense_features(self, phi, i):
+        """Check a dense feature vector; return indices, values and length."""
+        # a copy here too
+        values = np.array(phi, dtype=np.float64)
+        if values.ndim == 2 and values.shape[0] == 1:
+            values = values[0]
+        if values.ndim != 1 or not len(values):
+            raise ValueError(
+                f"joint_feature of example {i} has shape {values.shape}, expected "
+                "a vector")
+        if np.count_nonzero(values) < DENSE * len(values):
+            where = np.flatnonzero(values)
+            return where, values[where], len(values)
+        return None, values, len(values)
+
+    # ---- outputs and their numbers ----
+
     def number(self, i, y):
-        """The number of an output, a new one where it was not met before."""
+        """Return the number of an output, a new one where it was not met before."""
         if y is None:
             raise ValueError(f"the oracle returned None for example {i}")
         key = fingerprint(y)
@@ -175,34 +214,39 @@ cdef class BoundPython(BoundModel):
                 raise ValueError(
                     f"loss of an output of example {i} is {loss}: it must be finite "
                     "and not negative")
+            # a copy: oracles may return the same object, changed
             self.outputs[i].append(deepcopy(y))
             self.losses[i].append(loss)
             self.numbers[i][key] = number
         return number
 
     def value(self, PythonWorkspace ws, i, number):
-        """Loss and score of an output at the weights."""
+        """Return the loss and score of an output at the weights."""
         where, values, _ = self.features(i, number)
-        w = ws.array if where is None else ws.array[where]
-        return ws.loss_scale * self.losses[i][number] + float(values @ w)
+        weights = ws.array if where is None else ws.array[where]
+        return ws.loss_scale * self.losses[i][number] + float(values @ weights)
+
+    # ---- oracles ----
 
     def find(self, PythonWorkspace ws, i):
-        """Number of the best output, the loss included."""
-        w, scale = ws.array, ws.loss_scale
+        """Return the number of the best output, with the loss."""
+        weights, scale = ws.array, ws.loss_scale
         if scale == 0.0:
-            return self.number(i, self.spec.decode(self.X[i], w))
+            return self.number(i, self.spec.decode(self.X[i], weights))
+        # a user's oracle has the loss once: weights w / s give the same labelings
         if scale != 1.0:
-            w = w / scale
-            w.flags.writeable = False
+            weights = weights / scale
+            weights.flags.writeable = False
         return self.number(
-            i, self.spec.loss_augmented_decode(self.X[i], self.Y[i], w))
+            i, self.spec.loss_augmented_decode(self.X[i], self.Y[i], weights))
 
     def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
         ws = <PythonWorkspace> workspace
         scale = ws.loss_scale
-        w = ws.array if scale == 1.0 else ws.array / scale
-        found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], w, k)
+        weights = ws.array if scale == 1.0 else ws.array / scale
+        found = self.spec.loss_augmented_topk(self.X[i], self.Y[i], weights, k)
         numbers = [self.number(i, y) for y in found]
+        # a smoothed hinge that counts an output twice is another function
         if not 0 < len(set(numbers)) == len(numbers) <= k:
             raise ValueError(
                 f"loss_augmented_topk gives {len(numbers)} outputs of example {i}, "
@@ -210,9 +254,10 @@ cdef class BoundPython(BoundModel):
         values = np.array([self.value(ws, i, number) for number in numbers])
         return np.array(numbers, dtype=np.int32)[:, None], values
 
-    # ---- the interface of solvers ----
+    # ---- the interface of solvers: potentials and labelings ----
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        # the methods of the model read weights, and there is nothing to prepare
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
@@ -237,14 +282,14 @@ cdef class BoundPython(BoundModel):
             value[0] = self.value(workspace, i, y[0])
         return 0
 
-    cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+    cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
-        cdef Py_ssize_t p
+        cdef Py_ssize_t k
         with gil:
             value[0] = 0.0
-            for p in range(n):
-                value[0] += values[p] * self.value(workspace, i, keys[p])
+            for k in range(n_keys):
+                value[0] += values[k] * self.value(workspace, i, keys[k])
         return 0
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
@@ -252,24 +297,27 @@ cdef class BoundPython(BoundModel):
         keys[0] = y[0]
         return 1
 
+    # ---- the interface of solvers: changes of mean parameters ----
+
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         with gil:
             (<PythonWorkspace> workspace).change.append((y[0], coef))
         return 0
 
-    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
-        cdef Py_ssize_t p
+        cdef Py_ssize_t k
         with gil:
-            for p in range(n):
+            for k in range(n_keys):
                 (<PythonWorkspace> workspace).change.append(
-                    (keys[p], coef * values[p]))
-        return self.evaluate_mean(workspace, i, n, keys, values, value)
+                    (keys[k], coef * values[k]))
+        return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     def form(self, PythonWorkspace ws, i):
-        """A_i^T d into the workspace."""
+        """g = A_i^T d, d = 0"""
+        # one dense vector, and all entries of g may change
         touched, every = [], False
         for number, coef in ws.change:
             where, values, _ = self.features(i, number)
@@ -308,6 +356,7 @@ cdef class BoundPython(BoundModel):
         cdef Py_ssize_t n = self.n_weights
         with gil:
             ws = <PythonWorkspace> workspace
+            # not twice: a step may have asked for the norm, or scattered before
             if not ws.formed:
                 self.form(ws, i)
             where = slice(None) if ws.where is None else ws.where
@@ -321,30 +370,35 @@ cdef class BoundPython(BoundModel):
                 self.clear_formed(workspace)
         return 0
 
+    # ---- the interface of solvers: inner products ----
+
     cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        # products of vectors that are kept, against one more call of the oracle
         return 1
 
     def products(self, PythonWorkspace ws, i, y, labelings):
-        """Inner products of an output's features with those of others."""
+        """Return a row of the Gram matrix, `gram_row`, as a list."""
         y_true = self.features(i, 0)
+        # the scratch of changes is free: rows are formed before a step is prepared
         ws.change += [(y, 1.0), (0, -1.0)]
         self.form(ws, i)
-        out, base = [], None
+        row, base = [], None
+        # the observed output first: all products are relative to its own
         for number in [0, *labelings]:
             where, values, _ = y_true if number == 0 else self.features(i, number)
             product = float(values @ (ws.g if where is None else ws.g[where]))
             base = product if base is None else base
-            out.append(product - base)
+            row.append(product - base)
         self.clear_formed(ws)
-        return out[1:]
+        return row[1:]
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
-                      Py_ssize_t n, const int32_t* labelings,
+                      Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
         cdef Py_ssize_t k
         with gil:
             row = self.products(
-                workspace, i, y[0], [labelings[k] for k in range(n)])
-            for k in range(n):
+                workspace, i, y[0], [labelings[k] for k in range(n_labelings)])
+            for k in range(n_labelings):
                 out[k] = row[k]
         return 0

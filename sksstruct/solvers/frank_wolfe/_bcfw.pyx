@@ -13,10 +13,11 @@ itself, along (s - a). It has
     slope = value(s) - value(a)       curvature = p_i/alpha |A_i^T (mu(s) - mu(a))|^2
     dual gain = p_i (g slope - g^2/2 curvature)           g = slope / curvature, clipped
 
-Blocks are kept by `Blocks`. Where the example's Gram matrix is at hand, several steps
-are taken on a visit without touching features again: with
-M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a step changes
-value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only differences count.
+Blocks are kept by `Blocks`, and `_directions.pxd` says where a step goes. Where the
+example's Gram matrix is at hand, several steps are taken on a visit without touching
+features again: with M[y, z] = <A_i^T (mu(y) - mu(y_i)), A_i^T (mu(z) - mu(y_i))>, a
+step changes value(y) - value(y_i) by - g p_i/alpha (M[s, y] - M[a, y]); only
+differences count.
 
 Below, j and k number the labelings of a block, and MIXTURE stands for the mixture where
 a number is asked for; `self.value[j]` is value(y) of labeling j; the rate is p_i/alpha.
@@ -32,41 +33,24 @@ from libc.stdint cimport int32_t
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.solvers.frank_wolfe._blocks cimport Block, Blocks
+from sksstruct.solvers.frank_wolfe._directions cimport (
+    AWAY, FW, MIXTURE, PAIRWISE, Direction, best_labeling, find_direction, line_search,
+    move_weights,
+)
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
 from sksstruct.utils._simd cimport sks_prefetch
 
-
-cdef enum Step:
-    FW = 0
-    PAIRWISE = 1
-    AWAY = 2
-
 STEPS = {"fw": FW, "pairwise": PAIRWISE, "away": AWAY}
 
+# The addresses of a block's arrays are asked for so many visits ahead: memory takes as
+# long as a few visits of small examples. The arrays follow one visit ahead.
 cdef enum:
-    # no number of a labeling
-    MIXTURE = -1
-    # The addresses of a block's arrays are asked for so many visits ahead: memory takes
-    # as long as a few visits of small examples. The arrays follow one visit ahead.
     FAR_AHEAD = 4
 
 # Steps of a visit end when another one would gain less than this part of the first.
 cdef double LEAST_SLOPE = 0.01
 # Visits by gap end when the estimates are less than this part of the last exact gap.
 cdef double LEAST_ESTIMATES = 0.01
-
-
-cdef struct Direction:
-    # from one labeling to another, or the mixture, as far as `limit`
-    Py_ssize_t target, source
-    double slope, limit
-
-
-cdef inline double line_search(double slope, double curvature,
-                               double limit) noexcept nogil:
-    """Return the best step along a direction of positive slope."""
-    # a product is compared, as the curvature may be zero
-    return slope / curvature if slope < limit * curvature else limit
 
 
 # Final, so that private methods are called directly and inlined: a visit of a small
@@ -379,79 +363,6 @@ cdef class BCFWKernel(Blocks):
         overall = self.nu / self.n_blocks * self.gap_total
         return local if local > overall else overall
 
-    # ---- directions ----
-
-    cdef Py_ssize_t _best(self, Block* block) noexcept nogil:
-        """Return the labeling of largest value."""
-        cdef Py_ssize_t j, best = 0
-        for j in range(1, block.n_labelings):
-            if self.value[j] > self.value[best]:
-                best = j
-        return best
-
-    cdef Py_ssize_t _worst_active(self, Block* block) noexcept nogil:
-        """Return the labeling of lowest value among those with a weight, or -1."""
-        cdef Py_ssize_t j, worst = -1
-        for j in range(block.n_labelings):
-            if block.weight[j] > 0.0 and (
-                    worst < 0 or self.value[j] < self.value[worst]):
-                worst = j
-        return worst
-
-    cdef Direction _direction(self, Block* block, Py_ssize_t best,
-                              double mixture_value) noexcept nogil:
-        """Return where a step goes, given the best labeling and the mixture's value."""
-        cdef Direction way
-        cdef Py_ssize_t worst
-        way.target, way.source, way.limit = best, MIXTURE, 1.0
-        way.slope = self.value[best] - mixture_value
-        if self.step == FW:
-            return way
-        worst = self._worst_active(block)
-        if worst < 0:
-            # no weight is a number any more: the next check says so
-            way.slope = 0.0
-        elif self.step == PAIRWISE:
-            # no further than to weight zero: the source drops out then
-            way.source, way.limit = worst, block.weight[worst]
-            way.slope = self.value[best] - self.value[worst]
-        elif not (way.slope > mixture_value - self.value[worst]
-                  or block.weight[worst] >= 1.0):
-            # Away from the worst: all other weights grow in proportion. Impossible
-            # where it has all the weight, and chosen where that is the steeper way.
-            way.target, way.source = MIXTURE, worst
-            way.slope = mixture_value - self.value[worst]
-            way.limit = block.weight[worst] / (1.0 - block.weight[worst])
-        return way
-
-    cdef void _move(self, Block* block, Direction* way, double step) noexcept nogil:
-        """Change the weights of the labelings by a step; their sum stays one."""
-        cdef Py_ssize_t j
-        if way.target != MIXTURE and way.source != MIXTURE:
-            block.weight[way.target] += step
-            block.weight[way.source] -= step
-        elif way.target != MIXTURE:
-            for j in range(block.n_labelings):
-                block.weight[j] *= 1.0 - step
-            block.weight[way.target] += step
-        else:
-            # mixture + step (mixture - source)
-            for j in range(block.n_labelings):
-                block.weight[j] *= 1.0 + step
-            block.weight[way.source] -= step
-        if step == way.limit:
-            self._finish_full_step(block, way)
-
-    cdef void _finish_full_step(self, Block* block, Direction* way) noexcept nogil:
-        """Set to zero what a step as far as its limit has spent."""
-        # Exactly zero: a rest of rounding errors would keep a labeling active forever.
-        cdef Py_ssize_t j
-        if way.source != MIXTURE:
-            block.weight[way.source] = 0.0
-        else:
-            for j in range(block.n_labelings):
-                block.weight[j] = 1.0 if j == way.target else 0.0
-
     # ---- one step ----
 
     cdef int _one_step(self, Py_ssize_t i, Py_ssize_t best,
@@ -461,7 +372,8 @@ cdef class BCFWKernel(Blocks):
         cdef Py_ssize_t j
         cdef double p_i = self.model._example_weights[i]
         cdef double norm, curvature, step, loss = 0.0
-        cdef Direction way = self._direction(block, best, mixture_value)
+        cdef Direction way = find_direction(
+            self.step, block, &self.value[0], best, mixture_value)
         if way.slope <= 0.0:
             return 0
         self._prepare_change(i, &way)
@@ -470,7 +382,7 @@ cdef class BCFWKernel(Blocks):
         step = line_search(way.slope, curvature, way.limit)
         self._apply(i, step * p_i / self.alpha)
         self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
-        self._move(block, &way, step)
+        move_weights(block, &way, step)
         # anew, and not updated: rounding errors do not add up over the visits
         for j in range(block.n_labelings):
             loss += block.weight[j] * block.loss[j]
@@ -516,8 +428,9 @@ cdef class BCFWKernel(Blocks):
         for turn in range(self.inner_steps):
             # the first step goes to what the oracle has found, even if values tie
             if turn:
-                best = self._best(block)
-            way = self._direction(block, best, self._mean_value(block))
+                best = best_labeling(block, &self.value[0])
+            way = find_direction(
+                self.step, block, &self.value[0], best, self._mean_value(block))
             # stop when another step would win little against the first one
             if way.slope <= 0.0 or way.slope < LEAST_SLOPE * first_slope:
                 break
@@ -528,7 +441,7 @@ cdef class BCFWKernel(Blocks):
             else:
                 step = self._step_from_mixture(block, &way, rate, &curvature)
             self.gain += p_i * step * (way.slope - 0.5 * step * curvature)
-            self._move(block, &way, step)
+            move_weights(block, &way, step)
         return self._apply_weight_changes(i, rate)
 
     cdef double _mean_value(self, Block* block) noexcept nogil:

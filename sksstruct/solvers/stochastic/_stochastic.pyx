@@ -1,12 +1,16 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
 A factor takes the shrinking by the regulariser, so that a step costs the example's own
-features: w = s v. In variance-reduced steps the part that is the same for all examples
-is added to a row when an example reads it, see `LazyWeights`. A change c of v made
-while the weighted sum of the factors was S enters the later iterates only, and their
-weighted sum is S v - u with u = sum S c. When s gets small it goes into v, and the sum
-so far is put aside.
+features only: w = s v. In variance-reduced steps the part that is the same for all
+examples is added to a row when an example reads it, see `LazyWeights`.
+
+Averages weigh the iterate of step t by t. With S the sum of t s over the steps so far,
+a change c of v enters the later iterates only, so that the weighted sum of all iterates
+is S v - u with u = sum S c, S being that at the time of each change. When s gets small
+it goes into v, the sum so far is put aside, and S and u begin anew.
 """
+
+cimport cython
 
 import numpy as np
 
@@ -16,10 +20,26 @@ from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
-# Below this the factor s goes into the weights, once.
+# Below this the factor s goes into v: changes of v grow as 1 / s, and without an end.
 cdef double SMALL = 1e-8
 
+# The addresses of an example's memory are asked for so many visits ahead, and what is
+# there one visit ahead, as in `_bcfw.pyx`.
+cdef enum:
+    FAR_AHEAD = 4
 
+
+cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
+                          Py_ssize_t k) noexcept nogil:
+    """Ask for the memory of the examples that are visited after the k-th."""
+    if k + FAR_AHEAD < order.shape[0]:
+        model.prefetch(order[k + FAR_AHEAD], False)
+    if k + 1 < order.shape[0]:
+        model.prefetch(order[k + 1], True)
+
+
+# final, as the other kernel: private methods are called directly
+@cython.final
 cdef class SubgradientKernel:
     """Stochastic subgradient steps on the structured hinge.
 
@@ -28,89 +48,117 @@ cdef class SubgradientKernel:
     model : BoundModel
         The model with its data.
     weights : Weights
-        Where to start, with or without room for the average; without a box.
+        Where to start, with or without memory for the average; without a box.
     alpha : float
         Regularisation.
+
+    Attributes
+    ----------
+    steps : float
+        Number of steps so far.
+    loss : float
+        The sum of n p_i L_i(y) over them.
     """
 
     cdef BoundModel model
     cdef Weights iterate
     cdef Workspace workspace
     cdef double alpha
-    cdef readonly double s, steps, weighted, loss
-    cdef object collected       # the sum of iterates up to the last fold
+    cdef readonly double steps, loss
+    # s and S; the weighted sum of the iterates before S last began
+    cdef double scale, scale_sum
+    cdef object put_aside
+    # labelings of the example that is visited
     cdef int32_t[::1] decoded, observed
 
     def __cinit__(self, BoundModel model, Weights weights, double alpha):
         self.model, self.iterate = model, weights
         self.workspace = model.workspace(weights.w)
         self.alpha = alpha
-        self.s = 1.0
-        self.collected = 0.0
+        self.scale = 1.0
+        self.put_aside = 0.0
         self.decoded = np.zeros(model.max_size, dtype=np.int32)
         self.observed = np.zeros(model.max_size, dtype=np.int32)
 
     def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
-        """A step of the given rate on each of the given examples.
+        """Take a step of the given rate on each of the given examples:
 
-        w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y)),  y the max
-        oracle's answer. `loss` collects n p_i L_i(y).
+            w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y))
+
+        where y is the answer of the max oracle.
         """
-        cdef Py_ssize_t k, i
-        cdef double value, loss, shrink, share
-        cdef BoundModel model = self.model
+        cdef Py_ssize_t k
         with nogil:
             for k in range(order.shape[0]):
-                i = order[k]
-                prefetch(model, order, k)
-                share = model.n_examples * model._example_weights[i]
-                # s v gives the labelings of v with the loss divided by s
-                self.workspace.loss_scale = 1.0 / self.s
-                model.potentials(self.workspace, i)
-                model.decode(self.workspace, i, &self.decoded[0], &value)
-                model.loss(i, &self.decoded[0], &loss)
-                model.y_true(i, &self.observed[0])
-                self.loss += share * loss
-                shrink = 1.0 - rates[k] * self.alpha
-                if shrink < SMALL:
-                    # nothing is left of the weights
-                    with gil:
-                        self._fold(0.0)
-                else:
-                    self.s *= shrink
-                model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
-                model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
-                model.apply_change(self.workspace, i, self.iterate,
-                                   rates[k] * share / self.s, self.weighted)
-                self.steps += 1.0
-                self.weighted += self.steps * self.s
-                if self.s < SMALL:
-                    with gil:
-                        self._fold(self.s)
+                prefetch(self.model, order, k)
+                self._visit(order[k], rates[k])
 
-    def _fold(self, double s):
-        """Multiply the weights by s; the sum of iterates begins anew."""
+    cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
+        """Take a step on one example."""
+        # examples are drawn evenly, whatever their weights
+        cdef double share = self.model.n_examples * self.model._example_weights[i]
+        # before the weights shrink: the subgradient is that at the old ones
+        self.loss += share * self._decode(i)
+        self._shrink(1.0 - rate * self.alpha)
+        self.model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
+        self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
+        # u takes the sum of the steps before this one, as the change is in no iterate yet
+        self.model.apply_change(self.workspace, i, self.iterate,
+                                rate * share / self.scale, self.scale_sum)
+        self.steps += 1.0
+        self.scale_sum += self.steps * self.scale
+        if self.scale < SMALL:
+            with gil:
+                self._fold(self.scale)
+        return 0
+
+    cdef double _decode(self, Py_ssize_t i) except? -1.0 nogil:
+        """Write the max oracle's and the observed labeling; return the loss."""
+        cdef double value, loss
+        # v gives the labelings of s v with the loss divided by s
+        self.workspace.loss_scale = 1.0 / self.scale
+        self.model.potentials(self.workspace, i)
+        self.model.decode(self.workspace, i, &self.decoded[0], &value)
+        self.model.loss(i, &self.decoded[0], &loss)
+        self.model.y_true(i, &self.observed[0])
+        return loss
+
+    cdef int _shrink(self, double factor) except -1 nogil:
+        """Multiply the weights by a factor, if it is positive, and else by zero."""
+        if factor < SMALL:
+            # nothing is left of them: the first step of rates 1 / (alpha t) is one
+            with gil:
+                self._fold(0.0)
+        else:
+            self.scale *= factor
+        return 0
+
+    def _fold(self, double factor):
+        """Multiply v by a factor, and begin at s = 1 with a new sum of iterates."""
         weights = self.iterate
-        if weights.u is not None and self.weighted:
-            self.collected += self.weighted * weights.v - weights.u
+        # without steps since the last time, S and u are zero
+        if weights.u is not None and self.scale_sum:
+            self.put_aside += self.scale_sum * weights.v - weights.u
             weights.u[:] = 0.0
-        self.weighted = 0.0
-        weights.v *= s
-        self.s = 1.0
+        self.scale_sum = 0.0
+        weights.v *= factor
+        self.scale = 1.0
 
     def weights(self):
-        """Copy of the iterate."""
-        return self.s * self.iterate.v
+        """Return a copy of the iterate."""
+        return self.scale * self.iterate.v
 
     def average(self):
-        """The iterates' mean with weights 1, 2, 3, ..."""
+        """Return the mean of the iterates with weights 1, 2, 3, ..."""
+        # nothing to divide by
         if not self.steps:
             return self.weights()
         total = self.steps * (self.steps + 1.0) / 2.0
         weights = self.iterate
-        return (self.collected + self.weighted * weights.v - weights.u) / total
+        return (self.put_aside + self.scale_sum * weights.v - weights.u) / total
 
 
+@cython.final
 cdef class VarianceReducedKernel:
     """Variance-reduced gradient steps on a smooth loss (Johnson and Zhang, 2013).
 
@@ -132,51 +180,50 @@ cdef class VarianceReducedKernel:
     cdef BoundModel model
     cdef LazyWeights weights
     cdef Workspace workspace
+    # 0 for weights that stay zero; None where all exist
     cdef object _exists
 
     def __cinit__(self, SmoothLoss loss, LazyWeights weights):
         self.smooth, self.model, self.weights = loss, loss.model, weights
         self.workspace = loss.model.workspace(weights.w)
         self._exists = None
+        # changes by examples go to whole rows, and to weights that stay zero
         if loss.support is not None:
             self._exists = np.zeros(weights.size, dtype=np.uint8)
             self._exists[loss.support] = 1
 
     def epoch(self, const Py_ssize_t[::1] order, const double[::1] ratios,
               direction, double rate, double ridge, bint anchored=True):
-        """Steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
+        """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
 
         The weights are where the steps start, and are overwritten by where they end.
         """
-        cdef Py_ssize_t k, i
-        cdef SmoothLoss smooth = self.smooth
-        cdef BoundModel model = self.model
-        cdef LazyWeights weights = self.weights
+        cdef Py_ssize_t k
         cdef double shrink = 1.0 - rate * ridge
+        # changes of v are divided by products of this factor
         if not 0.0 < shrink <= 1.0:
             raise ValueError(f"a step of {rate} is too long for a ridge of {ridge}")
-        weights.start(direction, smooth.row_size, self._exists)
-        smooth.start_visits(anchored)
+        self.weights.start(direction, self.smooth.row_size, self._exists)
+        self.smooth.start_visits(anchored)
         with nogil:
             for k in range(order.shape[0]):
-                i = order[k]
-                prefetch(model, order, k)
-                smooth.catch_up(weights, i)
-                smooth.mean_change(self.workspace, i, weights.scale, anchored)
-                weights.scale *= shrink
-                model.apply_change(self.workspace, i, weights,
-                                   -rate * ratios[k] / weights.scale, 0.0)
-                weights.total -= rate / weights.scale
-                if weights.scale < SMALL:
-                    with gil:
-                        weights.finish()
-        weights.finish()
+                prefetch(self.model, order, k)
+                self._visit(order[k], ratios[k], rate, shrink, anchored)
+        self.weights.finish()
 
-
-cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
-                          Py_ssize_t k) noexcept nogil:
-    """Ask for the memory of the examples that are visited after the k-th."""
-    if k + 4 < order.shape[0]:
-        model.prefetch(order[k + 4], False)
-    if k + 1 < order.shape[0]:
-        model.prefetch(order[k + 1], True)
+    cdef int _visit(self, Py_ssize_t i, double ratio, double rate, double shrink,
+                    bint anchored) except -1 nogil:
+        """Take a step: along the example's own gradient, and along the direction."""
+        # only the rows that the example reads, and before they are read
+        self.smooth.catch_up(self.weights, i)
+        self.smooth.mean_change(self.workspace, i, self.weights.scale, anchored)
+        # Changes are of v, and the weights are scale v. The shrinking comes first, as
+        # the step's own change is not shrunk.
+        self.weights.scale *= shrink
+        self.model.apply_change(self.workspace, i, self.weights,
+                                -rate * ratio / self.weights.scale, 0.0)
+        self.weights.total -= rate / self.weights.scale
+        if self.weights.scale < SMALL:
+            with gil:
+                self.weights.finish()
+        return 0
