@@ -2,7 +2,8 @@ from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, SumScratch
 from sksstruct.inference.chains._topk cimport TopK
-from sksstruct.models.chain._chain cimport BoundChain, ChainScratch
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._workspace cimport ChainScratch
 
 
 cdef class ChainMeans:

@@ -18,7 +18,8 @@ from sksstruct.inference.chains._sumproduct cimport (
     EdgeTable, exponentiate_table, sum_product_padded,
 )
 from sksstruct.inference.chains._topk cimport TopK
-from sksstruct.models.chain._chain cimport BoundChain, ChainScratch
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.projections._simplex cimport project_sorted
 

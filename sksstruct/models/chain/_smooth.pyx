@@ -23,8 +23,9 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
-from sksstruct.models.chain._chain cimport BoundChain, ChainScratch, add_edge
+from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
+from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
@@ -40,8 +41,6 @@ from sksstruct.utils.parallel import run_in_chunks
 cdef double TINY = 1e-13
 # Examples are summed over in so many parts, whatever the number of threads.
 PARTS = 16
-# Rows of the sums of a part: bias, start and end come before the tables.
-cdef Py_ssize_t ENDS = 3
 
 
 cdef class ChainSmoothLoss(SmoothLoss):
@@ -144,7 +143,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._load_table(w)
         self._keep_edges(self.keep_anchors and self.convex)
         # of each part: bias, start, end, transitions as they are, and without factor
-        sums = aligned_zeros(PARTS * (ENDS + 2 * chain.n_labels) * ld)
+        sums = aligned_zeros(PARTS * (TRANSITIONS + 2 * chain.n_labels) * ld)
         sums = sums.reshape(PARTS, -1)
         bounds = [chain.n_examples * p // PARTS for p in range(PARTS + 1)]
 
@@ -167,7 +166,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld, n = chain.n_labels
         table = np.asarray(self._exponentials)[:n * ld].reshape(n, ld)
-        table[...] = w.reshape(-1, ld)[chain.n_features + ENDS:]
+        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:]
         if chain.mask is not None:
             table += chain.mask[2:]
         table *= 1.0 / self.mu if self._entropy else 1.0
@@ -208,7 +207,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i], t
         cdef const int32_t* y = &self.chain._labels[start]
         cdef double* node = &self._difference[start, 0]
-        cdef double* edges = sums + ENDS * ld
+        cdef double* edges = sums + TRANSITIONS * ld
         cdef double* own = self._kept + i * cells if self._kept else NULL
         cdef double weight = self.chain._example_weights[i], value, true_value = 0.0
         cdef bint incomplete = self._partial and self._incomplete[i]
@@ -300,12 +299,12 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if not self.chain.fit_intercept:
             total[0] = 0.0
         if not self.chain.boundary:
-            total[1:ENDS] = 0.0
+            total[1:TRANSITIONS] = 0.0
         tail = rows[self.chain.n_features:]
-        tail[...] = total[:ENDS + n]
+        tail[...] = total[:TRANSITIONS + n]
         if self._entropy and self._kept == NULL:
             ahead = np.asarray(self._exponentials).reshape(3, n, ld)[1, :, :n]
-            tail[ENDS:, :n] += total[ENDS + n:, :n] * ahead
+            tail[TRANSITIONS:, :n] += total[TRANSITIONS + n:, :n] * ahead
 
     def _write_emission(self, rows, n_jobs):
         """Gradient of the emission weights, F' times the node differences."""
@@ -388,7 +387,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         else:
             for j in range(d):
                 weights.catch_up(j)
-        for j in range(d, d + ENDS + self.chain.n_labels):
+        for j in range(d, d + TRANSITIONS + self.chain.n_labels):
             weights.catch_up(j)
         return 0
 
@@ -401,11 +400,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef double* edges = self._visit_edges
         self._visit_means_at(workspace, i, scale)
         for t in range(size):
-            ws.d[t * ld + y[t]] -= 1.0
+            ws.node_change[t * ld + y[t]] -= 1.0
         if anchored:
             # the anchor is p_i (E mu_i - mu_i(y_i)), its edges are E mu_i
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
-                          &self._difference[start, 0], ws.d)
+                          &self._difference[start, 0], ws.node_change)
             sks_add_table(cells, -1.0, self._kept + i * cells, edges)
         else:
             for t in range(size - 1):
@@ -432,16 +431,16 @@ cdef class ChainSmoothLoss(SmoothLoss):
         for t in range(size * ld):
             ws.theta[t] *= factor
         memset(table, 0, cells * sizeof(double))
-        sks_add_table(cells, factor, ws.tail + ENDS * ld, table)
-        if self.chain._mask != NULL:
-            sks_add_table(cells, 1.0, self.chain._mask + 2 * ld, table)
+        sks_add_table(cells, factor, ws.tail + TRANSITIONS * ld, table)
+        if self.chain._constraints.mask != NULL:
+            sks_add_table(cells, 1.0, self.chain._constraints.mask + 2 * ld, table)
         memset(edges, 0, cells * sizeof(double))
         if not self._entropy:
-            self._visit_means.by_topk(ws, i, table, self.mu, 1.0, ws.d, edges, &exact)
+            self._visit_means.by_topk(ws, i, table, self.mu, 1.0, ws.node_change, edges, &exact)
             return 0
         exponentiate_table(self.chain.n_labels, ld, &self._visit_table)
         memset(self._visit_means.outer, 0, cells * sizeof(double))
-        self._visit_means.by_entropy(size, ws.theta, &self._visit_table, 1.0, ws.d, self._visit_means.outer,
+        self._visit_means.by_entropy(size, ws.theta, &self._visit_table, 1.0, ws.node_change, self._visit_means.outer,
                          edges, &value)
         sks_weigh_add(cells, self._visit_means.outer, self._visit_table.ahead, edges)
         return 0
@@ -464,13 +463,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], k
         cdef Py_ssize_t d = self.chain.n_features
         cdef double[:, ::1] nodes = np.empty((size, ld))
-        cdef double[:, ::1] rows = np.zeros((d + ENDS + self.chain.n_labels, ld))
+        cdef double[:, ::1] rows = np.zeros((d + TRANSITIONS + self.chain.n_labels, ld))
         if self._visit_means is None:
             self.start_visits(False)
         self.mean_change(workspace, i, 1.0, False)
-        memcpy(&nodes[0, 0], ws.d, size * ld * sizeof(double))
-        for k in range(ws.n_edges):
-            (&rows[d + ENDS, 0])[ws.edges[k]] = ws.d_edge[ws.edges[k]]
+        memcpy(&nodes[0, 0], ws.node_change, size * ld * sizeof(double))
+        for k in range(ws.n_changed_edges):
+            (&rows[d + TRANSITIONS, 0])[ws.changed_edges[k]] = ws.edge_change[ws.changed_edges[k]]
         self.chain.clear(workspace, i)
         rows.base[d] = nodes.base.sum(axis=0)
         rows.base[d + 1] = nodes.base[0]
