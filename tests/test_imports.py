@@ -97,7 +97,8 @@ def test_each_package_imports_alone(name):
 
 def test_compiled_classes_know_their_module():
     """Pickles and skops find extension types by their module."""
-    from sksstruct.models.chain._chain import BoundChain, ChainWorkspace
+    from sksstruct.models.chain._chain import BoundChain
+    from sksstruct.models.chain._workspace import ChainWorkspace
     from sksstruct.models.protocols._bound_model import BoundModel, Workspace
     from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
     from sksstruct.solvers.frank_wolfe._sampling import SumTree

@@ -6,7 +6,8 @@ Of the smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta
     l2        max_u <u, scores> - m/2 (|u|^2 - 1),    E mu = sum_k u_k mu(y_k)
 
 over the K best labelings y_k, u being the projection of their scores / m onto the
-simplex.
+simplex: their shares. The strength m of the smoothing is `mu` elsewhere, and in names
+of arguments. Sum-product is run at potentials that were divided by m.
 """
 
 import numpy as np
@@ -18,9 +19,11 @@ from sksstruct.inference.chains._sumproduct cimport (
     EdgeTable, exponentiate_table, sum_product_padded,
 )
 from sksstruct.inference.chains._topk cimport TopK
-from sksstruct.models.chain._chain cimport BoundChain, ChainScratch
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._workspace cimport ChainScratch
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.projections._simplex cimport project_sorted
+from sksstruct.utils._simd cimport sks_weigh_add
 
 from sksstruct.utils._layout import aligned_zeros
 
@@ -32,16 +35,19 @@ cdef class ChainMeans:
     ----------
     chain : BoundChain
         The chain; its sizes are read.
-    k : int, default=1
-        Number of labelings of the top-K oracle.
+    n_best : int, default=1
+        K, the number of labelings of the top-K oracle.
     """
 
-    def __cinit__(self, BoundChain chain, Py_ssize_t k=1):
+    def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1):
         cdef Py_ssize_t nodes = chain.max_size * chain.ld
+        # one more than are used says whether those beyond would get a share
+        cdef Py_ssize_t n_found = n_best + 1
         cdef double[::1] memory = aligned_zeros(
-            3 * nodes + (3 + chain.n_labels) * chain.ld + chain.max_size + 2 * (k + 1))
-        cdef int32_t[::1] labelings = np.empty((k + 1) * chain.max_size, dtype=np.int32)
-        self._chain, self._k, self._arrays = chain, k, [memory, labelings]
+            3 * nodes + (3 + chain.n_labels) * chain.ld + chain.max_size + 2 * n_found)
+        cdef int32_t[::1] labelings = np.empty(n_found * chain.max_size, dtype=np.int32)
+        self._chain, self._n_best, self._arrays = chain, n_best, [memory, labelings]
+        # its memory grows with what is asked of it
         self._decoder = TopK()
         # rows of ld first, so that all of them are aligned
         self.other = &memory[0]
@@ -51,63 +57,95 @@ cdef class ChainMeans:
         self.outer = self.sums.rows + 3 * chain.ld
         self.sums.scales = self.outer + chain.n_labels * chain.ld
         self._scores = self.sums.scales + chain.max_size
-        self._shares = self._scores + k + 1
+        self._shares = self._scores + n_found
         self._labelings = &labelings[0]
 
-    cdef int by_entropy(
-            self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-            double weight, double* nodes, double* outer, double* edges,
-            double* log_partition) except -1 nogil:
-        """Marginals of the nodes, and weight times the edge means, by sum-product.
+    # ---- the exp oracle ----
 
-        Edge means are outer * table.ahead + edges, both of which are added to.
+    cdef int by_entropy(
+        self, Py_ssize_t size, const double* theta, const EdgeTable* table,
+        double weight, double* nodes, double* outer, double* edges,
+        double* log_partition
+    ) except -1 nogil:
+        """Write marginals of the nodes, and add weight times the edge means.
+
+        Edge means are outer * table.ahead + edges, both of which are added to. Who sums
+        over many sequences multiplies by the table once.
         """
         return sum_product_padded(
             size, self._chain.n_labels, self._chain.ld, theta, table, 0, &self.sums,
             nodes, weight, outer, 0, edges, 0, log_partition)
 
+    cdef int add_by_entropy(
+        self, Py_ssize_t size, const double* theta, const EdgeTable* table,
+        double* nodes, double* edges, double* log_partition
+    ) except -1 nogil:
+        """Write marginals of the nodes; add the edge means of this sequence alone."""
+        cdef Py_ssize_t cells = self._chain.n_labels * self._chain.ld
+        memset(self.outer, 0, cells * sizeof(double))
+        self.by_entropy(
+            size, theta, table, 1.0, nodes, self.outer, edges, log_partition)
+        sks_weigh_add(cells, self.outer, table.ahead, edges)
+        return 0
+
+    # ---- the top-K oracle ----
+
     cdef double by_topk(
-            self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
-            double weight, double* nodes, double* edges,
-            unsigned char* exact) except? -1 nogil:
-        """The l2-smoothed maximum over the best labelings, and its means.
+        self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
+        double weight, double* nodes, double* edges, unsigned char* exact
+    ) except? -1 nogil:
+        """Return the l2-smoothed maximum over the best labelings.
 
         The means of the nodes are written, weight times those of the edges are added.
-        `exact` tells whether further labelings would get no weight (Proposition 4).
+        `exact` tells whether further labelings would get no share.
         """
-        cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, n, k, t
-        cdef double* scores = self._scores
-        cdef double* u = self._shares
-        cdef double value = 0.0, norm = 0.0, sum_of_gaps = 0.0
+        cdef Py_ssize_t size = self._chain._sizes[i], ld = self._chain.ld, rank, t
+        cdef Py_ssize_t n_shares = self._share_among_best(ws, i, table, mu, exact)
+        cdef double share, best = self._scores[0], value = 0.0, norm = 0.0
         cdef const int32_t* y
-        # one more than are used says whether those beyond would get a weight
-        n = self._decoder.decode(
-            size, self._chain.n_labels, ld, ws.theta, ws.delta, table, 0, self._k + 1,
-            scores, self._labelings)
-        exact[0] = 1
-        if n > self._k:
-            n = self._k
-            for k in range(n):
-                sum_of_gaps += scores[k] - scores[n]
-            exact[0] = mu <= sum_of_gaps
-        project_sorted(n, scores, 1.0 / mu, u)
+        # written and not added to, as marginals are
         memset(nodes, 0, size * ld * sizeof(double))
-        for k in range(n):
-            if u[k] == 0.0:
+        for rank in range(n_shares):
+            share = self._shares[rank]
+            # of many labelings few get a share where the smoothing is weak
+            if share == 0.0:
                 continue
-            value += u[k] * (scores[k] - scores[0])
-            norm += u[k] * u[k]
-            y = self._labelings + k * size
+            # relative to the best: the scores themselves may be large
+            value += share * (self._scores[rank] - best)
+            norm += share * share
+            y = self._labelings + rank * size
             for t in range(size):
-                nodes[t * ld + y[t]] += u[k]
+                nodes[t * ld + y[t]] += share
             for t in range(size - 1):
-                edges[y[t] * ld + y[t + 1]] += weight * u[k]
-        return scores[0] + value + 0.5 * mu * (1.0 - norm) + ws.constant
+                edges[y[t] * ld + y[t + 1]] += weight * share
+        return best + value + 0.5 * mu * (1.0 - norm) + ws.constant
+
+    cdef Py_ssize_t _share_among_best(
+        self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,
+        unsigned char* exact
+    ) except -1 nogil:
+        """Find the best labelings and their shares; return how many are used."""
+        cdef Py_ssize_t rank, n_best
+        cdef double sum_of_gaps = 0.0
+        n_best = self._decoder.decode(
+            self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
+            ws.delta, table, 0, self._n_best + 1, self._scores, self._labelings)
+        # with all labelings there is nothing beyond
+        exact[0] = 1
+        if n_best > self._n_best:
+            n_best = self._n_best
+            for rank in range(n_best):
+                sum_of_gaps += self._scores[rank] - self._scores[n_best]
+            # Proposition 4: the next one gets no share if these are so much better
+            exact[0] = mu <= sum_of_gaps
+        # scores come best first, as the projection wants them
+        project_sorted(n_best, self._scores, 1.0 / mu, self._shares)
+        return n_best
 
 
 def write_marginals(BoundChain chain, Workspace workspace, Py_ssize_t start,
                     Py_ssize_t stop, double[:, ::1] nodes, double[::1] log_partition):
-    """Node marginals of sequences start <= i < stop at the workspace's weights.
+    """Write node marginals of sequences start <= i < stop at the workspace's weights.
 
     nodes (n_positions, ld) is flat; log_partition is -inf where all is forbidden.
     """
@@ -118,8 +156,10 @@ def write_marginals(BoundChain chain, Workspace workspace, Py_ssize_t start,
     cdef EdgeTable table
     table.scores = chain._transitions(ws)
     table.ahead, table.back = &exponentials[0], &exponentials[cells]
+    # one table for all sequences; there are no edge means to write
     with nogil:
         exponentiate_table(chain.n_labels, chain.ld, &table)
+        # nodes of sequences are written one after the other, as positions are
         for i in range(start, stop):
             chain.potentials(workspace, i)
             means.by_entropy(

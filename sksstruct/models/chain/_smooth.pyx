@@ -14,6 +14,10 @@ being shared among threads, and then forms the gradient feature by feature, from
 transposed copy of sparse features. Both parts give the same bits for any number of
 threads. Visits of one example bring the rows of weights that it reads up to date, so
 that they cost the example's own features only.
+
+Positions are t and y is the observed labeling of an example. Of arrays, `node` has rows
+of node means, `edges` the n_labels x ld cells of edge means, like the transitions. The
+strength of the smoothing is `mu`, while mu_i and E mu above are mean parameters.
 """
 
 import numpy as np
@@ -23,14 +27,17 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
-from sksstruct.models.chain._chain cimport BoundChain, ChainScratch, add_edge
+from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
+from sksstruct.models.chain._workspace cimport (
+    BIAS, END, START, TRANSITIONS, ChainScratch, add_edge,
+)
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport RowEntries
 from sksstruct.utils._simd cimport (
-    sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64, sks_weigh_add,
+    sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64,
 )
 
 from sksstruct.utils._layout import aligned_zeros
@@ -38,10 +45,11 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Below this a change of a mean parameter is rounding error.
 cdef double TINY = 1e-13
-# Examples are summed over in so many parts, whatever the number of threads.
+# Examples are summed over in so many parts, whatever the number of threads: sums have
+# the same rounding errors then.
 PARTS = 16
-# Rows of the sums of a part: bias, start and end come before the tables.
-cdef Py_ssize_t ENDS = 3
+# Rows of features that are converted to double precision at a time.
+BATCH = 4096
 
 
 cdef class ChainSmoothLoss(SmoothLoss):
@@ -65,16 +73,19 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     cdef readonly BoundChain chain
     cdef bint _entropy
-    cdef Py_ssize_t _k
+    cdef Py_ssize_t _n_best
     cdef object _numbers
-    cdef const unsigned char[::1] _unknown, _incomplete    # positions; sequences
+    # whose labels were not observed: positions, and sequences with such positions
+    cdef const unsigned char[::1] _unknown, _incomplete
     cdef bint _partial
     # features, in the form that the gradient reads
     cdef object _transposed, _values
     # of the last sweep
     cdef object _differences, _losses, _expected, _exponentials, _edge_means
-    cdef double[:, ::1] _difference           # p_i (E mu_i - mu_i(y_i)) of all nodes
-    cdef double* _kept                        # E mu_i of the edges of every example
+    # p_i (E mu_i - mu_i(y_i)) of all nodes
+    cdef double[:, ::1] _difference
+    # E mu_i of the edges of every example; NULL without anchors
+    cdef double* _kept
     cdef EdgeTable _table
     # of visits
     cdef ChainMeans _visit_means
@@ -84,11 +95,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     def __init__(self, BoundChain chain, smoothing, unknown=None, numbers=None,
                  bint nonsmooth=False, support=None):
-        cdef Py_ssize_t cells = chain.n_labels * chain.ld
-        cdef double[::1] memory = aligned_zeros(3 * cells)
         self.model = self.chain = chain
         self._entropy = smoothing.smoothing == "entropy"
-        self.mu, self._k = smoothing.mu, most_labelings(chain, smoothing.k)
+        self.mu, self._n_best = smoothing.mu, most_labelings(chain, smoothing.k)
         self.nonsmooth, self.support, self.row_size = nonsmooth, support, chain.ld
         self._numbers = numbers
         self._bind_unknown(unknown)
@@ -97,32 +106,42 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if self._entropy:
             self.diameter = float(
                 chain.example_weights @ chain.sizes) * np.log(chain.n_labels)
-        n_positions = chain.starts[-1]
-        self._differences = aligned_zeros(n_positions * chain.ld).reshape(
-            n_positions, chain.ld)
-        self._difference = self._differences
-        self._losses = np.empty(chain.n_examples)
-        self._expected = np.zeros(chain.n_examples)
-        self.exact = np.ones(chain.n_examples, dtype=np.uint8)
-        self._exponentials = memory
-        self._table.scores, self._table.ahead = &memory[0], &memory[cells]
-        self._table.back = &memory[2 * cells]
+        self._prepare_sweeps()
         self._bind_features()
 
     def _bind_unknown(self, unknown):
         """Note which positions, and so which sequences, lack their label."""
         self._partial = unknown is not None and bool(unknown.any())
+        # the likelihood of some labels is a difference of two convex functions
         self.convex = not self._partial
         if self._partial:
             flags = np.ascontiguousarray(unknown, dtype=np.uint8)
             self._unknown = flags
             self._incomplete = np.maximum.reduceat(flags, self.chain.starts[:-1])
 
+    def _prepare_sweeps(self):
+        """Make the memory of sweeps: what is written for every node and example."""
+        cdef BoundChain chain = self.chain
+        cdef Py_ssize_t cells = chain.n_labels * chain.ld
+        cdef double[::1] memory = aligned_zeros(3 * cells)
+        n_positions = chain.starts[-1]
+        self._differences = aligned_zeros(n_positions * chain.ld).reshape(
+            n_positions, chain.ld)
+        self._difference = self._differences
+        self._losses = np.empty(chain.n_examples)
+        # stays zero for sequences that lack labels
+        self._expected = np.zeros(chain.n_examples)
+        self.exact = np.ones(chain.n_examples, dtype=np.uint8)
+        self._exponentials = memory
+        self._table.scores, self._table.ahead = &memory[0], &memory[cells]
+        self._table.back = &memory[2 * cells]
+
     def _bind_features(self):
-        """Transposed copy of sparse features."""
+        """Keep the features, by columns where they are sparse."""
         values = self.chain.packed.values
         self._transposed, self._values = None, values
         if self.chain.packed.is_sparse:
+            # a copy, in which the gradient of one feature is written by one thread
             columns = values.tocsc()
             columns.sort_indices()
             self._transposed = (
@@ -142,17 +161,20 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t ld = chain.ld
         self._load_table(w)
+        # visits know nothing of labels that were not observed
         self._keep_edges(self.keep_anchors and self.convex)
         # of each part: bias, start, end, transitions as they are, and without factor
-        sums = aligned_zeros(PARTS * (ENDS + 2 * chain.n_labels) * ld)
+        sums = aligned_zeros(PARTS * (TRANSITIONS + 2 * chain.n_labels) * ld)
         sums = sums.reshape(PARTS, -1)
-        bounds = [chain.n_examples * p // PARTS for p in range(PARTS + 1)]
+        bounds = [chain.n_examples * part // PARTS for part in range(PARTS + 1)]
 
         def run(first, last):
+            # one workspace for each thread, whatever the number of its parts
             workspace = chain.workspace(w, training=False)
-            means = ChainMeans(chain, self._k)
-            for p in range(first, last):
-                self._sweep(workspace, means, bounds[p], bounds[p + 1], sums[p])
+            means = ChainMeans(chain, self._n_best)
+            for part in range(first, last):
+                self._sweep(
+                    workspace, means, bounds[part], bounds[part + 1], sums[part])
 
         run_in_chunks(run, PARTS, n_jobs)
         rows = gradient.reshape(-1, ld)
@@ -163,22 +185,24 @@ cdef class ChainSmoothLoss(SmoothLoss):
         return float(chain.example_weights @ self._losses)
 
     def _load_table(self, w):
-        """The table of this sweep, forbidden transitions and the smoothing included."""
+        """Make the table of this sweep, with constraints and smoothing."""
         cdef BoundChain chain = self.chain
-        cdef Py_ssize_t ld = chain.ld, n = chain.n_labels
-        table = np.asarray(self._exponentials)[:n * ld].reshape(n, ld)
-        table[...] = w.reshape(-1, ld)[chain.n_features + ENDS:]
+        cdef Py_ssize_t ld = chain.ld, n_labels = chain.n_labels
+        table = np.asarray(self._exponentials)[:n_labels * ld].reshape(n_labels, ld)
+        table[...] = w.reshape(-1, ld)[chain.n_features + TRANSITIONS:]
         if chain.mask is not None:
             table += chain.mask[2:]
+        # sum-product wants scores that were divided by mu, the top-K oracle does not
         table *= 1.0 / self.mu if self._entropy else 1.0
         if self._entropy:
-            exponentiate_table(n, ld, &self._table)
+            exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_edges(self, bint keep):
-        """Make room for the edge means of every example, or give it back."""
+        """Make memory for the edge means of every example, or give it back."""
         cdef double[::1] view
         if not keep:
             self._edge_means, self._kept = None, NULL
+        # kept from sweep to sweep, each of which overwrites it
         elif self._kept == NULL:
             self._edge_means = aligned_zeros(
                 self.chain.n_examples * self.chain.n_labels * self.chain.ld)
@@ -187,7 +211,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     def _sweep(self, Workspace workspace, ChainMeans means, Py_ssize_t first,
                Py_ssize_t last, double[::1] sums):
-        """Losses and node differences of examples first <= i < last; adds to sums."""
+        """Write losses and node differences of examples first <= i < last.
+
+        What the gradient of the tail is made of is added to sums.
+        """
         cdef Py_ssize_t i
         cdef double[::1] losses = self._losses, expected = self._expected
         cdef unsigned char[::1] exact = self.exact
@@ -197,87 +224,105 @@ cdef class ChainSmoothLoss(SmoothLoss):
                                     &expected[i], &exact[i])
 
     cdef int _sweep_example(
-            self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
-            double* loss, double* expected, unsigned char* exact) except -1 nogil:
-        """Loss, expected loss and differences of one example.
-
-        The means of its edges go to `sums`, and to what is kept of it.
-        """
+        self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
+        double* loss, double* expected, unsigned char* exact
+    ) except -1 nogil:
+        """Write loss, expected loss and node differences of one example."""
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
-        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i], t
-        cdef const int32_t* y = &self.chain._labels[start]
-        cdef double* node = &self._difference[start, 0]
-        cdef double* edges = sums + ENDS * ld
-        cdef double* own = self._kept + i * cells if self._kept else NULL
-        cdef double weight = self.chain._example_weights[i], value, true_value = 0.0
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        cdef double* edges = sums + TRANSITIONS * self.chain.ld
         cdef bint incomplete = self._partial and self._incomplete[i]
+        cdef double value, true_value = 0.0
         self.chain.potentials(workspace, i)
+        # before the maximum, which scales the potentials
         if not incomplete:
             self.chain.evaluate(workspace, i, y, &true_value)
-        if own:
-            memset(own, 0, cells * sizeof(double))
-        if self._entropy:
-            value = self._entropy_means(ws, means, i, node, own, edges)
-            if incomplete:
-                true_value = self._observed_means(ws, means, i, node, edges)
+        value = self._maximum(ws, means, i, edges, exact)
+        if incomplete:
+            true_value = self._subtract_agreeing(ws, means, i, edges)
         else:
-            value = means.by_topk(
-                ws, i, self._table.scores, self.mu, 1.0 if own else weight, node,
-                own if own else edges, exact)
-        if own:
-            # an example's own sums are added to those of all
-            sks_add_table(cells, weight, own, edges)
+            expected[0] = self._subtract_observed(i, edges)
         loss[0] = value - true_value
-        if not incomplete:
-            expected[0] = 0.0
-            for t in range(size):
-                expected[0] += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
-                node[t * ld + y[t]] -= 1.0
-            for t in range(size - 1):
-                edges[y[t] * ld + y[t + 1]] -= weight
-        for t in range(size * ld):
-            node[t] *= weight
-        for t in range(size):
-            sks_axpy(ld, 1.0, node + t * ld, sums)
-        sks_axpy(ld, 1.0, node, sums + ld)
-        sks_axpy(ld, 1.0, node + (size - 1) * ld, sums + 2 * ld)
+        self._weigh_nodes(i, sums)
         return 0
 
-    cdef double _entropy_means(
-            self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
-            double* own, double* edges) except? -1 nogil:
-        """Smoothed maximum and means of the loaded potentials, which are scaled.
+    cdef double _maximum(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
+        unsigned char* exact
+    ) except? -1 nogil:
+        """Return the smoothed maximum of the loaded potentials.
 
-        Edge means go to `own`, or weighted to `edges` and the table that comes after.
+        Its node means are written; p_i times its edge means are added to `edges`.
         """
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld, t
-        cdef Py_ssize_t size = self.chain._sizes[i]
-        cdef double scale = 1.0 / self.mu, value
-        for t in range(size * self.chain.ld):
-            ws.theta[t] *= scale
-        if own:
-            memset(means.outer, 0, cells * sizeof(double))
-            means.by_entropy(size, ws.theta, &self._table, 1.0, node, means.outer, own,
-                             &value)
-            sks_weigh_add(cells, means.outer, self._table.ahead, own)
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
+        cdef double weight = self.chain._example_weights[i], value
+        cdef double* node = &self._difference[self.chain._starts[i], 0]
+        cdef double* kept
+        if self._kept == NULL:
+            if self._entropy:
+                return self._entropy_maximum(ws, means, i, node, NULL, edges)
+            return means.by_topk(
+                ws, i, self._table.scores, self.mu, weight, node, edges, exact)
+        # alone first: the anchors of visits are those of single examples
+        kept = self._kept + i * cells
+        memset(kept, 0, cells * sizeof(double))
+        if self._entropy:
+            value = self._entropy_maximum(ws, means, i, node, kept, edges)
         else:
-            means.by_entropy(size, ws.theta, &self._table,
-                             self.chain._example_weights[i], node, edges + cells,
-                             edges, &value)
+            value = means.by_topk(
+                ws, i, self._table.scores, self.mu, 1.0, node, kept, exact)
+        sks_add_table(cells, weight, kept, edges)
+        return value
+
+    cdef double _entropy_maximum(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
+        double* kept, double* edges
+    ) except? -1 nogil:
+        """Return the maximum smoothed by the entropy; the potentials become scaled.
+
+        Edge means go to `kept`; where it is NULL, p_i times them go to `edges` and to
+        the table after it, which `_write_tail` multiplies by its factor.
+        """
+        cdef Py_ssize_t size = self.chain._sizes[i], entry
+        cdef double scale = 1.0 / self.mu, value
+        for entry in range(size * self.chain.ld):
+            ws.theta[entry] *= scale
+        if kept:
+            means.add_by_entropy(size, ws.theta, &self._table, node, kept, &value)
+        else:
+            means.by_entropy(
+                size, ws.theta, &self._table, self.chain._example_weights[i], node,
+                edges + self.chain.n_labels * self.chain.ld, edges, &value)
         return value * self.mu + ws.constant
 
-    cdef double _observed_means(
-            self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
-            double* edges) except? -1 nogil:
-        """The maximum over the labelings that agree with the observed labels.
+    cdef double _subtract_observed(self, Py_ssize_t i, double* edges) noexcept nogil:
+        """Subtract mu_i(y_i) from the means; return the expected loss."""
+        cdef Py_ssize_t ld = self.chain.ld, start = self.chain._starts[i]
+        cdef Py_ssize_t size = self.chain._sizes[i], t
+        cdef const int32_t* y = &self.chain._labels[start]
+        cdef double* node = &self._difference[start, 0]
+        cdef double expected = 0.0
+        # the node still holds the probability of the observed label
+        for t in range(size):
+            expected += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
+            node[t * ld + y[t]] -= 1.0
+        for t in range(size - 1):
+            edges[y[t] * ld + y[t + 1]] -= self.chain._example_weights[i]
+        return expected
 
-        Its means are subtracted from those in `node` and `edges`.
+    cdef double _subtract_agreeing(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges
+    ) except? -1 nogil:
+        """Subtract the means of the labelings that agree with the observed labels.
+
+        Returns the maximum over them, for potentials that `_maximum` has scaled.
         """
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t, label
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
+        cdef double* node = &self._difference[start, 0]
         cdef double value
+        # labels that do not agree are forbidden
         for t in range(size):
             if self._unknown[start + t]:
                 continue
@@ -286,50 +331,76 @@ cdef class ChainSmoothLoss(SmoothLoss):
                     ws.theta[t * ld + label] = -INFINITY
         means.by_entropy(size, ws.theta, &self._table, -self.chain._example_weights[i],
                          means.other, edges + cells, edges, &value)
+        # they are weighted later, with those that they are subtracted from
         for t in range(size):
             sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
         return value * self.mu + ws.constant
 
+    cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil:
+        """Multiply node differences by p_i, and add them to bias, start and end."""
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t, entry
+        cdef double* node = &self._difference[self.chain._starts[i], 0]
+        cdef double weight = self.chain._example_weights[i]
+        # padding included, which is zero
+        for entry in range(size * ld):
+            node[entry] *= weight
+        for t in range(size):
+            sks_axpy(ld, 1.0, node + t * ld, sums + BIAS * ld)
+        sks_axpy(ld, 1.0, node, sums + START * ld)
+        sks_axpy(ld, 1.0, node + (size - 1) * ld, sums + END * ld)
+
+    # ---- the gradient ----
+
     def _write_tail(self, sums, rows):
-        """Gradient of bias, start, end and transitions from the sums of all parts."""
-        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels
+        """Write the gradient of the tail, from the sums of all parts."""
+        cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels
+        # one after the other: `sum` would choose an order
         total = sums[0]
-        for p in range(1, PARTS):
-            total += sums[p]
+        for part in range(1, PARTS):
+            total += sums[part]
         total = total.reshape(-1, ld)
+        # weights that do not exist stay zero
         if not self.chain.fit_intercept:
-            total[0] = 0.0
+            total[BIAS] = 0.0
         if not self.chain.boundary:
-            total[1:ENDS] = 0.0
+            total[START:TRANSITIONS] = 0.0
+        after = TRANSITIONS + n_labels
         tail = rows[self.chain.n_features:]
-        tail[...] = total[:ENDS + n]
+        tail[...] = total[:after]
+        # the factor that sum-product leaves out, once for all examples
         if self._entropy and self._kept == NULL:
-            ahead = np.asarray(self._exponentials).reshape(3, n, ld)[1, :, :n]
-            tail[ENDS:, :n] += total[ENDS + n:, :n] * ahead
+            exponentials = np.asarray(self._exponentials).reshape(3, n_labels, ld)
+            ahead = exponentials[1, :, :n_labels]
+            tail[TRANSITIONS:, :n_labels] += total[after:, :n_labels] * ahead
 
     def _write_emission(self, rows, n_jobs):
-        """Gradient of the emission weights, F' times the node differences."""
-        cdef Py_ssize_t d = self.chain.n_features
+        """Write the gradient of the emission weights, F' times the node differences."""
+        cdef Py_ssize_t n_features = self.chain.n_features
         if self._transposed is not None:
-            run_in_chunks(lambda a, b: self._gather(a, b, rows), d, n_jobs)
+            run_in_chunks(
+                lambda first, last: self._gather(first, last, rows), n_features, n_jobs)
         elif self._values.dtype == np.float64:
-            np.matmul(self._values.T, self._differences, out=rows[:d])
+            np.matmul(self._values.T, self._differences, out=rows[:n_features])
         else:
             # in parts, as a copy of all features in double precision may be large
-            rows[:d] = 0.0
-            for first in range(0, len(self._values), 4096):
-                part = slice(first, first + 4096)
-                rows[:d] += self._values[part].T.astype(float) @ self._differences[part]
+            rows[:n_features] = 0.0
+            for first in range(0, len(self._values), BATCH):
+                part = slice(first, first + BATCH)
+                rows[:n_features] += (
+                    self._values[part].T.astype(float) @ self._differences[part])
 
     def _gather(self, Py_ssize_t first, Py_ssize_t last, double[:, ::1] rows):
-        """Gradient of the emission weights of features first <= j < last."""
+        """Write the gradient of emission weights, features first <= feature < last."""
         cdef const int64_t[::1] indptr = self._transposed[0]
         cdef const int32_t[::1] indices = self._transposed[1]
         cdef const float[::1] single
         cdef const double[::1] values
-        cdef Py_ssize_t j, begin, count, ld = self.chain.ld
+        cdef Py_ssize_t feature, begin, count, ld = self.chain.ld
         cdef bint is_single = self._transposed[2].dtype == np.float32
+        # columns of features times rows of differences are computed as scores are, and
+        # these begin with a bias
         cdef double[::1] zeros = aligned_zeros(ld)
+        # an empty array has no first entry
         if not len(indices):
             np.asarray(rows)[first:last] = 0.0
             return
@@ -338,22 +409,27 @@ cdef class ChainSmoothLoss(SmoothLoss):
         else:
             values = self._transposed[2]
         with nogil:
-            for j in range(first, last):
-                begin = indptr[j]
-                count = indptr[j + 1] - begin
+            for feature in range(first, last):
+                begin = indptr[feature]
+                count = indptr[feature + 1] - begin
+                # features that never occur, which may be the last ones
                 if count == 0:
-                    memset(&rows[j, 0], 0, ld * sizeof(double))
+                    memset(&rows[feature, 0], 0, ld * sizeof(double))
                 elif is_single:
                     sks_scores_f32(count, &indices[begin], &single[begin],
-                                   &self._difference[0, 0], ld, &zeros[0], &rows[j, 0])
+                                   &self._difference[0, 0], ld, &zeros[0],
+                                   &rows[feature, 0])
                 else:
                     sks_scores_f64(count, &indices[begin], &values[begin],
-                                   &self._difference[0, 0], ld, &zeros[0], &rows[j, 0])
+                                   &self._difference[0, 0], ld, &zeros[0],
+                                   &rows[feature, 0])
 
     def _check_finite(self):
+        """Raise an error that names the first example without a finite loss."""
         finite = np.isfinite(self._losses)
         if finite.all():
             return
+        # the number of the user's sequence, as some may have been left out
         number = np.flatnonzero(~finite)[0]
         if self._numbers is not None:
             number = self._numbers[number]
@@ -368,9 +444,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
         cdef double[::1] memory = aligned_zeros(4 * cells)
         if anchored and self._kept == NULL:
+            # nothing to subtract: visits would be those of another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
-        self._visit_means = ChainMeans(self.chain, self._k)
+        # of their own: sweeps may come between visits, and must not change them
+        self._visit_means = ChainMeans(self.chain, self._n_best)
         self._visit_memory = memory
         self._visit_table.scores = &memory[0]
         self._visit_table.ahead = &memory[cells]
@@ -378,18 +456,20 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._visit_edges = &memory[3 * cells]
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
-        cdef Py_ssize_t d = self.chain.n_features, j, t, entry
+        cdef Py_ssize_t n_features = self.chain.n_features, row, position, entry
         cdef RowEntries entries
         if self.chain._rows.sparse:
-            for t in range(self.chain._starts[i], self.chain._starts[i + 1]):
-                entries = self.chain._rows.row(t)
+            for position in range(self.chain._starts[i], self.chain._starts[i + 1]):
+                entries = self.chain._rows.row(position)
                 for entry in range(entries.count):
                     weights.catch_up(entries.index[entry])
         else:
-            for j in range(d):
-                weights.catch_up(j)
-        for j in range(d, d + ENDS + self.chain.n_labels):
-            weights.catch_up(j)
+            # a dense row has all features
+            for row in range(n_features):
+                weights.catch_up(row)
+        # the tail is read by every example
+        for row in range(n_features, n_features + TRANSITIONS + self.chain.n_labels):
+            weights.catch_up(row)
         return 0
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
@@ -399,13 +479,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
         cdef double* edges = self._visit_edges
-        self._visit_means_at(workspace, i, scale)
+        self._visit_example(workspace, i, scale)
+        # the change holds E mu_i by now
         for t in range(size):
-            ws.d[t * ld + y[t]] -= 1.0
+            ws.node_change[t * ld + y[t]] -= 1.0
         if anchored:
-            # the anchor is p_i (E mu_i - mu_i(y_i)), its edges are E mu_i
+            # The anchor's nodes are p_i (E mu_i - mu_i(y_i)), its edges are E mu_i:
+            # what is subtracted above is added again, and edges need no y_i.
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
-                          &self._difference[start, 0], ws.d)
+                          &self._difference[start, 0], ws.node_change)
             sks_add_table(cells, -1.0, self._kept + i * cells, edges)
         else:
             for t in range(size - 1):
@@ -414,14 +496,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         ws.scanned = False
         return 0
 
-    cdef int _visit_means_at(self, Workspace workspace, Py_ssize_t i,
-                             double scale) except -1 nogil:
-        """E mu_i at scale times the weights read: nodes to d, edges to the visit's."""
+    cdef int _visit_example(self, Workspace workspace, Py_ssize_t i,
+                            double scale) except -1 nogil:
+        """Write E mu_i at `scale` times the weights that are read.
+
+        Nodes go to the change that is being prepared, edges to those of the visit.
+        """
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld, entry
         cdef Py_ssize_t size = self.chain._sizes[i]
-        cdef double* table = <double*> self._visit_table.scores
-        cdef double* edges = self._visit_edges
         cdef double factor = scale / self.mu if self._entropy else scale, value
         cdef unsigned char exact
         # The potentials are those of v with the loss divided by scale: times scale they
@@ -429,52 +512,67 @@ cdef class ChainSmoothLoss(SmoothLoss):
         workspace.loss_scale = 1.0 / scale
         self.chain.potentials(workspace, i)
         workspace.loss_scale = 1.0
-        for t in range(size * ld):
-            ws.theta[t] *= factor
-        memset(table, 0, cells * sizeof(double))
-        sks_add_table(cells, factor, ws.tail + ENDS * ld, table)
-        if self.chain._mask != NULL:
-            sks_add_table(cells, 1.0, self.chain._mask + 2 * ld, table)
-        memset(edges, 0, cells * sizeof(double))
-        if not self._entropy:
-            self._visit_means.by_topk(ws, i, table, self.mu, 1.0, ws.d, edges, &exact)
-            return 0
-        exponentiate_table(self.chain.n_labels, ld, &self._visit_table)
-        memset(self._visit_means.outer, 0, cells * sizeof(double))
-        self._visit_means.by_entropy(size, ws.theta, &self._visit_table, 1.0, ws.d, self._visit_means.outer,
-                         edges, &value)
-        sks_weigh_add(cells, self._visit_means.outer, self._visit_table.ahead, edges)
+        for entry in range(size * self.chain.ld):
+            ws.theta[entry] *= factor
+        self._load_visit_table(ws, factor)
+        memset(self._visit_edges, 0, cells * sizeof(double))
+        if self._entropy:
+            exponentiate_table(self.chain.n_labels, self.chain.ld, &self._visit_table)
+            self._visit_means.add_by_entropy(
+                size, ws.theta, &self._visit_table, ws.node_change, self._visit_edges,
+                &value)
+        else:
+            self._visit_means.by_topk(
+                ws, i, self._visit_table.scores, self.mu, 1.0, ws.node_change,
+                self._visit_edges, &exact)
         return 0
+
+    cdef void _load_visit_table(self, const ChainScratch* ws,
+                                double factor) noexcept nogil:
+        """Write `factor` times the transitions, -inf the forbidden ones."""
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
+        cdef const double* mask = self.chain._constraints.mask
+        cdef double* table = <double*> self._visit_table.scores
+        memset(table, 0, cells * sizeof(double))
+        sks_add_table(cells, factor, ws.tail + TRANSITIONS * ld, table)
+        # rows of first and last labels come before those of transitions
+        if mask != NULL:
+            sks_add_table(cells, 1.0, mask + 2 * ld, table)
 
     cdef void _note_edges(self, ChainScratch* ws) noexcept nogil:
         """Add the edges of a visit to the change in the workspace."""
-        cdef Py_ssize_t ld = self.chain.ld, n = self.chain.n_labels, label, cell
-        for label in range(n):
-            for cell in range(label * ld, label * ld + n):
+        cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels, label, cell
+        for label in range(n_labels):
+            for cell in range(label * ld, label * ld + n_labels):
+                # others would make lists of changed weights as long as the table
                 if self._visit_edges[cell] > TINY or self._visit_edges[cell] < -TINY:
                     add_edge(ws, cell, self._visit_edges[cell])
 
     def example_difference(self, Workspace workspace, Py_ssize_t i):
-        """E mu_i - mu_i(y_i) at the weights that the workspace reads.
+        """Return E mu_i - mu_i(y_i) at the weights that the workspace reads.
 
         Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
         start, end and transitions are those of the gradient.
         """
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], k
-        cdef Py_ssize_t d = self.chain.n_features
+        cdef Py_ssize_t n_features = self.chain.n_features
         cdef double[:, ::1] nodes = np.empty((size, ld))
-        cdef double[:, ::1] rows = np.zeros((d + ENDS + self.chain.n_labels, ld))
+        cdef double[:, ::1] rows = np.zeros(
+            (n_features + TRANSITIONS + self.chain.n_labels, ld))
+        cdef double* transitions = &rows[n_features + TRANSITIONS, 0]
+        # without anchors, visits need no sweep before them
         if self._visit_means is None:
             self.start_visits(False)
         self.mean_change(workspace, i, 1.0, False)
-        memcpy(&nodes[0, 0], ws.d, size * ld * sizeof(double))
-        for k in range(ws.n_edges):
-            (&rows[d + ENDS, 0])[ws.edges[k]] = ws.d_edge[ws.edges[k]]
+        memcpy(&nodes[0, 0], ws.node_change, size * ld * sizeof(double))
+        for k in range(ws.n_changed_edges):
+            transitions[ws.changed_edges[k]] = ws.edge_change[ws.changed_edges[k]]
+        # copied out: the next visit finds the workspace empty
         self.chain.clear(workspace, i)
-        rows.base[d] = nodes.base.sum(axis=0)
-        rows.base[d + 1] = nodes.base[0]
-        rows.base[d + 2] = nodes.base[size - 1]
+        rows.base[n_features + BIAS] = nodes.base.sum(axis=0)
+        rows.base[n_features + START] = nodes.base[0]
+        rows.base[n_features + END] = nodes.base[size - 1]
         return nodes.base, rows.base
 
 

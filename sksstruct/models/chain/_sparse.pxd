@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
+from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 
 
@@ -11,9 +12,7 @@ cdef class SparseChain:
     cdef SparseTransitions _transitions
     # emission rows, then bias, start and end
     cdef const double[:, ::1] _weights
-    # None without constraints
-    cdef const double[:, ::1] _mask
-    cdef const unsigned char[:, ::1] _forbidden_labels
+    cdef ChainConstraints _constraints
     cdef const Py_ssize_t[::1] _offsets
 
     cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil

@@ -11,10 +11,11 @@ labels without looking at all pairs. Positions are t; a row has ld >= n_labels e
 
 import numpy as np
 
-from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
+from sksstruct.models.chain._constraints cimport ChainConstraints
+from sksstruct.models.chain._workspace cimport BIAS, END, START
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.utils._simd cimport sks_axpy
 
@@ -44,36 +45,32 @@ cdef class SparseChain:
         self._rows = FeatureRows(X)
         self._transitions = SparseTransitions(transitions)
         self._weights = weights
-        # None where nothing is forbidden, which saves a pass over theta
-        self._mask, self._forbidden_labels = mask, forbidden_labels
         self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
+        # forbidden transitions are entries of the sparse array
+        self._constraints = ChainConstraints(
+            mask, forbidden_labels, n_positions=self._offsets[len(X)],
+            n_labels=self.n_labels, ld=self.ld, n_rows=2)
         self.n_sequences = len(X)
         # a score of -inf is an error where nothing is forbidden
-        self.is_constrained = (mask is not None or forbidden_labels is not None
-                               or bool((transitions.data == -np.inf).any()))
+        self.is_constrained = (
+            self._constraints.exist or bool((transitions.data == -np.inf).any()))
 
     cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil:
         """Write theta of a sequence, -inf where a constraint forbids the label."""
         cdef Py_ssize_t first = self._offsets[i], size = self._offsets[i + 1] - first
-        cdef Py_ssize_t ld = self.ld, t, label
+        cdef Py_ssize_t ld = self.ld, t
         cdef const double* weights = &self._weights[0, 0]
-        cdef const double* bias = weights + self._rows.n_features * ld
-        cdef double* last = theta + (size - 1) * ld
+        cdef const double* tail = weights + self._rows.n_features * ld
         # the bias is what the scores begin with
         for t in range(size):
-            self._rows.scores(first + t, weights, ld, bias, theta + t * ld)
-        # the rows of start and end follow that of the bias
-        sks_axpy(ld, 1.0, bias + ld, theta)
-        sks_axpy(ld, 1.0, bias + 2 * ld, last)
-        # a sequence of one position has both masks, as it has both weights
-        if self._mask is not None:
-            sks_axpy(ld, 1.0, &self._mask[0, 0], theta)
-            sks_axpy(ld, 1.0, &self._mask[1, 0], last)
-        if self._forbidden_labels is not None:
-            for t in range(size):
-                for label in range(self.n_labels):
-                    if self._forbidden_labels[first + t, label]:
-                        theta[t * ld + label] = -INFINITY
+            self._rows.scores(
+                first + t, weights, ld, tail + BIAS * ld, theta + t * ld)
+        # a sequence of one position has both
+        sks_axpy(ld, 1.0, tail + START * ld, theta)
+        sks_axpy(ld, 1.0, tail + END * ld, theta + (size - 1) * ld)
+        # last, as forbidden labels are written over what was added
+        if self._constraints.exist:
+            self._constraints.forbid_labels(first, size, theta)
 
     cdef double _augment(self, Py_ssize_t i, const int32_t* y_true,
                          const double* costs, double* theta) noexcept nogil:

@@ -5,15 +5,19 @@ Score of labels y for node features F and edge features G, pairwise="full" or "p
     sum_v F_v . W[:, y_v] + bias[y_v]  +  sum_e G_e . V[:, (y_u, y_v)]       (full)
                                        +  sum_e (G_e . V) [y_u = y_v]        (potts)
 
-Without edge features all edges share one row, [1]. Forests are decoded by max-product;
-graphs of two labels with potts scores that are not negative by a minimum cut, as in
-Osokin et al. (2016), I.3. Columns of a full block are n_labels rows of ld labels.
+for nodes v and edges e = (u, v). Without edge features all edges share one row, [1].
+Forests are decoded by max-product; graphs of two labels with potts scores that are not
+negative by a minimum cut, as in Osokin et al. (2016), I.3.
 
-The loss is the mean over the nodes of a cost of missing each node's label.
+The tables of an example are those of its nodes, a row of ld >= n_labels entries each,
+and then those of its edges: one entry with potts scores, else n_labels rows of ld
+labels, from u to v. The loss is the mean over the nodes of a cost of missing each
+node's label.
 """
 
 import numpy as np
 
+cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
@@ -27,19 +31,32 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorks
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference import MinCut, bmmf, max_product_topk
+from sksstruct.utils._layout import padded_length
 
 
+# final: messages go through short methods, one call for each node
+@cython.final
 cdef class BoundGraph(BoundTable):
-    """Graphs bound to data; see `bind`."""
+    """Graphs bound to data; see `bind`.
+
+    Attributes
+    ----------
+    n_labels, ld : int
+        Number of labels, and length of a row of the nodes' tables.
+    edges : ndarray of shape (n_edges, 2), intp
+        Ends of all edges, numbered within their graph.
+    """
 
     cdef readonly Py_ssize_t n_labels, ld
     cdef readonly object edges
     cdef const Py_ssize_t[:, ::1] _ends
+    # where the edges of each graph begin
     cdef const Py_ssize_t[::1] _first_edge
     cdef const double[::1] _cost
     cdef bint potts, shared, forest
-    # of all nodes: the order of messages, the parent or -1, the edge to it
-    cdef Py_ssize_t[::1] _order, _parent, _up
+    # of all nodes of forests: the order of messages, the parent or -1, the edge to it
+    cdef Py_ssize_t[::1] _order, _parent, _edge_up
+    # of all graphs that are not
     cdef list _cuts
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, edges,
@@ -50,12 +67,14 @@ cdef class BoundGraph(BoundTable):
         self._ends, self._first_edge = self.edges, first_edge
         self.potts, self.shared, self.forest = potts, shared, forest
         self.belief_size = self.max_size * self.ld
+        # what labelings mean: exported duals are those of the same graphs
         self._structure += [self.edges, first_edge, potts, shared]
         if self._labeled:
             self._cost = costs
         if forest:
             self._plan()
         else:
+            # made at the first visit of each graph, and kept for the next
             self._cuts = [None] * self.n_examples
 
     @classmethod
@@ -77,7 +96,7 @@ cdef class BoundGraph(BoundTable):
             Features of the edges; None: all edges are alike.
         n_labels : int
             Number of labels.
-        truths : ndarray of shape (n_nodes,), int32, or None
+        y_true : ndarray of shape (n_nodes,), int32, or None
             Observed labels.
         example_weights : ndarray of shape (n_graphs,) or None
             The p_i.
@@ -87,15 +106,16 @@ cdef class BoundGraph(BoundTable):
             Whether pairs score by agreement only; whether all graphs are forests;
             whether labels have a bias.
         """
-        n = len(offsets) - 1
+        n_graphs = len(offsets) - 1
         shared = edge_rows is None
+        # all edges of a graph read one row, so that a visit fills one table
         if shared:
-            edge_rows, edge_offsets = np.ones((n, 1)), np.arange(n + 1)
+            edge_rows, edge_offsets = np.ones((n_graphs, 1)), np.arange(n_graphs + 1)
         else:
             edge_offsets = first_edge
         # a full table has rows of ld labels, as messages read them
-        columns = 1 if potts else n_labels * (4 if n_labels <= 4 else
-                                              -(-n_labels // 8) * 8)
+        columns = 1 if potts else n_labels * padded_length(n_labels)
+        # an edge has no bias: its features say what there is
         blocks = [(nodes, offsets, n_labels, fit_intercept),
                   (edge_rows, edge_offsets, columns, False)]
         sizes = np.diff(offsets)
@@ -106,92 +126,105 @@ cdef class BoundGraph(BoundTable):
 
     def views(self, w):
         views = BoundTable.views(self, w)
-        edge, K = self.block(w, 1)[0], self.n_labels
+        edge_coef = self.block(w, 1)[0]
         if self.potts:
-            edge = edge[:, 0]
+            edge_coef = edge_coef[:, 0]
         else:
-            edge = edge.reshape(-1, K, self.ld)[:, :, :K]
-        return {**views, "edge_coef": edge}
+            # without the padding of rows
+            edge_coef = edge_coef.reshape(-1, self.n_labels, self.ld)
+            edge_coef = edge_coef[:, :, :self.n_labels]
+        return {**views, "edge_coef": edge_coef}
 
     def _plan(self):
-        """Orders of messages, which say where a graph has a cycle."""
+        """Find orders of messages, which say where a graph has a cycle."""
         cdef Py_ssize_t i, k, first, root
         cdef Tree tree
-        n = self._starts[self.n_examples]
-        self._order = np.empty(n, dtype=np.intp)
-        self._parent = np.empty(n, dtype=np.intp)
-        self._up = np.empty(n, dtype=np.intp)
+        n_nodes = self._starts[self.n_examples]
+        self._order = np.empty(n_nodes, dtype=np.intp)
+        self._parent = np.empty(n_nodes, dtype=np.intp)
+        self._edge_up = np.empty(n_nodes, dtype=np.intp)
         for i in range(self.n_examples):
             first = self._starts[i]
             try:
                 tree = Tree(self._sizes[i],
                             self.edges[self._first_edge[i]:self._first_edge[i + 1]])
             except ValueError as error:
+                # which names the edge, but not the graph
                 raise ValueError(f"X[{i}]: {error}") from None
+            # A tree has a root of its own above those of a forest. It has no scores
+            # here, and comes first in the order.
             root = tree.root
             for k in range(self._sizes[i]):
                 self._order[first + k] = tree._order[k + 1]
                 self._parent[first + k] = (
                     -1 if tree._parent[k] == root else tree._parent[k])
-                self._up[first + k] = tree._edge[k]
+                self._edge_up[first + k] = tree._edge[k]
 
-    # ---- scores of an edge ----
+    # ---- tables ----
 
-    # Where the scores of an edge are in the table, the edges beginning at start.
-    cdef inline Py_ssize_t _edge_place(self, Py_ssize_t start,
-                                       Py_ssize_t e) noexcept nogil:
-        return start if self.shared else start + e * self._blocks[1].ld
+    cdef inline Py_ssize_t _table_of_edge(self, Py_ssize_t start,
+                                          Py_ssize_t edge) noexcept nogil:
+        """Return where the scores of an edge begin; those of all begin at `start`."""
+        return start if self.shared else start + edge * self._blocks[1].ld
 
     def potentials_of(self, Py_ssize_t i, table):
-        """Unary scores, edges and pairwise tables of an example."""
-        cdef Py_ssize_t n = self._sizes[i], K = self.n_labels, start, ld
-        unary = table[:n * self.ld].reshape(n, self.ld)[:, :K]
+        """Return unary scores, edges and pairwise tables of an example."""
+        cdef Py_ssize_t n_nodes = self._sizes[i], n_labels = self.n_labels
+        cdef Py_ssize_t start = n_nodes * self.ld, row_length = self._blocks[1].ld
+        unary = table[:start].reshape(n_nodes, self.ld)[:, :n_labels]
         edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]
-        start, ld = n * self.ld, self._blocks[1].ld
-        m = 1 if self.shared else len(edges)
-        rows = table[start:start + m * ld].reshape(m, ld)
+        n_rows = 1 if self.shared else len(edges)
+        rows = table[start:start + n_rows * row_length].reshape(n_rows, row_length)
+        # whole tables at any rate: oracles of inference know nothing of potts scores
         if self.potts:
-            tables = rows[:, :, None] * np.eye(K)
+            tables = rows[:, :, None] * np.eye(n_labels)
         else:
-            tables = rows[:, :K * self.ld].reshape(m, K, self.ld)[:, :, :K]
+            tables = rows[:, :n_labels * self.ld].reshape(n_rows, n_labels, self.ld)
+            tables = tables[:, :, :n_labels]
         return unary, edges, tables[0] if self.shared else tables
 
-    # ---- the model ----
+    # ---- the loss, and what labelings are ----
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t v, first = self._starts[i]
+        cdef Py_ssize_t node, first = self._starts[i]
         cdef double cost
-        # every label gains the cost but the observed one
-        for v in range(self._sizes[i]):
-            cost = scale * self._cost[first + v]
-            ws.theta[v * self.ld + self._y_true[first + v]] -= cost
+        # Every label gains the cost but the observed one. All labelings gain the same,
+        # so that only the observed labels are touched.
+        for node in range(self._sizes[i]):
+            cost = scale * self._cost[first + node]
+            ws.theta[node * self.ld + self._y_true[first + node]] -= cost
             ws.constant += cost
         return 0
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t v, first = self._starts[i]
+        cdef Py_ssize_t node, first = self._starts[i]
         value[0] = 0.0
-        for v in range(self._sizes[i]):
-            if y[v] != self._y_true[first + v]:
-                value[0] += self._cost[first + v]
+        # the mean over the nodes: costs are divided by their number already
+        for node in range(self._sizes[i]):
+            if y[node] != self._y_true[first + node]:
+                value[0] += self._cost[first + node]
         return 0
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
-        cdef Py_ssize_t v, e, n = self._sizes[i], start = n * self.ld, a, b
-        cdef Py_ssize_t first = self._first_edge[i], count = n
-        for v in range(n):
-            keys[v] = <int32_t> (v * self.ld + y[v])
-        for e in range(self._first_edge[i + 1] - first):
-            a, b = y[self._ends[first + e, 0]], y[self._ends[first + e, 1]]
-            if self.potts:
-                if a != b:
-                    continue
-                a = b = 0
-            keys[count] = <int32_t> (self._edge_place(start, e) + a * self.ld + b)
+        cdef Py_ssize_t node, edge, entry, label, next_label
+        cdef Py_ssize_t count = self._sizes[i], start = count * self.ld
+        cdef Py_ssize_t first = self._first_edge[i]
+        for node in range(count):
+            keys[node] = <int32_t> (node * self.ld + y[node])
+        for edge in range(self._first_edge[i + 1] - first):
+            label = y[self._ends[first + edge, 0]]
+            next_label = y[self._ends[first + edge, 1]]
+            # pairs that do not agree have no score, and no key
+            if self.potts and label != next_label:
+                continue
+            entry = 0 if self.potts else label * self.ld + next_label
+            keys[count] = <int32_t> (self._table_of_edge(start, edge) + entry)
             count += 1
         return count
+
+    # ---- oracles ----
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
@@ -202,35 +235,38 @@ cdef class BoundGraph(BoundTable):
 
     cdef void _max_product(self, TableScratch* ws, Py_ssize_t i,
                            int32_t* y) noexcept nogil:
-        """Best labeling of a forest: messages up to the roots, then labels down."""
+        """Find the best labeling of a forest: messages go up, labels come down."""
         cdef Py_ssize_t first = self._starts[i], k, node
         # the table of the nodes stays as it is; what is added to goes to the beliefs
         memcpy(ws.beliefs, ws.theta, self._sizes[i] * self.ld * sizeof(double))
+        # children before their parents, whose rows are complete when it is their turn
         for k in range(self._sizes[i] - 1, -1, -1):
             node = self._order[first + k]
             if self._parent[first + node] >= 0:
                 self._send_up(ws, i, node)
+        # and parents before their children
         for k in range(self._sizes[i]):
             node = self._order[first + k]
             y[node] = <int32_t> self._label_given_parent(ws, i, node, y)
 
-    # Scores of the edge from a node to its parent.
-    cdef inline const double* _edge_scores(self, TableScratch* ws, Py_ssize_t i,
-                                           Py_ssize_t node) noexcept nogil:
-        return ws.theta + self._edge_place(
-            self._sizes[i] * self.ld, self._up[self._starts[i] + node])
+    cdef inline const double* _scores_up(self, TableScratch* ws, Py_ssize_t i,
+                                         Py_ssize_t node) noexcept nogil:
+        """Return the scores of the edge between a node and its parent."""
+        return ws.theta + self._table_of_edge(
+            self._sizes[i] * self.ld, self._edge_up[self._starts[i] + node])
 
-    # Whether the table of that edge is from the node to its parent.
     cdef inline bint _is_forward(self, Py_ssize_t i, Py_ssize_t node) noexcept nogil:
+        """Return whether the table of that edge is from the node to its parent."""
         return self._ends[
-            self._first_edge[i] + self._up[self._starts[i] + node], 0] == node
+            self._first_edge[i] + self._edge_up[self._starts[i] + node], 0] == node
 
     cdef void _send_up(self, TableScratch* ws, Py_ssize_t i,
                        Py_ssize_t node) noexcept nogil:
         """Add the message of a node to the row of its parent."""
         cdef const double* row = ws.beliefs + node * self.ld
-        cdef const double* scores = self._edge_scores(ws, i, node)
+        cdef const double* scores = self._scores_up(ws, i, node)
         cdef double* out = ws.beliefs + self._parent[self._starts[i] + node] * self.ld
+        # the message is a maximum over the labels of the node, whichever end it is
         if self.potts:
             add_potts_message(self.n_labels, row, scores[0], out)
         elif self._is_forward(i, node):
@@ -241,14 +277,15 @@ cdef class BoundGraph(BoundTable):
     cdef Py_ssize_t _label_given_parent(self, TableScratch* ws, Py_ssize_t i,
                                         Py_ssize_t node,
                                         const int32_t* y) noexcept nogil:
-        """The lowest best label of a node, whose parent has its label in y."""
+        """Return the lowest best label of a node, whose parent has its label in y."""
         cdef Py_ssize_t parent = self._parent[self._starts[i] + node], label
         cdef const double* row = ws.beliefs + node * self.ld
         cdef const double* scores
+        # a root has none
         if parent < 0:
             return best_state(self.n_labels, row)
         label = y[parent]
-        scores = self._edge_scores(ws, i, node)
+        scores = self._scores_up(ws, i, node)
         if self.potts:
             return best_state_given_potts(self.n_labels, row, scores[0], label)
         if self._is_forward(i, node):
@@ -259,6 +296,7 @@ cdef class BoundGraph(BoundTable):
         unary, edges, tables = self.potentials_of(i, workspace.theta)
         if self.forest:
             return max_product_topk(list(unary), edges, tables, k)[0]
+        # of graphs with cycles, one best labeling after the other by max-marginals
         solver = MinCut(edges, len(unary))
 
         def max_marginals(scores):
@@ -268,8 +306,9 @@ cdef class BoundGraph(BoundTable):
         return bmmf(max_marginals, np.array(unary), k)[0]
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
-        """Minimum cut; the flow of the last visit is where it starts from."""
+        """Return the labels of a minimum cut."""
         unary, edges, tables = self.potentials_of(i, workspace.theta)
+        # kept: the flow of the last visit is where the next one starts from
         if self._cuts[i] is None:
             self._cuts[i] = MinCut(edges, len(unary))
         return self._cuts[i].solve(unary, tables)[0]

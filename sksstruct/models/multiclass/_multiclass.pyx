@@ -5,11 +5,15 @@ and Singer (2001), max_k C[y, k] + score(k) - score(y). The example's Gram matri
 number, |x|^2 + 1, so that nothing but w is touched between two visits:
 
     |A_i^T d|^2 = (|x|^2 + 1) |d|^2
+
+A labeling is one class, and its one key is the class. The change d is as long as a row
+of weights, so that no list says where it is not zero, and A_i^T d is never formed.
 """
 
 import numpy as np
 from scipy import sparse
 
+cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -20,6 +24,8 @@ from sksstruct.models.tables._table cimport (
 from sksstruct.utils._simd cimport sks_axpy, sks_prefetch, sks_scatter_f64
 
 
+# final: nobody derives from it
+@cython.final
 cdef class BoundMulticlass(BoundTable):
     """Classes bound to data.
 
@@ -53,20 +59,25 @@ cdef class BoundMulticlass(BoundTable):
         self._uniform = costs is None
         if costs is not None:
             self._costs = np.ascontiguousarray(costs, dtype=np.float64)
+        # |x|^2, and the square of the one that the bias is multiplied by
         squares = X.multiply(X) if sparse.issparse(X) else X * X
         self._norms = np.asarray(squares.sum(axis=1)).ravel() + self.fit_intercept
 
     @classmethod
     def bind(cls, X, n_classes, labels, example_weights, costs, fit_intercept):
         """Bind classes to data; see the class."""
-        n = X.shape[0]
-        block = (X, np.arange(n + 1), n_classes, fit_intercept)
-        return cls([block], np.ones(n, dtype=np.intp),
+        n_examples = X.shape[0]
+        # an example is one row of features, and one label
+        block = (X, np.arange(n_examples + 1), n_classes, fit_intercept)
+        return cls([block], np.ones(n_examples, dtype=np.intp),
                    np.ascontiguousarray(labels, dtype=np.int32), example_weights, 1,
                    costs=costs)
 
+    # ---- the oracle, and what labelings are ----
+
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
         cdef FeatureRow features
+        # the pointers to rows are few, and at hand without asking for them
         if not soon:
             return
         features = feature_row(self._blocks, i)
@@ -76,32 +87,36 @@ cdef class BoundMulticlass(BoundTable):
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
-        cdef Py_ssize_t k
+        cdef Py_ssize_t label
+        # one number for all classes, without a table that would have to be read
         if self._uniform:
-            for k in range(self.n_classes):
-                ws.theta[k] += scale
+            for label in range(self.n_classes):
+                ws.theta[label] += scale
             ws.theta[self._y_true[i]] -= scale
             return 0
-        for k in range(self.n_classes):
-            ws.theta[k] += scale * self._costs[self._y_true[i], k]
+        for label in range(self.n_classes):
+            ws.theta[label] += scale * self._costs[self._y_true[i], label]
         return 0
 
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, best = 0
-        for k in range(1, self.n_classes):
-            if ws.theta[k] > ws.theta[best]:
-                best = k
+        cdef Py_ssize_t label, best = 0
+        # strictly larger only: the lowest class wins a tie
+        for label in range(1, self.n_classes):
+            if ws.theta[label] > ws.theta[best]:
+                best = label
         y[0] = <int32_t> best
         value[0] = ws.theta[best]
         return 0
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        # stable, so that ties are broken as by `decode`
         order = np.argsort(-workspace.theta[:self.n_classes], kind="stable")[:k]
         return order[:, None]
 
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
+        # also of the observed class, which costs nothing in either case
         if self._uniform:
             value[0] = y[0] != self._y_true[i]
         else:
@@ -110,6 +125,7 @@ cdef class BoundMulticlass(BoundTable):
 
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
+        # the loss is in the table
         value[0] = (<TableScratch*> workspace.scratch).theta[y[0]]
         return 0
 
@@ -118,26 +134,30 @@ cdef class BoundMulticlass(BoundTable):
         keys[0] = y[0]
         return 1
 
+    # ---- changes of mean parameters ----
+
     cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         (<TableScratch*> workspace.scratch).d[y[0]] += coef
         return 0
 
-    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n,
+    cdef int add_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
-        cdef Py_ssize_t p
-        for p in range(n):
-            (<TableScratch*> workspace.scratch).d[keys[p]] += coef * values[p]
-        return self.evaluate_mean(workspace, i, n, keys, values, value)
+        cdef double* change = (<TableScratch*> workspace.scratch).d
+        cdef Py_ssize_t k
+        for k in range(n_keys):
+            change[keys[k]] += coef * values[k]
+        return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k
+        cdef double* change = (<TableScratch*> workspace.scratch).d
+        cdef Py_ssize_t label
         cdef double total = 0.0
-        for k in range(self.n_classes):
-            total += ws.d[k] * ws.d[k]
+        for label in range(self.n_classes):
+            total += change[label] * change[label]
+        # the Gram matrix is a number
         value[0] = total * self._norms[i]
         return 0
 
@@ -146,6 +166,7 @@ cdef class BoundMulticlass(BoundTable):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Block* block = self._blocks
         cdef FeatureRow features = feature_row(block, i)
+        # d as it is: its entries are those of a row of weights
         sks_scatter_f64(features.count, features.index, features.values, scale, ws.d,
                         block.ld, out)
         if block.has_bias:
@@ -154,18 +175,20 @@ cdef class BoundMulticlass(BoundTable):
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        # all of it, which is shorter than a list of what changed would be
         memset(ws.d, 0, self._blocks[0].ld * sizeof(double))
         return 0
 
     cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
-                      Py_ssize_t n, const int32_t* labelings,
+                      Py_ssize_t n_labelings, const int32_t* labelings,
                       double* out) except -1 nogil:
         cdef Py_ssize_t k
-        cdef int32_t y_true = self._y_true[i]
-        for k in range(n):
+        cdef int32_t observed = self._y_true[i], label = y[0]
+        # of indicators relative to that of the observed class
+        for k in range(n_labelings):
             out[k] = self._norms[i] * (
-                <double> (y[0] == labelings[k]) - (y[0] == y_true)
-                - (labelings[k] == y_true) + 1.0)
+                <double> (label == labelings[k]) - (label == observed)
+                - (labelings[k] == observed) + 1.0)
         return 0
 
     def flatten_bounds(self, bounds):

@@ -1,0 +1,19 @@
+cimport cython
+
+
+# final: nobody derives from it
+@cython.final
+cdef class ChainConstraints:
+    cdef readonly bint exist
+    # rows of ld scores, 0 or -inf: first labels, last labels, transitions; NULL where
+    # all are allowed
+    cdef const double* mask
+    # (n_positions, n_labels) whether a label is forbidden; NULL where all are allowed
+    cdef const unsigned char* forbidden
+    cdef Py_ssize_t _n_labels, _ld
+    cdef object _owned
+
+    cdef void forbid_labels(self, Py_ssize_t first, Py_ssize_t size,
+                            double* theta) noexcept nogil
+    cdef const double* transitions(self, const double* table,
+                                   double* masked) noexcept nogil

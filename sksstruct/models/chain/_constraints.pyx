@@ -1,0 +1,90 @@
+"""Constraints of chains: labels that are not allowed, as scores of -inf.
+
+A labeling that does what is forbidden scores -inf then, and no oracle needs to know why
+it loses. Constraints are of two kinds: first labels, last labels and transitions, which
+are the same in all sequences, and labels that single positions must not have.
+"""
+
+from libc.math cimport INFINITY
+from libc.string cimport memcpy
+
+from sksstruct.utils._simd cimport sks_axpy
+
+# Rows of the mask: those of transitions come after the rows of first and last labels.
+cdef Py_ssize_t FIRST = 0, LAST = 1, TRANSITIONS = 2
+
+
+cdef class ChainConstraints:
+    """Scores of what is forbidden, for all sequences that a chain is bound to.
+
+    Parameters
+    ----------
+    mask : ndarray of shape (n_rows, ld) or None
+        0 or -inf: a row of first labels, one of last labels, rows of transitions.
+    forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
+        Labels that are not allowed at a position.
+    n_positions, n_labels, ld : int
+        Shapes of what they are added to.
+    n_rows : int
+        Rows of the mask: two, if transitions are forbidden elsewhere.
+
+    Attributes
+    ----------
+    exist : bool
+        Whether some labelings are not allowed.
+    """
+
+    def __cinit__(self, mask, forbidden_labels, *, n_positions, n_labels, ld, n_rows):
+        cdef const double[:, ::1] scores
+        cdef const unsigned char[:, ::1] entries
+        self._n_labels, self._ld = n_labels, ld
+        self._owned = (mask, forbidden_labels)
+        self.exist = mask is not None or forbidden_labels is not None
+        self.mask, self.forbidden = NULL, NULL
+        if mask is not None:
+            # rows are added by vectors, without a look at their number
+            if mask.shape != (n_rows, ld):
+                raise ValueError(f"mask has shape {mask.shape}")
+            scores = mask
+            self.mask = &scores[0, 0]
+        if forbidden_labels is not None:
+            if forbidden_labels.shape != (n_positions, n_labels):
+                raise ValueError(
+                    f"forbidden_labels has shape {forbidden_labels.shape}")
+            entries = forbidden_labels
+            self.forbidden = &entries[0, 0]
+
+    cdef void forbid_labels(self, Py_ssize_t first, Py_ssize_t size,
+                            double* theta) noexcept nogil:
+        """Give -inf to labels that the positions from `first` on must not have."""
+        cdef Py_ssize_t t, label
+        cdef const unsigned char* row
+        if self.mask != NULL:
+            # a sequence of one position has both masks
+            sks_axpy(self._ld, 1.0, self.mask + FIRST * self._ld, theta)
+            sks_axpy(self._ld, 1.0, self.mask + LAST * self._ld,
+                     theta + (size - 1) * self._ld)
+        if self.forbidden == NULL:
+            return
+        # written and not added: most entries are 0, and a mask of scores would be
+        # eight times as large
+        for t in range(size):
+            row = self.forbidden + (first + t) * self._n_labels
+            for label in range(self._n_labels):
+                if row[label]:
+                    theta[t * self._ld + label] = -INFINITY
+
+    cdef const double* transitions(self, const double* table,
+                                   double* masked) noexcept nogil:
+        """Return a table with -inf for forbidden transitions: itself without any.
+
+        The copy goes to `masked`, (n_labels, ld).
+        """
+        cdef Py_ssize_t label, ld = self._ld
+        if self.mask == NULL:
+            return table
+        memcpy(masked, table, self._n_labels * ld * sizeof(double))
+        for label in range(self._n_labels):
+            sks_axpy(ld, 1.0, self.mask + (TRANSITIONS + label) * ld,
+                     masked + label * ld)
+        return masked

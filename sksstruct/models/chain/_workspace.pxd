@@ -1,0 +1,65 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._bound_model cimport Workspace
+
+
+cdef enum:
+    # rows of weights after the emission rows; those of transitions come last
+    BIAS = 0
+    START = 1
+    END = 2
+    TRANSITIONS = 3
+
+
+cdef struct ChainScratch:
+    # the weights that potentials are formed from
+    const double* emission      # (n_features, ld)
+    const double* tail          # (TRANSITIONS + n_labels, ld) the rows after them
+    # potentials
+    double* theta               # (max_size, ld) loss-augmented unary scores
+    double* delta               # (max_size, ld) Viterbi's prefix scores
+    double* table               # (n_labels, ld) transitions, -inf the forbidden ones
+    double constant             # the part of the loss that no labeling changes
+    # a change of mean parameters
+    double* node_change         # (max_size, ld) d
+    double* edge_change         # (n_labels, ld) d_e, summed over positions
+    # rows of d that are not zero, once they were looked for
+    int32_t* changed_rows
+    Py_ssize_t n_changed_rows
+    bint scanned
+    # entries of d_e that were written, each once
+    int32_t* changed_edges
+    char* edge_changed          # (n_labels, ld)
+    Py_ssize_t n_changed_edges
+    # for products with features
+    double* bias                # (ld,)
+    double* spread              # (n_features + 1,) one feature row, spread out
+    double* product             # (n_features, ld) F' d, for sequences without a matrix
+
+
+cdef inline void add_edge(ChainScratch* ws, Py_ssize_t edge,
+                          double change) noexcept nogil:
+    """Add to d_e at an entry, and note that it changed."""
+    ws.edge_change[edge] += change
+    if not ws.edge_changed[edge]:
+        ws.edge_changed[edge] = 1
+        ws.changed_edges[ws.n_changed_edges] = <int32_t> edge
+        ws.n_changed_edges += 1
+
+
+cdef inline void clear_edges(ChainScratch* ws) noexcept nogil:
+    """d_e = 0"""
+    cdef Py_ssize_t k
+    for k in range(ws.n_changed_edges):
+        ws.edge_change[ws.changed_edges[k]] = 0.0
+        ws.edge_changed[ws.changed_edges[k]] = 0
+    ws.n_changed_edges = 0
+
+
+cdef class ChainWorkspace(Workspace):
+    cdef list _arrays
+    cdef Py_ssize_t _n_features, _n_labels, _ld
+    cdef ChainScratch _scratch
+
+    cdef double* _zeros(self, Py_ssize_t size) except NULL
+    cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1

@@ -1,0 +1,97 @@
+"""What one thread needs to visit the sequences of a chain: its weights and scratch.
+
+Weights are read in two parts, n_features emission rows of ld >= n_labels doubles, and
+the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
+Flat weights are the one after the other; predictions bring the parts as two arrays.
+
+The change of mean parameters that a visit prepares is d for the nodes and d_e for the
+edges, as in `_chain.pyx`. Edges are listed as they are written, while rows of d are
+looked for once all is written: a labeling changes as many edges as it has, out of a
+table, but every row of d.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._bound_model cimport Workspace
+
+from sksstruct.utils._layout import aligned_zeros
+
+
+cdef class ChainWorkspace(Workspace):
+    """Scratch of one thread for a chain, and the weights that it reads.
+
+    Parameters
+    ----------
+    max_size : int
+        Length of the longest sequence.
+    n_labels, n_features, ld : int
+        The shapes of the weights.
+    masked : bool
+        Whether some transitions are forbidden.
+    training : bool
+        Whether changes of mean parameters will be prepared.
+    products : bool
+        Whether some of these are of sequences without a Gram matrix.
+    """
+
+    def __cinit__(self, *, Py_ssize_t max_size, Py_ssize_t n_labels,
+                  Py_ssize_t n_features, Py_ssize_t ld, bint masked, bint training,
+                  bint products):
+        cdef Py_ssize_t nodes = max_size * ld
+        cdef ChainScratch* ws = &self._scratch
+        self._n_features, self._n_labels, self._ld = n_features, n_labels, ld
+        self._arrays = []
+        ws.theta, ws.delta = self._zeros(nodes), self._zeros(nodes)
+        # without constraints the table is read where it is in the weights
+        ws.table = self._zeros(n_labels * ld if masked else 1)
+        # predictions change nothing, and do without what is as long as the weights
+        if training:
+            self._prepare_changes(max_size, products)
+        self.scratch = ws
+
+    cdef double* _zeros(self, Py_ssize_t size) except NULL:
+        """Return zeros, aligned for vectors, that live as long as the workspace."""
+        # one at least, so that there is an address
+        array = aligned_zeros(max(size, 1))
+        cdef double[::1] view = array
+        self._arrays.append(array)
+        return &view[0]
+
+    cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1:
+        """Make d and d_e, the lists of where they are not zero, and what norms need."""
+        cdef ChainScratch* ws = &self._scratch
+        cdef Py_ssize_t ld = self._ld, cells = self._n_labels * ld
+        # a spare entry: there need not be any position
+        cdef int32_t[::1] rows = np.zeros(max_size + 1, dtype=np.int32)
+        cdef int32_t[::1] edges = np.zeros(cells, dtype=np.int32)
+        cdef char[::1] edge_changed = np.zeros(cells, dtype=np.int8)
+        ws.node_change = self._zeros(max_size * ld)
+        ws.edge_change, ws.bias = self._zeros(cells), self._zeros(ld)
+        ws.spread = self._zeros(self._n_features + 1)
+        ws.product = self._zeros(self._n_features * ld if products else 1)
+        ws.changed_rows, ws.changed_edges = &rows[0], &edges[0]
+        ws.edge_changed = &edge_changed[0]
+        self._arrays += [rows, edges, edge_changed]
+        return 0
+
+    def read(self, w):
+        Workspace.read(self, w)
+        self._scratch.emission = self.w
+        self._scratch.tail = self.w + self._n_features * self._ld
+
+    def read_rows(self, const double[:, ::1] emission, const double[:, ::1] tail):
+        """Form potentials from weights in two parts: (n_features, ld), (3 + K, ld)."""
+        if (emission.shape[0] != self._n_features or emission.shape[1] != self._ld
+                or tail.shape[0] != TRANSITIONS + self._n_labels
+                or tail.shape[1] != self._ld):
+            raise ValueError(
+                f"expected weights of {self._n_labels} labels and {self._n_features} "
+                f"features, got {emission.shape[0]} x {emission.shape[1]} and "
+                f"{tail.shape[0]} x {tail.shape[1]} numbers")
+        # the caller may let go of both before the next read
+        self._held = (emission, tail)
+        # no features at all have no first weight
+        self._scratch.emission = &emission[0, 0] if emission.shape[0] else NULL
+        self._scratch.tail = &tail[0, 0]
