@@ -102,7 +102,7 @@ cdef class SubgradientKernel:
         self._shrink(1.0 - rate * self.alpha)
         self.model.add_labeling(self.workspace, i, &self.observed[0], 1.0)
         self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
-        # u takes the sum of the steps before this one, as the change is in no iterate yet
+        # with S before this step: the change is in no iterate yet
         self.model.apply_change(self.workspace, i, self.iterate,
                                 rate * share / self.scale, self.scale_sum)
         self.steps += 1.0
