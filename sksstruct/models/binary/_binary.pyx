@@ -112,7 +112,7 @@ cdef class BoundBinary(BoundModel):
         return self.free_bias
 
     def views(self, w):
-        bias = w[-1:].copy()
+        bias = w[len(w) - 1:].copy()
         # not a weight, but what is best at the others
         if self.free_bias:
             space = self.dual_space()

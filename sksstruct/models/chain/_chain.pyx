@@ -121,8 +121,8 @@ cdef class BoundChain(BoundModel):
             self._bind_labels(labels, label_costs, known)
         self.mask = mask
         self._constraints = ChainConstraints(
-            mask, forbidden_labels, n_positions=self.starts[-1], n_labels=n_labels,
-            ld=self.ld, n_rows=2 + n_labels)
+            mask, forbidden_labels, n_positions=self.starts[len(sizes)],
+            n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         self._rows = FeatureRows(X)
         self._grams = GramMatrices(
             self._rows, self.starts, self.ld, fit_intercept, boundary)
@@ -134,7 +134,8 @@ cdef class BoundChain(BoundModel):
         self._labels, self._label_costs, self._known = labels, label_costs, known
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
-            labels, self.sizes, self.starts[:-1], self.n_labels, label_costs, known)
+            labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
+            label_costs, known)
 
     @property
     def labels(self):

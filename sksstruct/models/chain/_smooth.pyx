@@ -117,14 +117,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if self._partial:
             flags = np.ascontiguousarray(unknown, dtype=np.uint8)
             self._unknown = flags
-            self._incomplete = np.maximum.reduceat(flags, self.chain.starts[:-1])
+            starts = self.chain.starts[:self.chain.n_examples]
+            self._incomplete = np.maximum.reduceat(flags, starts)
 
     def _prepare_sweeps(self):
         """Make the memory of sweeps: what is written for every node and example."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef double[::1] memory = aligned_zeros(3 * cells)
-        n_positions = chain.starts[-1]
+        n_positions = chain.starts[chain.n_examples]
         self._differences = aligned_zeros(n_positions * chain.ld).reshape(
             n_positions, chain.ld)
         self._difference = self._differences
