@@ -93,9 +93,11 @@ cdef class MultilabelFactors(BinaryFactorModel):
         # which is what the dual belongs to
         model = self._relaxed
         values = np.empty(self.n_examples)
-        run_in_chunks(
-            lambda start, stop: model.hinge(model.workspace(weights), start, stop, values),
-            self.n_examples, n_jobs)
+
+        def sweep(start, stop):
+            model.hinge(model.workspace(weights), start, stop, values)
+
+        run_in_chunks(sweep, self.n_examples, n_jobs)
         return float(self.example_weights @ values)
 
     def square_with(self, changes):
