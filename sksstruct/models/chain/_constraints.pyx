@@ -83,6 +83,7 @@ cdef class ChainConstraints:
         cdef Py_ssize_t label, ld = self._ld
         if self.mask == NULL:
             return table
+        # a copy each time: between two visits the weights change
         memcpy(masked, table, self._n_labels * ld * sizeof(double))
         for label in range(self._n_labels):
             sks_axpy(ld, 1.0, self.mask + (TRANSITIONS + label) * ld,

@@ -78,6 +78,7 @@ cdef class ChainWorkspace(Workspace):
 
     def read(self, w):
         Workspace.read(self, w)
+        # flat weights are both parts
         self._scratch.emission = self.w
         self._scratch.tail = self.w + self._n_features * self._ld
 
