@@ -76,9 +76,10 @@ $(VENV)/demo: $(VENV)/built
 	$(PY) -m pip install -q "matplotlib>=3.6.1"
 	@touch $@
 
+# The package is there: installed from the folder it would be compiled again.
 $(VENV)/test $(VENV)/doc $(VENV)/benchmark: $(VENV)/%: $(VENV)/built
 	@echo "== installing what '$*' needs"
-	$(PY) -m pip install -q --no-build-isolation -e ".[$*]"
+	$(PY) -m pip install -q "sksstruct[$*]"
 	@touch $@
 
 $(VENV)/lint: $(VENV)/bin/python
