@@ -17,7 +17,7 @@ class DualSpace:
     """
 
     def combine(self, x):
-        """alpha w(x)"""
+        """The vector alpha w(x)."""
         raise NotImplementedError
 
     def slopes(self, w):
@@ -25,7 +25,7 @@ class DualSpace:
         raise NotImplementedError
 
     def loss(self, x):
-        """<b, x>"""
+        """The linear term <b, x>."""
         raise NotImplementedError
 
     def project(self, x):
