@@ -36,7 +36,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
         Names of files in the data folder that may hold the data; a download is stored
         under the last.
     url : str
-        Where to fetch the file from.
+        Address to fetch the file from.
     data_home : str or path-like, default=None
         See `get_data_home`.
     download_if_missing : bool, default=True

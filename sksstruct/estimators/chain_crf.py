@@ -297,7 +297,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         return ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
 
     def _finish(self, problem, result):
-        """What only taggers have beside weights and certificate."""
+        """Set what only taggers have, besides weights and certificate."""
         self.dual_loss_ = result.dual_loss
         surrogate = problem.spec.surrogate_
         if surrogate is not None and surrogate.smoothing == "l2":

@@ -365,7 +365,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray
-            As the estimator gives them.
+            Scores as the estimator returns them.
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.decision_function(X)

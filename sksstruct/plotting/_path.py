@@ -134,7 +134,7 @@ default="score"
         path : SSVMPath
             As `sksstruct.ssvm_path` returns it.
         y : {"gap", "objective", "oracle_calls", "n_iter", "seconds"}, default="gap"
-            What to draw.
+            Quantity to draw against alpha.
         %(name)s
         %(ax)s
         %(kwargs)s

@@ -52,7 +52,7 @@ def listing(names, last="or", indent=8):
     Parameters
     ----------
     names : list of str
-        At least one.
+        Names, at least one.
     last : str, default="or"
         Word before the last one.
     indent : int, default=8

@@ -126,7 +126,7 @@ class Progress:
     status : Status or None
         Why the run ended; None while it goes on.
     trace : Trace
-        What was recorded.
+        The rows recorded so far.
     """
 
     def __init__(self, name, columns, counts, verbose=0):

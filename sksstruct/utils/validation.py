@@ -31,7 +31,7 @@ def check_sequences(X, *, n_features=None, name="X"):
     n_features : int, default=None
         Number of features expected.
     name : str, default="X"
-        How errors call the argument.
+        Name of the argument in errors.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     lengths : array-like of shape (n_sequences,)
         Number of positions of each sequence.
     name : str, default="y"
-        How errors call the argument.
+        Name of the argument in errors.
     unknown : bool, default=False
         Whether None may stand for an unknown label; each sequence needs at least one
         known label.

@@ -28,7 +28,7 @@ class ChainModel(ModelSpec):
     ----------
     loss, score_function, fit_intercept, boundary, forbidden_transitions, \
 all_possible_states, all_possible_transitions, class_weight
-        As of `sksstruct.ChainCRF`.
+        As in `sksstruct.ChainCRF`.
 
     Attributes
     ----------

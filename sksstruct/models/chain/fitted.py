@@ -25,11 +25,11 @@ class FittedChain:
     classes : ndarray of shape (n_classes,)
         The labels.
     coef, intercept, start, end, transitions : ndarray or CSR array
-        The weights, as of `sksstruct.ChainCRF`.
+        The weights, as in `sksstruct.ChainCRF`.
     forbidden : list of tuple
         Pairs of labels that must not follow each other.
     known, excluded : list or None
-        Constraints on the labels, as of `sksstruct.ChainCRF.predict`.
+        Constraints on the labels, as in `sksstruct.ChainCRF.predict`.
     n_jobs : int or None
         Threads.
     dense : bool, default=False

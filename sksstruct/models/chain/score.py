@@ -64,7 +64,7 @@ class ScoreFunction(BaseEstimator):
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
+            Parameters at which the Jacobian is taken.
         X : ndarray or CSR array of shape (n_positions, n_features)
             Features.
         n_labels : int
@@ -85,7 +85,7 @@ class ScoreFunction(BaseEstimator):
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
+            Parameters at which the Jacobian is taken.
         X : ndarray or CSR array of shape (n_positions, n_features)
             Features.
         n_labels : int

@@ -32,7 +32,7 @@ class RelaxedGraphModel(StructuredModel):
     Parameters
     ----------
     pairwise : {"full", "potts"}, default="full"
-        As of `GraphModel`.
+        As in `GraphModel`.
     solver : str or MAPSolver, default="auto"
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
     fit_intercept : bool, default=True

@@ -23,7 +23,7 @@ class MultilabelModel(ModelSpec):
     Parameters
     ----------
     pairs, interaction_scaling, fit_intercept
-        As of `sksstruct.MultilabelPairwise`.
+        As in `sksstruct.MultilabelPairwise`.
     enumerates : callable
         ``enumerates(n_labels)`` returns whether all sets of labels are tried.
 

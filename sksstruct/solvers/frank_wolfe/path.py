@@ -87,7 +87,7 @@ class Path:
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
     random_state, n_jobs
-        As solvers take them.
+        Random state and number of threads, as for solvers.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ class Catalyst:
     visits : float
         Visits of an epoch.
     start : {"prox_center", "extrapolation", "previous"}
-        Where the epochs of a step start.
+        Point where the epochs of a step start.
     most_epochs : int or None
         Largest number of epochs of a step. None: as many as the accuracy delta_k takes,
         eq. (26), up to `MOST_EPOCHS`.
