@@ -21,7 +21,7 @@ def load_hansards(*, data_home=None):
     -------
     data : `sklearn.utils.Bunch`
         ``trial`` (37 pairs), ``test`` (447) and ``unaligned`` (2383): each a list of
-        Bunch with ``english`` and ``french``, lists of words. Those of ``trial`` and
+        Bunch with ``english`` and ``french``, lists of words. Pairs in ``trial`` and
         ``test`` also have ``links``, an array of shape (n_english, n_french): 1 for a
         sure link, -1 for a possible one, 0 for none.
 
@@ -80,7 +80,7 @@ def load_cmu_house(sequence="house", *, data_home=None):
     Parameters
     ----------
     sequence : {"house", "hotel"}, default="house"
-        Which sequence.
+        Sequence to load.
     data_home : str or path-like, default=None
         Folder with ``matching/cmu_house_hotel.npz``; by default the environment
         variable ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.

@@ -34,13 +34,13 @@ def read_conll(source, *, n_columns=None, separator=None, comment=None):
     Returns
     -------
     sentences : list of tuple of list of str
-        For each sentence its columns, each with one entry for each token.
+        The columns of each sentence, each with one entry per token.
 
     Raises
     ------
     ValueError
-        If a line has another number of columns, or an empty one, in which case the
-        error gives its number; if there is no token at all; if the file is not UTF-8.
+        If a line has a different number of columns or an empty column (the error gives
+        the line number); if there is no token at all; if the file is not UTF-8.
 
     Examples
     --------
@@ -92,12 +92,12 @@ def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True)
     """Text chunking data of the CoNLL-2000 shared task.
 
     There are 8936 training and 2012 test sentences of the Wall Street Journal with
-    part-of-speech tags, 22 chunk labels in training, and one more in the test.
+    part-of-speech tags. The training part has 22 chunk labels, the test part one more.
 
     Parameters
     ----------
     subset : {"train", "test"}, default="train"
-        Which part.
+        Part to load.
     data_home : str or path-like, default=None
         Folder with ``conll2000/train.txt.gz``; by default the environment variable
         ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.

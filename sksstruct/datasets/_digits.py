@@ -10,8 +10,8 @@ def load_digit_strings(n_train=400, n_test=1000, *, random_state=0):
 
     Every year is equally likely; each of its digits is drawn from the images of
     `sklearn.datasets.load_digits`. The images of training and test strings come from
-    different halves of that data set. A digit tells much about the next one: a year
-    begins with 1 or 2, the 1 is followed by a 9 and the 2 by a 0.
+    different halves of that data set. Neighboring digits are related: a year begins
+    with 1 or 2, the 1 is followed by a 9 and the 2 by a 0.
 
     Parameters
     ----------

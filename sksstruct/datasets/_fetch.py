@@ -36,7 +36,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
         Names of files in the data folder that may hold the data; a download is stored
         under the last.
     url : str
-        Where to fetch the file from.
+        Address to fetch the file from.
     data_home : str or path-like, default=None
         See `get_data_home`.
     download_if_missing : bool, default=True
@@ -45,7 +45,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
     Raises
     ------
     OSError
-        If the file is missing and cannot be fetched, or is not to be.
+        If the file is missing and is not, or cannot be, fetched.
     """
     folder = get_data_home(data_home)
     for name in names:
@@ -75,7 +75,7 @@ def find_or_fetch(names, url, *, data_home=None, download_if_missing=True):
 def check_content(pieces, expected, path):
     """Compare the SHA-256 of the data read with the known one.
 
-    The sum is over the data and not over the file, as the same data travel in several
+    The hash is of the data, not of the file, since the same data come in several
     containers.
     """
     digest = sha256()

@@ -30,7 +30,7 @@ def load_multilabel(name, subset="train", *, data_home=None):
     name : {"bibtex", "corel5k", "emotions", "medical", "rcv1sub1", "scene", "yeast"}
         Data set.
     subset : {"train", "test"}, default="train"
-        Part.
+        Part to load.
     data_home : str or path-like, default=None
         Folder of the data; by default the environment variable ``SKSSTRUCT_DATA``, else
         ``~/sksstruct_data``.

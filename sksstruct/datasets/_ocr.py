@@ -21,7 +21,7 @@ def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True)
     Parameters
     ----------
     subset : {"all", "fold0", "rest"}, default="all"
-        Which words.
+        Words to load.
     data_home : str or path-like, default=None
         Folder with ``ocr_letters.npz`` or ``letter.data.gz``; by default the
         environment variable ``SKSSTRUCT_DATA``, else ``~/sksstruct_data``.

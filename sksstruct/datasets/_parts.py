@@ -1,4 +1,4 @@
-"""What readers of factor graphs collect, and writers list."""
+"""Factors of a graph, as readers collect and writers list them."""
 
 from array import array
 
@@ -18,8 +18,8 @@ def list_factors(graph):
     Returns
     -------
     factors : list of tuple of (scope, table, weight)
-        A table is an array or a `Table`; `write_out` makes an array of it and its
-        weight. The offset, with an empty scope, is left out where it is zero.
+        A table is an array or a `Table`; `write_out` turns it and its weight into an
+        array. The offset, with an empty scope, is left out where it is zero.
     """
     weights = graph.edge_weights
     weights = np.ones(graph.n_edges) if weights is None else weights

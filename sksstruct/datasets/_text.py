@@ -1,4 +1,4 @@
-"""Tokens of a text file, with the line of each, and never much more memory than it."""
+"""Tokens of a text file and their lines, in little more memory than the file."""
 
 import contextlib
 import gzip
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-# A compressed file may grow so much, and by so many bytes, before it is refused.
+# A compressed file may grow by this factor, plus so many bytes; else it is refused.
 _RATIO, _FLOOR = 200, 1 << 20
 _CHUNK = 1 << 13
 _INTEGER = re.compile(rb"-?[0-9]+")
@@ -40,7 +40,7 @@ def read_bytes(path):
 
 @contextlib.contextmanager
 def open_write(path):
-    """Text that becomes a file once all is written; ``.gz`` files are compressed."""
+    """Text stream that is saved when the block ends; ``.gz`` files are compressed."""
     path = Path(os.fspath(path))
     text = io.StringIO()
     yield text
@@ -57,7 +57,7 @@ class Tokens:
     data : bytes
         The text.
     name : str
-        What to call it in errors.
+        Name of the text in errors.
     """
 
     def __init__(self, data, name):
@@ -102,7 +102,7 @@ class Tokens:
         return not self._fill()
 
     def finish(self, last):
-        """Raise an error unless everything has been read, up to the last what."""
+        """Raise an error if tokens are left; `last` names the last item."""
         if not self.done():
             self.next("")
             self.fail(f"there is more after the last {last}")

@@ -61,15 +61,14 @@ def load_uai(path, *, evidence=None, log=None):
 def _read_scopes(tokens, sizes, bayes):
     """Where the scope of each factor begins, and all scopes in a row.
 
-    Checks that the file is long enough for the tables, before any memory is taken for
-    them.
+    Checks that the file is long enough for the tables before allocating any memory.
     """
     n = len(sizes)
     m = tokens.integer("the number of factors", 0, tokens.left)
     if bayes and m != n:
         tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
     scopes, first = array("i"), array("q", [0])
-    # variables in some scope, and how often each is the last of one; 2 is too often
+    # variables in some scope, and how often each is the last of one, up to 2
     used, last, needed = bytearray(n), bytearray(n), 0
     for f in range(m):
         arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left, 64))
@@ -92,8 +91,8 @@ def _read_scopes(tokens, sizes, bayes):
             )
     if bayes and any(count != 1 for count in last):
         tokens.fail("each variable must be the last of the scope of one factor")
-    # Each state of the others has an entry in some table, and so in the file. These
-    # could be so many that the graph does not fit into memory.
+    # States of variables in some scope have entries in the file. The other states could
+    # be so many that the graph does not fit into memory.
     free = sum(size for size, seen in zip(sizes, used, strict=True) if not seen)
     if free > len(tokens.data):
         tokens.fail(f"variables without factors have {free} states")

@@ -1,11 +1,11 @@
 """Weighted constraint satisfaction problems in toulbar2's text format.
 
-A file has, in blank-separated tokens: a name, the numbers of variables, of states of
-the largest domain, and of cost functions, the top cost; the number of states of each
-variable; and each cost function as the size of its scope, the scope, a default cost,
-the number of tuples with another cost, and these tuples, each followed by its cost. A
-negative size of the scope marks a function that later ones share, by its number,
-negative, in the place of the number of tuples.
+A file consists of blank-separated tokens: a name, the number of variables, the size of
+the largest domain, the number of cost functions, and the top cost; then the number of
+states of each variable; then each cost function as the size of its scope, the scope, a
+default cost, the number of tuples with another cost, and these tuples, each followed by
+its cost. A negative scope size marks a function that later ones can share: they have
+minus its number in place of the number of tuples.
 """
 
 import math
@@ -29,9 +29,9 @@ def load_wcsp(path):
     Returns
     -------
     graph : FactorGraph
-        Scores are minus the costs, and -inf for costs from the top cost, which the
-        first line gives, on. A labeling whose total cost reaches the top cost is
-        forbidden as well; the graph cannot express that.
+        Scores are minus the costs, and -inf for costs that reach the top cost given on
+        the first line. A labeling whose total cost reaches the top cost is forbidden
+        as well; the graph cannot express that.
 
     Raises
     ------
@@ -148,7 +148,7 @@ class _Reader:
             tokens.fail(
                 f"the {count} tuples of cost function {f} do not fit into the file"
             )
-        # compared as integers: from 2 ** 53 on not all of them are floats
+        # compared as integers: beyond 2 ** 53 floats cannot represent all of them
         scores = np.full(shape, -np.inf if default >= top else -float(default))
         seen = np.zeros(shape, dtype=bool)
         for _ in range(count):
@@ -212,7 +212,7 @@ def _largest_cost(scope, values):
 
 
 def _function_lines(scope, values, top):
-    """A cost function as lines: those of its tuples that do not cost 0 are listed."""
+    """A cost function as lines, which list the tuples that do not cost 0."""
     head = " ".join(str(int(v)) for v in (len(scope), *scope))
     if not scope:
         yield f"{head} {int(-values)} 0\n"

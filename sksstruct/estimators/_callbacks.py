@@ -2,12 +2,12 @@
 
 
 class PassCallbacks:
-    """Tells registered callbacks of every pass; a solver's ``callback`` argument.
+    """Reports every pass to registered callbacks; a solver's ``callback`` argument.
 
     Parameters
     ----------
     estimator : estimator with `CallbackSupportMixin`
-        What is being fitted.
+        The estimator that is being fitted.
     max_iter : int or None
         Largest number of passes.
     attributes : callable
@@ -41,7 +41,7 @@ class PassCallbacks:
         return stop
 
     def close(self):
-        """End the pass that did not run, and the fit."""
+        """End the fit, and the pass that was begun but did not run."""
         if self._pass is not None:
             self._pass.call_on_fit_task_end(estimator=self._estimator)
         self._context.call_on_fit_task_end(

@@ -1,4 +1,4 @@
-"""What all estimators that are trained share: parameters, and their description."""
+"""Parameters that all trained estimators share, and their descriptions."""
 
 from numbers import Integral, Real
 
@@ -40,9 +40,9 @@ history_ : dict of ndarray
 Raises
 ------
 ValueError, TypeError
-    If a parameter or the data are not valid; nothing is changed then.
+    If a parameter or the data are not valid; the estimator is unchanged then.
 KeyboardInterrupt
-    When interrupted, after the attributes were set from the work done so far.
+    When interrupted, after the attributes are set from the work done so far.
 
 Warns
 -----
@@ -67,11 +67,11 @@ known, excluded, forbidden_transitions : optional
 """,
     "given": """
 known, excluded, forbidden_transitions : optional
-    Constraints; see `predict`. The probabilities are those given them.
+    Constraints; see `predict`. Probabilities are conditional on them.
 """,
     "loss_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Factors of the losses.
+    Factor of each sample's loss.
 """,
     "score_weight": """
 sample_weight : array-like of shape (n_samples,), default=None

@@ -15,7 +15,7 @@ from sksstruct.utils.validation import (
     check_sequences,
 )
 
-# What goes on from one mini-batch to the next, beside the weights.
+# Attributes kept from one mini-batch to the next, besides the weights.
 _KEPT = ("classes_", "n_features_in_", "feature_names_in_", "n_seen_")
 
 
@@ -33,10 +33,10 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
     _write_weights(tagger, model.views(averaged))
-    # The iterate goes on from where it was, the attributes hold the average.
+    # The iterate continues from where it was; the attributes hold the average.
     stream = {"iterate": averaged, "visits": seen, "alpha": tagger.alpha}
     stream.update(getattr(tagger, "_stream", {}))
-    # the weights of given dual variables go by 1 / alpha
+    # for given dual variables, weights are proportional to 1 / alpha
     rescale = stream["alpha"] / tagger.alpha
     iterate = stream["iterate"] * (rescale * seen / (seen + total))
     averaged *= rescale
@@ -59,7 +59,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
 
 
 def _check_parameters(tagger):
-    """The solver and the model, where they can be used on mini-batches."""
+    """The solver and the model, or an error if they do not support mini-batches."""
     spec = checked_model(tagger)
     solver = SOLVERS.resolve(tagger.solver, max_iter=tagger.max_iter, tol=tagger.tol)
     if tagger.score_function is not None:
@@ -111,7 +111,7 @@ def _encoder(tagger, classes):
 
 
 def _write_weights(tagger, views):
-    """Weights of a tagger that is fitted, into named blocks of flat ones."""
+    """Copy the weights of a fitted tagger into named blocks of flat weights."""
     if not hasattr(tagger, "coef_"):
         return
     for name, block in views.items():
@@ -120,7 +120,7 @@ def _write_weights(tagger, views):
 
 
 def _set_attributes(tagger, spec, views, names):
-    """The average of the iterates; no certificate of an earlier fit is one of it."""
+    """Set the average of the iterates; drop the certificate of an earlier fit."""
     kept = {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
     fresh = not kept
     forget(tagger)

@@ -1,8 +1,8 @@
 """The one way from parameters and data to a fitted estimator.
 
-An estimator says which model it is of (`_model`), which may be any `ModelSpec`; here
-the data are read, the model is bound, the solver is found and asked whether the model
-offers what it asks for, and the problem is solved.
+An estimator's `_model` returns a `ModelSpec` of any kind. Here the data are read, the
+model is bound to them, the solver is found and checks that the model offers what it
+needs, and the problem is solved.
 """
 
 import copy
@@ -35,7 +35,7 @@ class Problem:
     model : BoundModel
         The model bound to the data.
     solver : solver object
-        What solves it.
+        The solver of the problem.
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     """
@@ -79,7 +79,7 @@ def prepare(estimator, X, y, sample_weight=None):
 
 
 def input_attributes(estimator):
-    """What scikit-learn's validation noted of X, as a dict."""
+    """Attributes that scikit-learn's validation set from X, as a dict."""
     names = "n_features_in_", "feature_names_in_"
     return {
         name: getattr(estimator, name) for name in names if hasattr(estimator, name)
@@ -87,7 +87,7 @@ def input_attributes(estimator):
 
 
 def _layout(model, solver):
-    """What knows the blocks of flat weights, where the model's parameters do not."""
+    """Object that cuts flat weights into blocks, if the model's spec cannot."""
     if "factors" in solver.required_oracles:
         return model.factors()
     return model if model.views_need_data else None
@@ -104,7 +104,7 @@ def _attributes(describe, spec, constant, layout, weights):
 
 
 def train(estimator, X, y, sample_weight, noun):
-    """Train an estimator, and set its attributes from what was found.
+    """Train an estimator and set its fitted attributes.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def train(estimator, X, y, sample_weight, noun):
     X, y, sample_weight : objects
         As given to fit.
     noun : str
-        What it is, for messages.
+        What messages call the estimator.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def train(estimator, X, y, sample_weight, noun):
 
 
 def _set_attributes(estimator, problem, result):
-    """Everything that is fitted; nothing stays of an earlier fit."""
+    """Set all fitted attributes; nothing of an earlier fit remains."""
     attributes = problem.attributes(result.weights)
     forget(estimator)
     for name, value in attributes.items():
@@ -163,14 +163,14 @@ def _set_attributes(estimator, problem, result):
 
 
 def forget(estimator):
-    """Drop what an earlier fit left, whose model may have had other attributes."""
+    """Drop the attributes of an earlier fit, whose model may have had others."""
     for name in [k for k in vars(estimator) if k.endswith("_") and k[0] != "_"]:
         delattr(estimator, name)
     estimator.__dict__.pop("_warm", None)
 
 
 def _warm_state(estimator, problem):
-    """What the last fit left, where it is asked for and means the same now."""
+    """State of the last fit, if a warm start is asked for and the state still fits."""
     warm = getattr(estimator, "_warm", None)
     if warm is None or not getattr(estimator, "warm_start", False):
         return None

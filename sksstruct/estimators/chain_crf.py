@@ -47,7 +47,7 @@ _OF_THE_MODEL = (
 
 
 def _is_probabilistic(estimator):
-    # what was fitted, and not what the parameter says since
+    # the fitted loss; the parameter may have changed since
     loss = getattr(estimator, "_loss", estimator.loss)
     if loss != "log":
         raise AttributeError(
@@ -104,9 +104,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.
     tol : float, default=3e-3
-        Training stops at a duality gap of ``tol`` times the objective, where `solver`
-        is a name: the objective at w = 0 for the hinge, which is 1 without class
-        weights, the objective reached for the other losses.
+        Where `solver` is a name, training stops at a duality gap of ``tol`` times an
+        objective: for the hinge the objective at w = 0, which is 1 without class
+        weights; for the other losses the objective reached.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     boundary : bool, default=True
@@ -123,15 +123,16 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     all_possible_transitions : bool, default=True
         The same for pairs of labels. Not for the hinge.
     class_weight : dict or "balanced", default=None
-        Loss of missing each label; 1 where a dict does not name it. Labels that are
-        not in y, as in some folds of a cross-validation, are ignored. Not for
-        ``loss="log"``, which has no cost of an error.
+        Cost of a wrong position, by its true label; 1 for labels not in the dict.
+        Labels that are not in y, as in some folds of a cross-validation, are ignored.
+        Not for ``loss="log"``, which has no cost of an error.
     warm_start : bool, default=False
-        Whether `fit` starts from the last one: from its dual variables with the hinge
-        by `BCFW` and `CuttingPlane`, which fit any training set with the same sequence
-        lengths and labels, other features and another alpha included; from its weights
-        with the other losses and `Casimir`. The other solvers cannot.
-        Else fit starts afresh, with a warning; without one where labels are completed.
+        Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`
+        and `CuttingPlane` start from its dual variables, which suit any training set
+        with the same sequence lengths and labels, even with other features or another
+        alpha. With the other losses, and with `Casimir`, training starts from its
+        weights. Where neither is possible fit starts afresh, with a warning; where
+        labels are completed, without one.
     n_jobs : int, default=None
         Threads for computing the duality gap, for sweeps of losses with a gradient, and
         for prediction. The result is the same for any number.
@@ -169,12 +170,12 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``;
         ``-inf`` where there is no dual.
     %(history_)s
-        Where labels are completed, those of the last round.
+        Where labels are completed, it is the history of the last round.
     forbidden_transitions_ : list of tuple
         Pairs of labels that must not follow each other.
     topk_exact_ : float
-        With an l2-smoothed hinge, share of the sequences whose best labelings were
-        enough (see `sksstruct.losses.SmoothedHinge`).
+        With an l2-smoothed hinge, share of the sequences for which the k best
+        labelings were enough (see `sksstruct.losses.SmoothedHinge`).
     %(solver_)s
     n_seen_ : float
         Number, or total weight, of the sequences trained on.
@@ -191,11 +192,11 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     `sksstruct.utils.packed.PackedSequences`; y is a list with the labels of each
     sequence.
 
-    A label that was not observed is given as None, in sequences with at least one that
-    was. With ``loss="log"`` the likelihood is that of the observed labels. The hinge
-    losses are trained on labels completed by decoding, in turns until nothing changes,
-    ten times at most [4]_ and each to `max_iter`; the first weights come from the runs
-    of observed labels. Unobserved positions have no loss.
+    A label that was not observed is given as None; every sequence needs at least one
+    that was. With ``loss="log"`` the likelihood is that of the observed labels. With
+    the hinge losses, decoding completes the labels and training follows, in turns until
+    nothing changes [4]_: at most ten rounds, each of up to `max_iter` passes. The first
+    weights come from the runs of observed labels. Unobserved positions have no loss.
 
     Among labelings of equal score `predict` returns the one whose last label comes
     first in `classes_`, then the last but one, and so on.
@@ -296,7 +297,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         return ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
 
     def _finish(self, problem, result):
-        """What only taggers have beside weights and certificate."""
+        """Set what only taggers have, besides weights and certificate."""
         self.dual_loss_ = result.dual_loss
         surrogate = problem.spec.surrogate_
         if surrogate is not None and surrogate.smoothing == "l2":
@@ -377,8 +378,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             A list for each sequence: a collection of labels that are not allowed, or
             None, for each position; or None for the whole sequence.
         forbidden_transitions : list of tuple or "bio", default=None
-            Pairs of labels that must not follow each other, beside those of the
-            parameter of the same name.
+            Pairs of labels that must not follow each other, in addition to those of
+            the estimator's parameter of the same name.
 
         Returns
         -------
@@ -408,8 +409,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Returns
         -------
         y : list of ndarray of shape (n, n_positions)
-            Labelings, the best first, all different. n is k, or less where there are
-            no more.
+            Different labelings, the best first. n is k, or less if there are fewer
+            labelings.
         scores : list of ndarray of shape (n,)
             Their scores.
         """
@@ -421,7 +422,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def predict_proba(
         self, X, *, known=None, excluded=None, forbidden_transitions=None
     ):
-        """Probability of each label at each position; with ``loss="log"``.
+        """Probability of each label at each position; only with ``loss="log"``.
 
         Parameters
         ----------
@@ -440,7 +441,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def predict_marginals(
         self, X, *, known=None, excluded=None, forbidden_transitions=None
     ):
-        """Probabilities as dicts, as in CRFsuite; with ``loss="log"``.
+        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
 
         Parameters
         ----------
@@ -498,8 +499,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     @property
     def transition_features_(self):
-        """dict: weight of each pair of labels (from, to); of those that are stored,
-        where ``transitions_`` is sparse."""
+        """dict: weight of each pair of labels (from, to).
+
+        Where ``transitions_`` is sparse, only of the pairs that are stored.
+        """
         check_is_fitted(self, "transitions_")
         names = self.classes_.tolist()
         if sparse.issparse(self.transitions_):
@@ -516,9 +519,9 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     @property
     def state_features_(self):
-        """dict: weight of each (feature, label) with a weight that is not zero.
+        """dict: the nonzero weights of pairs (feature, label).
 
-        Features go by ``feature_names_in_``, or by ``x0``, ``x1``, ...
+        Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...
         """
         check_is_fitted(self, "coef_")
         if hasattr(self, "score_parameters_"):

@@ -29,7 +29,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Minimises ``alpha/2 |w|^2`` plus the mean of the hinge losses
     ``max(0, 1 - y (<w, x> + b))``, y being -1 or 1, by the solvers for structured
-    problems: what the experiments of [1]_ compare.
+    problems, as the experiments of [1]_ do.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int, default=10000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=1e-3
-        Training stops at a duality gap of ``tol`` times the objective at w = 0, which
-        is 1 without weights, where `solver` is a name.
+        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
+        objective at w = 0, which is 1 without weights of classes or samples.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True
-        Whether the bias is regularised as one of the weights, as in
-        `sklearn.svm.LinearSVC`; else b is free, which only Pragam can do.
+        Whether the bias is regularised like the other weights, as in
+        `sklearn.svm.LinearSVC`; if not, b is free, which only Pragam supports.
     class_weight : dict or "balanced", default=None
-        Factors of the losses of each class, as in scikit-learn.
+        Factor of the losses of each class, as in scikit-learn.
     n_jobs : int, default=None
         Threads for sweeps over all samples. Does not change the result.
     random_state : int, RandomState instance or None, default=None
@@ -83,7 +83,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     See Also
     --------
     ChainCRF : The same for sequences.
-    sklearn.svm.LinearSVC : By coordinate descent.
+    sklearn.svm.LinearSVC : Training by coordinate descent.
 
     References
     ----------

@@ -31,34 +31,35 @@ from sksstruct.utils.progress import Status
 class LPMAPPredictor(BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
-    The potentials are given, so that `fit` learns nothing: `predict` solves each graph
-    and tells in `scores_`, `bounds_` and `status_` how good the labelings are.
+    The potentials are given, so that `fit` learns nothing: `predict` solves each graph,
+    and `scores_`, `bounds_` and `status_` show how good the labelings are.
 
     Parameters
     ----------
     solver : str or MAPSolver, default="auto"
         An object of `sksstruct.inference.lp` or the name of one with its defaults:
         %(map_solvers)s.
-        "auto" chooses by the size and the shape of the graph, and combines. "mplp"
-        takes factors of any size; "gdmm" [1]_ is for large domains, "gdmm_binary" for
-        many binary factors; "lp" and "exact" are SciPy's HiGHS.
+        "auto" chooses and combines solvers by the size and the shape of the graph.
+        "mplp" takes factors of any size; "gdmm" [1]_ is for large domains,
+        "gdmm_binary" for many binary factors; "lp" and "exact" are SciPy's HiGHS.
     tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the upper bound,
-        relative to the score or 1; where `solver` is a name.
+        Where `solver` is a name, a labeling is optimal if its score is within
+        ``tol * max(1, |score|)`` of the upper bound.
     max_iter : int, default=None
-        Largest number of iterations, where `solver` is a name. None: its default.
+        Largest number of iterations, where `solver` is a name. None: the solver's
+        default.
     time_limit : float, default=None
         Seconds for each graph.
     n_jobs : int, default=None
-        Graphs that are solved side by side, in threads. Results are the same for any
-        number, as long as no time limit is met.
+        Number of threads, each of which solves a graph. Results are the same for any
+        number, as long as no time limit is reached.
     random_state : int, RandomState instance or None, default=None
-        Random choices of local searches.
+        Seed or source of the random choices of local searches.
     verbose : int, default=0
         Whether to print progress.
     callback : callable, default=None
-        ``callback(graph, iteration, score, bound)`` with the graph's number, after
-        every report of a solver; if it returns true, that graph's run stops.
+        ``callback(graph, iteration, score, bound)``, called with the graph's number
+        after every report of a solver; if it returns true, that graph's run stops.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class LPMAPPredictor(BaseEstimator):
 
     See Also
     --------
-    sksstruct.factor_graphs.FactorGraph : What is solved.
+    sksstruct.factor_graphs.FactorGraph : The graphs to label.
     sksstruct.datasets.load_uai : Reads graphs from files.
 
     References
@@ -200,7 +201,7 @@ class LPMAPPredictor(BaseEstimator):
         return [result.labeling for result in self._solve(X)]
 
     def predict_marginals(self, X):
-        """Fractional solutions.
+        """Fractional solutions of the relaxation.
 
         Parameters
         ----------
@@ -209,10 +210,10 @@ class LPMAPPredictor(BaseEstimator):
         Returns
         -------
         marginals : list of lists of ndarrays of shape (n_states[i],)
-            For each graph and variable a distribution over its states. It solves the
-            relaxation for "gdmm", "ad3" and "lp" where their status is "optimal" or
-            "fractional"; message passing has only hints of it (see
-            `sksstruct.inference.lp.TRWS`).
+            For each graph, a distribution over the states of each variable. With
+            "gdmm", "ad3" and "lp" these solve the relaxation if the status is
+            "optimal" or "fractional"; message passing gives only hints of a solution
+            (see `sksstruct.inference.lp.TRWS`).
         """
         graphs, marginals = _check_graphs(X), []
         for graph, result in zip(graphs, self._solve(graphs), strict=True):
@@ -226,7 +227,7 @@ class LPMAPPredictor(BaseEstimator):
         return marginals
 
     def score(self, X, y=None):
-        """How good the labelings are.
+        """Accuracy of the labelings, or their mean score if y is None.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class LPMAPPredictor(BaseEstimator):
         Returns
         -------
         score : float
-            Part of all variables that have their true states; or the mean score.
+            Share of the variables that have their true states; or the mean score.
         """
         X = _check_graphs(X)
         if not X:

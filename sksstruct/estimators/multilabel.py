@@ -20,7 +20,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# Labelings of so many labels are enumerated by inference="auto".
+# Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
 
 
@@ -40,8 +40,8 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         + sum_(j<k) interactions_[j, k] y_j y_k``
 
     and training minimises ``alpha/2 |w|^2`` plus the mean over the samples of the
-    structured hinge with Hamming's loss, the number of labels that are wrong. Without
-    pairs this is one linear support vector machine for each label, that of
+    structured hinge with the Hamming loss, the number of wrong labels. Without pairs
+    this is one linear support vector machine for each label, as in
     ``OneVsRestClassifier(LinearSVC(loss="hinge", C=1 / (n_samples * alpha)))`` with a
     regularised intercept.
 
@@ -50,15 +50,15 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     alpha : float, default=1e-3
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
     pairs : {"all", "cooccurring"} or array-like of shape (n_pairs, 2), default="all"
-        Pairs of labels that interact: all; those that some training sample has both
-        of, which cannot learn that labels exclude each other; or these, as numbers of
-        columns of y.
+        Pairs of labels that interact. "all": every pair. "cooccurring": pairs that
+        occur together in some training sample, which cannot learn that labels exclude
+        each other. An array has the numbers of two columns of y in each row.
     interaction_scaling : float, default=1.0
         Value of the feature of a pair: larger values regularise interactions less.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
-        How labels are found. "exact": all sets of labels are tried, in training as
+        How labels are found. "exact": by trying all sets of labels, in training as
         well. "lp": by the LP relaxation, one minimum cut for each sample, which is
-        exact where labels attract each other only; labels that it leaves open are
+        exact where labels only attract each other; labels that it leaves open are
         settled in prediction. "gdmm": predictions by Algorithm 2 of [2]_. "auto" is
         "exact" for up to twelve labels, else "lp".
     solver : str or solver object, default="auto"
@@ -72,8 +72,8 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=5e-4
-        Training stops at a duality gap of ``tol`` times the objective at w = 0, the
-        number of labels, where `solver` is a name.
+        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
+        objective at w = 0, which is the number of labels.
     fit_intercept : bool, default=True
         Whether labels have a bias; it is regularised like the other weights.
     n_jobs : int, default=None
@@ -86,7 +86,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,), or (2,)
-        Numbers of the labels; the two values where y was 1-D.
+        Numbers of the labels; the two values of y where it was 1-D.
     coef_ : ndarray of shape (n_labels, n_features)
         Weights of the labels.
     intercept_ : ndarray of shape (n_labels,)
@@ -231,7 +231,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator, of the kind of the training data: sparse, or 1-D.
+            Label indicator, sparse or 1-D where the training labels were.
         """
         labels = self._labels(self._unaries(X))
         if self._values is not None:
@@ -248,15 +248,15 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
-            What a label would add to the score of the other predicted labels, or does
-            add where it is predicted: not negative there, and not positive elsewhere.
+            What each label adds, or would add, to the score of the other predicted
+            labels: not negative where it is predicted, not positive elsewhere.
         """
         unaries = self._unaries(X)
         scores = unaries + self._labels(unaries) @ self.interactions_
         return scores if self._values is None else scores[:, 0]
 
     def score(self, X, y, sample_weight=None):
-        """Subset accuracy: share of the samples whose labels are all predicted.
+        """Subset accuracy: share of the samples whose label set is predicted exactly.
 
         Parameters
         ----------

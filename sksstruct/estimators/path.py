@@ -31,16 +31,16 @@ CONSTRAINTS = {
 class SSVMPath:
     """A piecewise constant regularisation path; what `ssvm_path` returns.
 
-    Segment j holds for ``lower[j] <= alpha <= upper[j]``; the first one, which reaches
-    to infinity, is multiplied by ``alphas[0] / alpha`` there. Where most weights of a
-    segment are zero, only the others are kept.
+    Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first one reaches to
+    infinity; above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``.
+    Where most weights of a segment are zero, only the others are stored.
 
     Parameters
     ----------
     template : estimator
         Copied to form estimators.
     attributes : callable
-        What weights mean to it.
+        Turns flat weights into the template's fitted attributes.
     epsilon : float
         Suboptimality allowed.
     method : str
@@ -56,12 +56,12 @@ class SSVMPath:
         Duality gap and objective at the breakpoints; estimates with
         ``method="heuristic"``.
     n_iter, oracle_calls, seconds : ndarray of shape (n_segments,)
-        What it took since the path began: passes, oracle calls, time.
+        Passes, oracle calls and time since the path began.
     converged : ndarray of shape (n_segments,), bool
-        Whether the breakpoint's gap was reached. A path ends where it was not, and
-        nothing is guaranteed for its last segment then.
+        Whether the breakpoint's gap was reached. If it was not, the path ends there and
+        nothing is guaranteed for that segment.
     interrupted : bool
-        Whether the path ends where it does because of an interrupt.
+        Whether an interrupt ended the path.
     """
 
     def __init__(self, template, attributes, epsilon, method):
@@ -112,12 +112,12 @@ class SSVMPath:
         Returns
         -------
         j : int
-            Its number.
+            The segment's number.
 
         Raises
         ------
         ValueError
-            If the path does not reach down to it.
+            If the path does not reach down to this alpha.
         """
         if not alpha > 0.0:
             raise ValueError(f"alpha must be positive, got {alpha!r}")
@@ -184,7 +184,7 @@ class SSVMPath:
         Returns
         -------
         estimator : estimator
-            A copy of the one that the path is of, fitted.
+            A fitted copy of the path's estimator.
         """
         return self._with(self.weights(alpha), alpha)
 
@@ -212,9 +212,9 @@ def ssvm_path(
 ):
     """Regularisation path of a structured support vector machine.
 
-    For every alpha, from infinity down to `alpha_min`, weights whose objective is at
-    most `epsilon` above the optimum, by training at a few breakpoints, each from the
-    one before [1]_.
+    Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
+    at most `epsilon` above the optimum. It trains at a few breakpoints only, each
+    starting from the one before [1]_.
 
     Parameters
     ----------
@@ -226,24 +226,24 @@ def ssvm_path(
     y : array-like or list
         Outputs.
     method : {"exact", "heuristic", "grid"}, default="exact"
-        "exact": breakpoints follow from duality gaps, which are computed. "heuristic":
-        from estimates of the gaps that the last visit of each example gave, which costs
-        no sweeps and guarantees nothing. "grid": breakpoints are `alphas`, each trained
-        to a gap of `epsilon`; between them nothing is guaranteed.
+        "exact": breakpoints follow from computed duality gaps. "heuristic": they follow
+        from estimates of the gaps, taken from the last visit of each example; this
+        costs no sweeps and guarantees nothing. "grid": breakpoints are `alphas`, each
+        trained to a gap of `epsilon`; between them nothing is guaranteed.
     epsilon : float, default=0.1
         Suboptimality allowed, in units of the objective, which is 1 at w = 0 if the
         losses are at most 1.
     kappa : float, default=None
-        Part of `epsilon` that the gap must reach at the breakpoints: small values give
-        long segments and long training. None: 0.3 with "exact", where the certificate
-        of the Notes makes long segments worth it ([1]_ takes 0.9), 0.7 with
+        Training at a breakpoint stops at a gap of ``kappa * epsilon``: small values
+        give long segments and long training. None: 0.3 with "exact", where the
+        certificate of the Notes makes long segments worth it ([1]_ takes 0.9), 0.7 with
         "heuristic", and 1 with "grid". Larger values are faster for a small `epsilon`.
     alpha_min : float, default=1e-5
-        Where to stop. The path ends earlier where its weights are good for every
+        Smallest alpha to reach. The path ends earlier if its weights are good for every
         smaller alpha.
     alphas : array-like of shape (n_alphas,), default=None
-        For "grid". None: 31 powers of 2, from 2^15 to 2^-15, those not below
-        `alpha_min`.
+        Breakpoints with ``method="grid"``. None: the 31 powers of 2 from 2^15 to 2^-15,
+        without those below `alpha_min`.
     max_iter : int, default=1000
         Largest number of passes at each breakpoint.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -255,7 +255,7 @@ def ssvm_path(
     -------
     path : SSVMPath
         The segments, with gaps and costs; estimators and weights at any alpha. After an
-        interrupt, what was done until then.
+        interrupt, the part that was done until then.
 
     Warns
     -----
@@ -268,10 +268,11 @@ def ssvm_path(
 
     Notes
     -----
-    Where weights are good is decided by a certificate that is never worse than
-    Proposition 1 of [1]_: the dual variables are mixed with the observed outputs to the
-    degree that gives the highest dual value, which makes the number of breakpoints
-    grow with ``1 / sqrt(epsilon)``, and weights are used on both sides of their alpha.
+    The range of alpha for which weights are good comes from a certificate that is never
+    worse than Proposition 1 of [1]_: the dual variables are mixed with the observed
+    outputs to the degree that gives the highest dual value, and weights are used on
+    both sides of their alpha. The number of breakpoints grows with
+    ``1 / sqrt(epsilon)``.
 
     References
     ----------
@@ -319,7 +320,7 @@ def ssvm_path(
 
 @dataclass(eq=False, repr=False)
 class _Parameters(BaseEstimator):
-    """The parameters of a path, to be checked as those of an estimator are."""
+    """The parameters of a path, checked like those of an estimator."""
 
     method: str = "exact"
     epsilon: float = 0.1
@@ -341,7 +342,7 @@ def check_parameters(parameters):
 
 
 def start(estimator, X, y, sample_weight):
-    """A copy of the estimator, and the problem it forms of the data."""
+    """A copy of the estimator, and its training problem on the data."""
     if not hasattr(estimator, "_model"):
         raise TypeError(
             "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
@@ -383,7 +384,7 @@ def _grid(parameters):
 
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
-    """The path so far, and its next segment, one after the other."""
+    """Yield the path so far and its next segment, for one segment after the other."""
     template, problem = start(estimator, X, y, sample_weight)
     method, kappa = parameters["method"], parameters["kappa"]
     if kappa is None:

@@ -89,8 +89,8 @@ def _has(name):
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularisation paths.
 
-    Follows the path of each fold, scores its segments on what was held out, so that the
-    mean score is known for every alpha, and trains with the best one on all data.
+    Follows the path of each fold and scores its segments on the held-out samples, so
+    that the mean score is known for every alpha. Then trains on all data with the best.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
     epsilon : float, default=0.1
         Suboptimality allowed along the path.
     kappa : float, default=None
-        Part of `epsilon` that gaps must reach at breakpoints; see `ssvm_path`.
+        Gap at breakpoints, in units of `epsilon`; see `ssvm_path`.
     alpha_min : float, default=1e-5
-        Where paths stop.
+        Smallest alpha to reach.
     alphas : array-like of shape (n_alphas,), default=None
         Breakpoints with ``method="grid"``.
     max_iter : int, default=1000
@@ -117,22 +117,23 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         Whether to train on all data with the best alpha, to the tolerance of the
         estimator.
     n_jobs : int, default=None
-        Folds that are worked on at a time.
+        Number of folds that are worked on at the same time.
     verbose : int, default=0
         Print a line for each breakpoint of each path.
 
     Attributes
     ----------
     alpha_ : float
-        The middle, on a scale of logarithms, of the segment whose mean score is
-        highest, the first of several.
+        The middle, on a logarithmic scale, of the segment with the highest mean score;
+        of several such segments, the first.
     best_score_ : float
-        Mean score there.
+        Mean score of that segment.
     edges_ : ndarray of shape (n_segments + 1,)
         Ends of the segments of constant mean score, from inf down.
     scores_ : ndarray of shape (n_segments, n_folds)
-        Held-out score of each segment on each fold; above the first breakpoint of a
-        fold that of the weights there, which are smaller multiples of these.
+        Held-out score of each segment on each fold. Above a fold's first breakpoint it
+        is the score of the weights at that breakpoint; the path has smaller multiples
+        of them there.
     paths_ : list of SSVMPath
         Path of each fold, without its weights.
     best_estimator_ : estimator
@@ -220,8 +221,8 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         ValueError, TypeError
             If a parameter or the data are not valid, or no score is finite.
         KeyboardInterrupt
-            When interrupted: while paths are followed nothing is set; while the best
-            estimator is trained, that one as far as it is.
+            When interrupted. While paths are followed, no attribute is set; while the
+            best estimator is trained, it is set as far as it is trained.
 
         Warns
         -----
@@ -320,7 +321,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the paths do not reach down to it.
+            If the paths do not reach down to this alpha.
         """
         check_is_fitted(self, "edges_")
         below = np.flatnonzero(self.edges_[1:] <= alpha)
@@ -331,7 +332,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return float(self.scores_[below[0]].mean())
 
-    # ---- what the best estimator does ----
+    # ---- methods of the best estimator ----
 
     @property
     def classes_(self):
@@ -364,7 +365,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray
-            As the estimator gives them.
+            Scores as the estimator returns them.
         """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.decision_function(X)

@@ -56,14 +56,14 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=3e-3
-        Training stops at a duality gap of ``tol`` times the objective at w = 0, where
-        `solver` is a name.
+        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
+        objective at w = 0.
     class_weight : dict or "balanced", default=None
-        Factors of the losses of the samples of each class, as in scikit-learn; for
-        multiclass models.
+        Factor of the losses of each class, as in scikit-learn; for multiclass models
+        only.
     warm_start : bool, default=False
-        Whether `fit` starts from the dual variables of the last one, where the solver
-        can and where the data has as many examples, of the same sizes. Not for models
+        Whether `fit` starts from the dual variables of the last fit, if the solver can
+        and the data has the same number of examples, of the same sizes. Not for models
         that are written in Python.
     n_jobs : int, default=None
         Threads for computing the duality gap. The result is the same for any number.
@@ -219,8 +219,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            With a multiclass model the scores of all classes, of the second over the
-            first where there are two; else the score of the output that is predicted.
+            With a multiclass model the scores of all classes, or, of two classes, the
+            score of the second less that of the first; with other models the score of
+            the predicted output.
         """
         X = self._checked(X)
         if self.model_.is_flat:
@@ -239,8 +240,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples, k) or list
-            Different outputs for each input, the best first; fewer where there are no
-            more.
+            Different outputs for each input, the best first; fewer than k where no more
+            exist.
         scores : ndarray of shape (n_samples, k) or list of ndarray
             Their scores.
         """

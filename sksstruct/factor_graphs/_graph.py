@@ -30,7 +30,7 @@ class FactorGraph:
     tables : table or sequence of tables, default=None
         A table is an array of two dimensions or a `Table`, such as `Potts`. A single
         table is shared by all edges; a sequence has one for each edge, unless
-        `edge_tables` says which edge has which.
+        `edge_tables` assigns them.
     edge_tables : array-like of shape (n_edges,), default=None
         Index into `tables` for each edge.
     edge_weights : array-like of shape (n_edges,), default=None
@@ -39,7 +39,7 @@ class FactorGraph:
         Scores of any number of variables: a sequence of different variables, and a
         table with a dimension for each of them. Factors of two variables become edges.
     evidence : dict of int to int, default=None
-        Observed states by variable, with which labelings have to agree.
+        Observed states by variable; labelings have to agree with them.
     offset : float, default=0.0
         Score of every labeling.
 
@@ -50,7 +50,7 @@ class FactorGraph:
     n_states : ndarray of shape (n_variables,)
         Number of states of each variable.
     unaries, first_state : ndarrays of shape (n_states.sum(),) and (n_variables + 1,)
-        All unary scores in a row, and where those of each variable begin.
+        All unary scores in a row, and where the scores of each variable begin.
     edges, edge_tables, edge_weights : ndarrays
         As given; `edge_weights` is None where all are 1.
     factor_scopes : tuple of ndarrays
@@ -106,8 +106,8 @@ class FactorGraph:
     def _add_factors(self, factors, tables):
         """Sort factors by the size of their scopes; new tables are appended.
 
-        Those of one variable are added to its scores, those of three or more are kept,
-        and those of two are returned, as (variable, variable, table).
+        Factors of one variable are added to its scores, factors of three or more are
+        kept, and factors of two are returned, as (variable, variable, table).
         """
         scopes, of_factor, pairs = [], [], []
         # Equal objects are one table. They are kept here, so that no other object can
@@ -246,12 +246,12 @@ class FactorGraph:
         labeling : array-like of int of shape (n_variables,)
             State of each variable.
         name : str, default="labeling"
-            What to call it in errors.
+            Name of the argument in errors.
 
         Returns
         -------
         labeling : ndarray of shape (n_variables,), intp
-            The same.
+            The labeling as an array.
         """
         try:
             x = np.asarray(labeling)
@@ -360,12 +360,12 @@ def _edges(edges, n):
             f"edges[{e}] is {tuple(edges[e].tolist())}: it must name two different of "
             f"{n} variables"
         )
-    # a copy: the caller's array stays the caller's
+    # a copy, so that the caller may change the array given
     return np.array(edges, dtype=np.int32, order="C")
 
 
 def _edge_tables(tables, edge_tables, m):
-    """Distinct tables, and which of them each of m edges has."""
+    """Distinct tables, and the index of the table of each of m edges."""
     if tables is None:
         if m or edge_tables is not None:
             raise ValueError("edges need tables")
@@ -406,7 +406,7 @@ def _is_single(tables):
 
 
 def _distinct(tables):
-    """Tables without repetition, and which of them each was."""
+    """Tables without repetition, and the index there of each table given."""
     # tables cut from an array are new objects each
     if isinstance(tables, np.ndarray):
         unique = [as_table(table) for table in tables]
@@ -473,7 +473,7 @@ def _check_shape(table, sizes, name):
 
 
 def _evidence(evidence, n_states):
-    """Observed states as an array, -1 for variables without."""
+    """Observed states as an array, -1 for variables that were not observed."""
     states = np.full(len(n_states), -1, dtype=np.int32)
     if evidence is None:
         return states

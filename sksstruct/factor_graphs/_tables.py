@@ -8,7 +8,7 @@ import numpy as np
 
 # The kinds the kernels know (see inference/lp/_problem.pxd).
 DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
-# Most entries of a parametric table that is written out.
+# Largest number of entries up to which a parametric table is written out.
 _MAX_DENSE = 1 << 26
 
 
@@ -287,7 +287,7 @@ class Logic(Table):
 
 
 def as_table(table):
-    """A `Table` as it is, or one of an array; small conditions are written out."""
+    """A `Table` as it is, or an array made one; small conditions are written out."""
     if isinstance(table, Logic) and len(table.shape) <= 2:
         return DenseTable(table.dense())
     return table if isinstance(table, Table) else DenseTable(table)

@@ -1,4 +1,4 @@
-"""Attributes of tokens as lists of strings, which is how CRFsuite takes them."""
+"""Attributes of tokens as lists of strings, as CRFsuite takes them."""
 
 
 def window_features(columns, templates, *, boundary=True):

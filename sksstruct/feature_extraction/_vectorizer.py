@@ -105,7 +105,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         X_new : PackedSequences
-            One CSR array for each sequence, stored as one.
+            One CSR array for each sequence, all stored in one array.
         """
         self._check_parameters()
         vocabulary = {}
@@ -140,7 +140,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         Returns
         -------
         X_new : PackedSequences
-            One CSR array for each sequence, stored as one.
+            One CSR array for each sequence, all stored in one array.
         """
         check_is_fitted(self, "vocabulary_")
         self._check_parameters()
@@ -171,7 +171,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
     def _rows(self, X, vocabulary, grow):
         """The rows of all sequences in one CSR array, and where each sequence begins.
 
-        The vocabulary gets the features that it lacks if grow; else these are left out.
+        With grow, new features are added to the vocabulary; else they are left out.
         """
         if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
             raise TypeError(
@@ -183,6 +183,6 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
             (data.astype(self.dtype, copy=False), indices, indptr),
             shape=(len(indptr) - 1, len(vocabulary)),
         )
-        # a feature that a position has twice counts twice
+        # a feature that occurs twice at a position counts twice
         values.sum_duplicates()
         return values, offsets

@@ -9,8 +9,8 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     Parameters
     ----------
     oracle : callable
-        An oracle of this module. The search of all but `bmmf`, `branch_and_bound` and
-        `Exhaustive`, which call back, goes on without the GIL.
+        An oracle of this module. All of them search without the GIL except `bmmf`,
+        `branch_and_bound` and `Exhaustive`, which call Python functions.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
@@ -26,7 +26,7 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     Raises
     ------
     ValueError
-        If the oracle refuses a problem, with its number.
+        If the oracle refuses a problem; the error gives its number.
 
     See Also
     --------

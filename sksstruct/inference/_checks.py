@@ -23,7 +23,7 @@ def check_sums(name, terms, *tables):
     for table in tables:
         if table.size:
             high, low = table.max(), table.min()
-            # -inf forbids, and may be added to anything finite; what else is there?
+            # -inf forbids, and can be added to any finite score: look at the others
             if low == -np.inf:
                 low = table.min(where=table > -np.inf, initial=0.0)
                 high = max(high, low)
@@ -107,10 +107,10 @@ def check_edges(edges, n_variables):
 
 
 def check_tables(pairwise, edges, sizes):
-    """Check tables of edges; return the distinct ones and, for each edge, which it is.
+    """Check tables of edges; return the distinct ones, and the index of each edge's.
 
     pairwise is one table for all edges, or a list with the table of each; a table that
-    is the same object for many edges stays one.
+    is the same object for many edges is kept once.
     """
     if not len(edges):
         return [], np.zeros(0, dtype=np.intp)
@@ -158,8 +158,8 @@ def is_table(pairwise):
     """Whether nested lists are one table of numbers, and not a list of tables."""
     if not isinstance(pairwise, list | tuple):
         return False
-    # The first row tells: to convert everything would fail for tables that differ in
-    # shape, with an error or a warning that depends on numpy's version.
+    # The first row is enough. Converting everything would fail for tables that differ
+    # in shape, with an error or a warning that depends on numpy's version.
     rows = pairwise[:1]
     if rows and isinstance(rows[0], list | tuple) and not len(rows[0]):
         return True  # an empty row of one

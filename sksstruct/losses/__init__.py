@@ -1,4 +1,4 @@
-"""Surrogate losses: what stands between scores of labelings and the objective."""
+"""Surrogate losses, which turn scores of labelings into an objective."""
 
 from sksstruct.losses._smoothed import SmoothedHinge
 

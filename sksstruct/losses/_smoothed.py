@@ -31,8 +31,9 @@ class SmoothedHinge(BaseEstimator):
         Strength of the smoothing. The loss is at most ``mu / 2`` above the hinge with
         l2, and ``mu`` times the logarithm of the number of labelings with entropy.
     k : int, default=10
-        Labelings for l2. Where no other would get a weight, as `topk_exact_` of the
-        estimator tells, the loss is exactly the smoothed one (Proposition 4).
+        Number of labelings for l2. Where no other labeling would get a weight, the
+        loss is exactly the smoothed one (Proposition 4); the estimator's `topk_exact_`
+        is the share of sequences where that is so.
     strength : float, default="deprecated"
         The former name of `mu`.
 
@@ -41,9 +42,9 @@ class SmoothedHinge(BaseEstimator):
 
     Notes
     -----
-    Where the k best labelings are not enough, l2 has kinks like the hinge, worst at
-    w = 0, where all labelings are equal. Training therefore starts from the solution
-    with entropy, and ends when the objective no longer falls.
+    Where the k best labelings are not enough, the loss with l2 has kinks like the
+    hinge, most of all at w = 0, where all labelings are equal. Training therefore
+    starts from the solution with entropy, and ends when the objective no longer falls.
 
     References
     ----------

@@ -189,7 +189,7 @@ def chunk_precision_recall_fscore(y_true, y_pred):
     Returns
     -------
     precision, recall, f1 : float
-        Scores between 0 and 1; 0, with a warning, where there is nothing to divide by.
+        Scores between 0 and 1; 0, with a warning, where the denominator is zero.
     """
     _pairs(y_true, y_pred)
     found = true = right = 0

@@ -1,4 +1,4 @@
-"""What the compiled models of lists of inputs have in common."""
+"""Common parts of the compiled models of lists of inputs."""
 
 import numpy as np
 
@@ -10,9 +10,10 @@ class CompiledModel(StructuredModel):
     """A model with a bound form of its own.
 
     Subclasses define ``_input(x, name)``, which checks an input, ``_output(x, y,
-    name)``, which checks an output, and ``_learn(X, y, weight)`` for training data;
-    ``_labeling(x, y)``, a checked output as integers, and ``_shown(x, labeling)``, the
-    output that integers stand for; and ``_bound(X, y_true, example_weights)``.
+    name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
+    training data; ``_labeling(x, y)``, which turns a checked output into integers, and
+    ``_shown(x, labeling)``, which turns integers into an output; and ``_bound(X,
+    y_true, example_weights)``, which binds the model.
     """
 
     def prepare(self, X, Y):
@@ -27,12 +28,12 @@ class CompiledModel(StructuredModel):
         return X, y
 
     def _forget(self):
-        """Drop what an earlier training set said."""
+        """Drop what was learned from an earlier training set."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _learn(self, X, y, weight):
-        """Learn from checked inputs and outputs; the outputs, checked."""
+        """Learn from checked inputs, and from outputs; return the checked outputs."""
         raise NotImplementedError
 
     def _outputs(self, X, y):
@@ -77,7 +78,7 @@ class CompiledModel(StructuredModel):
         labelings, scores = model.topk(workspace, 0, k)
         return [self._shown(x, labeling) for labeling in labelings], scores
 
-    # ---- one example, as any other model ----
+    # ---- the methods of any model, for one example ----
 
     def joint_feature(self, x, y):
         x = self._input(x, "x")

@@ -1,4 +1,4 @@
-"""Whether a model does what solvers expect of it."""
+"""Checks that a model does what solvers expect of it."""
 
 import pickle
 
@@ -15,7 +15,7 @@ RTOL = 1e-9
 
 
 class _Problems(list):
-    """Complaints, of which each kind is noted once."""
+    """Complaints; each kind is noted once."""
 
     def note(self, kind, text):
         if all(kind != other for other, _ in self):
@@ -27,12 +27,11 @@ def check_model(
 ):
     """Check a structured model on data, and explain what is wrong.
 
-    Looks at whether `joint_feature` is a finite vector of one length and the same at
-    each call, inputs, outputs and weights stay as they are, the loss is 0 for the
-    observed output and not negative for others, and whether the outputs of `decode` and
+    Checks that `joint_feature` returns a finite vector of one length, the same at each
+    call; that inputs, outputs and weights are not changed; that the loss is 0 for the
+    observed output and not negative for others; and that the outputs of `decode` and
     `loss_augmented_decode` score no less than the observed ones and those found with
-    other weights. With all outputs of an input at hand it compares with the best of
-    them.
+    other weights. If all outputs are enumerated, it compares with the best of them.
 
     Parameters
     ----------
@@ -45,16 +44,16 @@ def check_model(
     enumerate_outputs : bool, default=False
         Whether to go through all outputs, ``model.labelings(x)``.
     n_weights : int, default=3
-        Number of random weights, beside zero, that oracles are called with, of sizes 1,
-        0.1, 0.01, 1, ... Where the model has `bounds`, weights that keep to them.
+        Number of random weight vectors, besides zero, that oracles are called with, of
+        sizes 1, 0.1, 0.01, 1, ... If the model has `bounds`, they are within these.
     random_state : int, RandomState instance or None, default=None
-        Random weights.
+        Seed or source of the random weights.
 
     Raises
     ------
     ValueError
-        If something is wrong; the message lists everything found, one kind of mistake a
-        line.
+        If something is wrong; the message lists everything found, with one line for
+        each kind of mistake.
     TypeError
         If `model` is not a `StructuredModel`.
 
@@ -131,7 +130,7 @@ def check_model(
 
 
 def _look(value):
-    """What a value looks like now; None where that cannot be told."""
+    """Fingerprint of a value, to notice changes; None where there is none."""
     try:
         return fingerprint(value)
     except (TypeError, AttributeError, pickle.PicklingError):
@@ -153,7 +152,7 @@ def _vector(phi):
 
 
 def _check_features(model, X, y, found):
-    """The number of weights, or None where joint features are of no use."""
+    """The number of weights, or None if joint features cannot be used."""
     sizes = set()
     for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
         before = fingerprint(y_true)

@@ -1,18 +1,18 @@
-"""What an estimator knows of a model: parameters, data in, attributes out."""
+"""An estimator's view of a model: parameters, data in, attributes out."""
 
 import numpy as np
 
 from sksstruct.utils._param_validation import validate_params
 
-# What scikit-learn's validation is told of a matrix of samples.
+# Options for scikit-learn's validation of a matrix of samples.
 ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
 
 
 class ModelSpec:
-    """A model before it is bound to data; estimators are trained on one.
+    """A model before it is bound to data, as estimators train it.
 
     `sksstruct.estimators._train` calls the methods in this order: `check`, `_read`,
-    `_bind`, and `_attributes` for the weights that a solver found in between.
+    `_bind`, and, after a solver has found weights, `_attributes`.
     """
 
     def check(self):
@@ -21,15 +21,15 @@ class ModelSpec:
             validate_params(self)
 
     def _read(self, X, y, sample_weight, seen):
-        """Check training data and learn what attributes say of them.
+        """Check training data, and learn the attributes that describe them.
 
         Parameters
         ----------
         X, y, sample_weight : objects
             As given to fit.
         seen : estimator
-            A copy of the estimator, where scikit-learn's validation may note what it
-            sees of X: a fit that fails changes nothing.
+            A copy of the estimator, on which scikit-learn's validation sets the
+            attributes of X, so that a fit that fails changes nothing.
 
         Returns
         -------
@@ -50,23 +50,23 @@ class ModelSpec:
         weights : ndarray
             Flat weights.
         views : dict of ndarray, default=None
-            Their named blocks, where the layout is not the model's own.
+            The weights as named blocks, where the layout is not the model's own.
 
         Returns
         -------
         attributes : dict
-            By their names, which end in an underscore.
+            Attributes by name; names end in an underscore.
         """
         raise NotImplementedError
 
     def _can_continue(self, previous, state):
-        """Whether duals, or weights, of an earlier fit mean the same to this model.
+        """Whether duals, or weights, of an earlier fit are valid for this model.
 
         Parameters
         ----------
         previous : ModelSpec
             The model of the earlier fit.
         state : dict
-            What its solver left.
+            State that its solver left.
         """
         return True

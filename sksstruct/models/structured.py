@@ -1,4 +1,4 @@
-"""What a structured prediction problem is: features, loss and oracles."""
+"""The definition of a structured prediction problem: features, loss and oracles."""
 
 import numpy as np
 from scipy import sparse
@@ -13,10 +13,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     Inputs x and outputs y may be any Python objects. The score of y is
     ``<w, joint_feature(x, y)>``, linear in the weights w. Four methods are required,
-    `joint_feature`, `loss`, `decode` and `loss_augmented_decode`; with them a model can
-    be trained by every solver that needs the max oracle only. Parameters of a model are
-    arguments of its constructor, which only assigns them, as in scikit-learn, so that
-    ``model__parameter`` can be searched.
+    `joint_feature`, `loss`, `decode` and `loss_augmented_decode`; with them every
+    solver that needs the max oracle only can train the model. As in scikit-learn, the
+    constructor only assigns the parameters, so that ``model__parameter`` can be
+    searched.
 
     See Also
     --------
@@ -26,9 +26,9 @@ class StructuredModel(ModelSpec, BaseEstimator):
     Notes
     -----
     Equal outputs must look equal: arrays of the same dtype, shape and entries, numbers,
-    strings, or lists, tuples and dicts of these. Oracles must be exact, and give the
-    same output whenever they are asked the same: duality gaps are certificates only
-    then. All different outputs that training meets are kept.
+    strings, or lists, tuples and dicts of these. Oracles must be exact, and return the
+    same output for the same arguments: only then are duality gaps certificates. All
+    different outputs that training meets are kept.
     """
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
@@ -84,8 +84,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         loss : float
-            Not negative; 0 where the two are equal. At most 1 where the score of the
-            classifier, one minus the mean loss, is to be positive.
+            Not negative; 0 where the two are equal. Losses of at most 1 keep the score
+            of the classifier, one minus the mean loss, from becoming negative.
         """
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
@@ -149,7 +149,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     def loss_augmented_topk(self, x, y, w, k):
         """The k outputs of highest sum of score and loss; optional.
 
-        With it `sksstruct.solvers.Casimir` can train, on the hinge smoothed by l2.
+        `sksstruct.solvers.Casimir` needs it, to train on the hinge smoothed by l2.
 
         Parameters
         ----------
@@ -186,11 +186,11 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define labelings")
 
-    # ---- what estimators ask for; models that are compiled bring their own ----
+    # ---- called by estimators; compiled models override these ----
 
     @property
     def _has_topk(self):
-        """Whether the k best outputs are there for training."""
+        """Whether training can use the k best outputs."""
         mine = type(self).loss_augmented_topk
         return mine is not StructuredModel.loss_augmented_topk
 
@@ -201,7 +201,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         -------
         bounds : dict or None
             For a model of your own ``{"coef": (lower, upper)}``, each a number, an
-            array of shape (n_weights,) or None. Solvers keep weights inside.
+            array of shape (n_weights,) or None. Solvers keep the weights in the box.
         """
         return None
 
@@ -212,7 +212,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         return *self._learn_from(X, y, weight), weight
 
     def _learn_from(self, X, y, weight):
-        """Learn from the data; inputs and outputs as `_bind` takes them."""
+        """Learn from the data; return inputs and outputs as `_bind` takes them."""
         self.prepare(X, y)
         return X, y
 
@@ -256,7 +256,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
 
 def as_pairs(X, y):
-    """Lists of inputs and outputs, equally many."""
+    """Lists of inputs and outputs of equal length."""
     X, y = as_list("X", X), as_list("y", y)
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} examples, y has {len(y)}")
@@ -264,7 +264,7 @@ def as_pairs(X, y):
 
 
 def as_list(name, values):
-    """A list of the entries of a sequence, at least one."""
+    """A list of the entries of a sequence, which must not be empty."""
     if sparse.issparse(values):
         values = values.tocsr()
     elif isinstance(values, (str, bytes, dict)) or not (

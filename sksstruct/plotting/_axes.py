@@ -4,7 +4,7 @@
 TEXTS = {
     "ax": """
 ax : matplotlib Axes, default=None
-    Axes to draw on; new ones where None.
+    Axes to draw on. None: new axes.
 """,
     "name": """
 name : str, default=None
@@ -18,7 +18,7 @@ name : str, default=None
 
 
 def axes_for(display, ax):
-    """The axes that a display is drawn on, new ones where None; it remembers them."""
+    """The axes to draw a display on, new ones if None; the display keeps them."""
     # imported only when something is drawn
     import matplotlib.pyplot as plt
 
@@ -29,5 +29,5 @@ def axes_for(display, ax):
 
 
 def line_options(display, name, options):
-    """Options of lines, labeled with a name, else with that of the display."""
+    """Options of lines, labeled with the given name or the name of the display."""
     return {"label": display.name if name is None else name, **options}

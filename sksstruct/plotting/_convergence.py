@@ -29,9 +29,9 @@ class ConvergenceDisplay:
     history : dict of ndarray
         Columns of a trace, as in the ``history_`` of estimators.
     x : {"seconds", "oracle_calls", "pass"}, default="seconds"
-        What to draw against.
+        Horizontal axis.
     y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
-        What to draw; "suboptimality" is the objective minus `optimum`.
+        Vertical axis; "suboptimality" is the objective minus `optimum`.
     optimum : float, default=None
         Optimum of the objective, or a lower bound.
     name : str, default=None
@@ -74,7 +74,7 @@ class ConvergenceDisplay:
         ----------
         %(ax)s
         name : str, default=None
-            Label of the line; that of the display where None.
+            Label of the line. None: the display's label.
         %(kwargs)s
 
         Returns
@@ -93,7 +93,7 @@ class ConvergenceDisplay:
         )
         if self.y == "suboptimality":
             values = values - self.optimum
-        # What is not known is not drawn; nor is zero, on a logarithmic scale.
+        # Unknown values are not drawn, nor is zero on a logarithmic scale.
         shown = np.isfinite(values)
         if self.y in ("gap", "suboptimality"):
             shown &= values > 0
@@ -130,15 +130,15 @@ class ConvergenceDisplay:
             Fitted estimator with a ``history_``, a `Pipeline` that ends in one, or a
             search that has refitted one.
         x : {"seconds", "oracle_calls", "pass"}, default="seconds"
-            What to draw against.
+            Horizontal axis.
         y : {"gap", "primal", "dual", "suboptimality"}, default="gap"
-            What to draw.
+            Vertical axis.
         optimum : float, default=None
             The optimum of the objective, or a lower bound, for "suboptimality".
         name : str, default=None
             Label of the line; by default the name of the solver.
         ax : matplotlib Axes, default=None
-            Axes to draw on, so that several runs can be compared; new ones where None.
+            Axes to draw on, so that several runs can be compared. None: new axes.
         %(kwargs)s
 
         Returns

@@ -53,7 +53,7 @@ class InteractionsDisplay:
         ----------
         %(ax)s
         cmap : str or matplotlib Colormap, default="RdBu_r"
-            Colors; the one in the middle is for zero.
+            Colors; the middle one stands for zero.
         colorbar : bool, default=True
             Whether to draw a scale beside the heat map.
         **kwargs : dict

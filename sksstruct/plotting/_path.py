@@ -33,8 +33,8 @@ class PathDisplay:
         A value of alpha to mark.
     y : {"score", "gap", "objective", "oracle_calls", "n_iter", "seconds"}, \
 default="score"
-        What to draw against alpha. Costs are those of following the path from infinity
-        to an alpha.
+        What to draw against alpha. The cost at an alpha is that of following the path
+        from infinity down to it.
     name : str, default=None
         Label of the line.
 
@@ -74,7 +74,7 @@ default="score"
         ----------
         %(ax)s
         name : str, default=None
-            Label of the lines; that of the display where None.
+            Label of the lines. None: the display's label.
         %(kwargs)s
 
         Returns
@@ -119,7 +119,7 @@ default="score"
             ax.axhline(self.paths[0].epsilon, color="0.5", linewidth=0.8)
         for path in self.paths:
             values = getattr(path, column).astype(float)
-            # zero is nowhere on a logarithmic scale
+            # a logarithmic scale has no zero
             if self.y == "gap":
                 values = np.where(values > 0, values, np.nan)
             self.lines_ += ax.plot(path.alphas, values, **options)
@@ -134,7 +134,7 @@ default="score"
         path : SSVMPath
             As `sksstruct.ssvm_path` returns it.
         y : {"gap", "objective", "oracle_calls", "n_iter", "seconds"}, default="gap"
-            What to draw.
+            Quantity to draw against alpha.
         %(name)s
         %(ax)s
         %(kwargs)s
@@ -179,7 +179,7 @@ default="score"
 
 
 def _steps(edges, values):
-    """Points of a function that is constant between edges, which fall from inf."""
+    """Points of a function that is constant between edges; edges fall from inf."""
     upper, lower = np.array(edges[:-1]), np.array(edges[1:])
     upper[0] = 10.0 * lower[0] if lower[0] > 0 else 1.0
     if lower[-1] == 0.0:

@@ -1,4 +1,4 @@
-"""Optimisers: they know a bound model's oracles and no structure.
+"""Optimisers, which know the oracles of a bound model but not its structure.
 
 `SOLVERS` is the one place that knows their names: estimators, their documentation and
 the tests read it.
@@ -23,9 +23,9 @@ from sksstruct.solvers.stochastic.svrg import SVRG
 
 SOLVERS = Registry(
     {
-        # What reaches a given gap soonest on every problem measured so far: pairwise
-        # steps, several per visit, passes over known labelings while they pay, and an
-        # average that forgets the first steps.
+        # The fastest to a given gap on every problem measured so far: pairwise steps,
+        # several per visit, passes over known labelings while they pay, and an average
+        # that forgets the first steps.
         "auto": partial(
             BCFW,
             sampling="permutation",

@@ -37,17 +37,18 @@ class LBFGS(GradientSolver):
         Largest number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective; where there is none, when
-        the objective has fallen by less than ``tol / 10`` of itself in ten iterations.
+        Stop at a duality gap of ``tol`` times the objective. Where there is no gap,
+        stop when ten iterations have lowered the objective by less than ``tol / 10`` of
+        itself.
     memory : int, default=10
-        Pairs of vectors that the approximation of the Hessian is made of.
+        Number of pairs of vectors that form the approximation of the Hessian.
 
     Notes
     -----
-    Where labels were not observed the loss is not convex and has no dual; training
-    then stops when ``|gradient|^2 / (2 alpha)`` is small. Where the K best labelings
-    are not enough for an l2-smoothed loss, the dual is one, but the objective is only a
-    lower estimate. The gap is ``inf`` in both cases.
+    If some labels were not observed, the loss is not convex and has no dual; training
+    then stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are
+    not enough for an l2-smoothed loss, the dual value is valid, but the objective is
+    only a lower estimate. The gap is ``inf`` in both cases.
 
     References
     ----------
@@ -105,7 +106,7 @@ class LBFGS(GradientSolver):
             if objective.best is None:
                 raise
             loop.status = Status.INTERRUPTED
-        # an interrupt may have come between an evaluation and its report
+        # an interrupt may come between an evaluation and its report
         objective.take_best(loop)
         return loop.result()
 
@@ -145,7 +146,7 @@ class Objective:
     Attributes
     ----------
     start : ndarray
-        Where to start: weights that exist.
+        Weights to start from, of those that exist.
     best : tuple or None
         Objective, weights that exist, share of exact losses, and residual of the
         lowest objective.
@@ -164,7 +165,7 @@ class Objective:
         self.calls = 0
 
     def evaluate(self, x):
-        """Objective and its gradient, of the weights that exist."""
+        """Objective, and its gradient with respect to the weights that exist."""
         if self._first is not None:  # scipy asks again for the start
             first, self._first = self._first, None
             return first
@@ -196,13 +197,13 @@ class Objective:
         return weights
 
     def report(self, loop):
-        """Tell the loop of the lowest objective so far; a row of the trace."""
+        """Report the lowest objective so far to the loop; adds a row to the trace."""
         primal, _, exact, residual = self.best
         loop.calls = self.calls
         dual = self.best_dual if self.loss.convex else -np.inf
         loop.report(primal, self.best_weights(), dual, exact, residual=residual)
 
     def take_best(self, loop):
-        """Let the loop return the lowest objective, reported or not."""
+        """Make the loop return the lowest objective, whether reported or not."""
         loop.primal, _, loop.exact, _ = self.best
         loop.weights, loop.dual = self.best_weights(), self.best_dual

@@ -19,8 +19,8 @@ from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# Dual variables at a bound rest until the next restart where their slope is beyond this
-# times the root of the relative gap. A round has so many iterations at most.
+# Dual variables at a bound are fixed until the next restart if their slope exceeds this
+# times the root of the relative gap. Then, the largest number of iterations of a round.
 _MARGIN, _LONGEST = 1.0, 2000
 
 
@@ -41,11 +41,12 @@ class Pragam(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
-        Lipschitz constant of the gradient of the dual: an upper bound, with which the
-        paper's Algorithm 1 runs as printed, or found on the fly.
+        Lipschitz constant of the gradient of the dual. With an upper bound, the paper's
+        Algorithm 1 runs as printed; "adaptive" finds the constant on the fly.
     restart : bool, default=True
-        Whether to begin anew at the dual variables reached, when the gap has fallen to
-        a tenth. Faster in practice; without it the bound (26) of the paper holds.
+        Whether to restart from the current dual variables whenever the gap has fallen
+        to a tenth. It is faster in practice; without it the bound (26) of the paper
+        holds.
     check_every : int, default=10
         Iterations between two computations of the gap.
 
@@ -53,9 +54,9 @@ class Pragam(Solver):
     -----
     With the constant ``L`` and no restarts the gap after k iterations is at most
     ``4 L D / ((k + 1) (k + 2))``, D being half the largest squared distance of dual
-    variables from where they start; for binary problems with ``|x_i| <= R`` that is
+    variables from their start; for binary problems with ``|x_i| <= R`` that is
     ``2 R^2 / (alpha (k + 1) (k + 2))``. The dual variables of a chain fill a table of
-    label pairs for each position: it is a method for few labels.
+    label pairs for each position: the method is for few labels.
 
     References
     ----------
@@ -91,7 +92,7 @@ class Pragam(Solver):
         x, index, in_round, products = run.x, None, 0, 0
 
         def look():
-            """Certificate of the whole problem; the slopes of all dual variables."""
+            """Report the certificate of the whole problem; return all slopes."""
             nonlocal x, in_round
             slopes, in_round = run.slopes, 0
             if index is None:
@@ -139,7 +140,7 @@ class Pragam(Solver):
 
 
 class ExcessiveGap:
-    """State of Algorithm 1; `u` is alpha w of x, and `slopes` those of w."""
+    """State of Algorithm 1; `u` is alpha w(x), and `slopes` the slopes at w."""
 
     def __init__(self, solver, space, alpha):
         self.space, self.alpha = space, alpha
@@ -175,7 +176,7 @@ class ExcessiveGap:
         size, bent = float(np.vdot(change, change)), float(bend @ bend)
         if not np.isfinite(bent / self.alpha):
             raise ValueError(f"training broke down: the dual overflows. {SCALING}")
-        # a change of alpha w that is rounding error says nothing
+        # a change of alpha w within rounding errors shows nothing
         noise = 1e-28 * float(self.u @ self.u) if hasattr(self, "u") else 0.0
         if not self.adaptive or bent <= noise or size == 0.0:
             return True
@@ -206,14 +207,14 @@ class ExcessiveGap:
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
         mu = (1.0 - tau) * self.mu
-        # at once, so that an interrupt leaves what belongs together
+        # all at once, so that an interrupt leaves a consistent state
         self.w, self.slopes, self.x, self.u, self.mu = w, slopes, x, u, mu
 
     def gap(self):
-        """Duality gap, of the variables that move."""
+        """Duality gap of the problem in the variables that move."""
         risk = self.space.risk(self.w, self.slopes)
         return risk + self.alpha / 2 * float(self.w @ self.w) - self.dual()
 
     def dual(self):
-        """D(x)"""
+        """The dual value D(x)."""
         return self.space.loss(self.x) - float(self.u @ self.u) / (2 * self.alpha)

@@ -1,4 +1,4 @@
-"""Documentation that is written once and stands in several docstrings."""
+"""Documentation that is written once and used in several docstrings."""
 
 import inspect
 import re
@@ -14,8 +14,8 @@ def fill_doc(texts):
     Parameters
     ----------
     texts : dict of str to str
-        A line of a docstring that is ``%(name)s``, and at most a full stop, comma or
-        semicolon, becomes ``texts[name]``, indented as that line is.
+        A line of a docstring that consists of ``%(name)s``, and perhaps a full stop,
+        comma or semicolon, becomes ``texts[name]``, indented like that line.
 
     Returns
     -------
@@ -25,7 +25,7 @@ def fill_doc(texts):
     Raises
     ------
     KeyError
-        If a docstring asks for a text that is not there.
+        If a docstring names a text that does not exist.
     """
 
     def indented(place):
@@ -39,7 +39,7 @@ def fill_doc(texts):
             members = [getattr(part, "fn", part) for part in vars(documented).values()]
             parts += [part for part in members if inspect.isfunction(part)]
         for part in parts:
-            if part.__doc__:  # there is none with -OO
+            if part.__doc__:  # with -OO there are no docstrings
                 part.__doc__ = _PLACE.sub(indented, part.__doc__)
         return documented
 
@@ -52,11 +52,11 @@ def listing(names, last="or", indent=8):
     Parameters
     ----------
     names : list of str
-        At least one.
+        Names, at least one.
     last : str, default="or"
         Word before the last one.
     indent : int, default=8
-        Columns that the lines are indented by where they stand.
+        Columns by which the lines will be indented.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 
 __all__ = ["CHECKS", "check_ragged_estimator"]
 
-# Data every check starts from; short, so that fitting takes milliseconds.
+# Data for every check, small, so that fitting takes milliseconds.
 _N = 24
 
 
@@ -49,7 +49,7 @@ def _fit(estimator, X, y, **kwargs):
 
 
 def _precise(estimator):
-    """A fresh copy that goes to the optimum, whose path must not matter."""
+    """A fresh copy that trains to the optimum, so that the path does not matter."""
     estimator = _fresh(estimator)
     for name in estimator.get_params(deep=True):
         if name == "tol" or name.endswith("__tol"):
@@ -156,7 +156,7 @@ def check_pickle(estimator):
 
 
 def check_sample_order(estimator):
-    """Prediction does not depend on the order of the sequences or on the others."""
+    """Prediction of a sequence does not depend on the others or on their order."""
     X, y = _data()
     estimator = _fit(_fresh(estimator), X, y)
     together = estimator.predict(X)
@@ -168,7 +168,7 @@ def check_sample_order(estimator):
 
 
 def check_read_only(estimator):
-    """Read-only arrays are as good as others, and no input is changed."""
+    """Read-only arrays are accepted, and no input is changed."""
     X, y = _data()
     copies = [x.copy() for x in X]
     for array in (*X, *y):
@@ -239,7 +239,7 @@ def check_string_labels(estimator):
 
 
 def check_model_selection(estimator):
-    """Works in pipelines, cross-validation and grid search, lists as they are."""
+    """The estimator takes lists in pipelines, cross-validation and grid search."""
     X, y = _data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

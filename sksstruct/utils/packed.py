@@ -13,8 +13,8 @@ SPARSE_BELOW = 0.3
 class PackedSequences(Sequence):
     """Feature rows of many sequences in one matrix.
 
-    A read-only sequence of matrices: ``X[i]`` is the matrix of sequence i, a slice is
-    again packed. `sksstruct` estimators take it wherever they take a list of arrays,
+    A read-only sequence of matrices: ``X[i]`` is the matrix of sequence i, and a slice
+    is packed, too. `sksstruct` estimators take it wherever they take a list of arrays,
     without packing it again.
 
     Parameters
@@ -129,8 +129,10 @@ class PackedSequences(Sequence):
 
 
 def _canonical_csr(values):
-    """CSR array with sorted, unique, 32-bit indices and float values; shares memory
-    with the input where it already is one."""
+    """CSR array with sorted, unique, 32-bit indices and float values.
+
+    Shares memory with an input that already has this form.
+    """
     if values.dtype.kind not in "biuf":
         raise TypeError(f"values must be real numbers, got {values.dtype}")
     if values.ndim != 2:
@@ -138,7 +140,7 @@ def _canonical_csr(values):
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     out = sparse.csr_array(values)
-    # scipy does not look, and the kernels go where the indices point.
+    # scipy does not check, and the kernels read wherever the indices point.
     if out.nnz and not 0 <= out.indices.min() <= out.indices.max() < out.shape[1]:
         raise ValueError(f"column indices must be between 0 and {out.shape[1] - 1}")
     if not out.has_canonical_format:

@@ -7,12 +7,12 @@ from sklearn.utils.parallel import Parallel, delayed
 def run_in_chunks(function, n, n_jobs=None):
     """Call ``function(start, stop)`` on ranges that cover ``range(n)``.
 
-    The function writes per-example results into arrays of its own, and releases the
-    GIL; sums are left to the caller, who forms them in one order.
+    The function writes the results of each example into arrays and releases the GIL.
+    The caller forms sums, always in the same order.
     """
     workers = min(effective_n_jobs(n_jobs), n)
-    # A few chunks per thread even out sequences of different length, and let an
-    # interrupt through between them.
+    # A few chunks per thread balance sequences of different length, and allow an
+    # interrupt between them.
     pieces = min(n, max(4 * workers, 16))
     bounds = [n * k // pieces for k in range(pieces + 1)]
     if workers <= 1:

@@ -1,7 +1,7 @@
 """The progress of a run: clock, trace, printing, and how it ended.
 
-Training and MAP inference are different loops; what they tell of themselves is the
-same, and is here.
+Training and MAP inference are different loops; this file has what they report in the
+same way.
 """
 
 import time
@@ -11,14 +11,14 @@ import numpy as np
 
 
 class Status(StrEnum):
-    """Why a run ended; a string, with the sentence and the remedy that belong to it.
+    """Why a run ended: a string, with a sentence and a remedy.
 
     Attributes
     ----------
     message : str
-        What happened, to follow the name of what was run.
+        Sentence that says what happened, printed after the name of the run.
     remedy : str or None
-        What to do about it; None where there is nothing to be done.
+        What the user can do about it, if anything.
     """
 
     CONVERGED = "converged", "the duality gap is within the tolerance"
@@ -79,9 +79,9 @@ class Trace:
     Parameters
     ----------
     columns : tuple of str
-        Their names.
+        Names of the columns.
     counts : tuple of str, default=()
-        Those that hold integers.
+        Names of the columns that hold integers.
     """
 
     def __init__(self, columns, counts=()):
@@ -97,7 +97,7 @@ class Trace:
         return self._rows[-n:]
 
     def as_dict(self):
-        """Dict of arrays: integers for what counts, floats for the rest."""
+        """Dict of arrays: of integers for counts, of floats for the rest."""
         out = {}
         for k, name in enumerate(self.columns):
             dtype = np.int64 if name in self._counts else np.float64
@@ -111,11 +111,11 @@ class Progress:
     Parameters
     ----------
     name : str
-        What runs, for what is printed.
+        Name of the run, to be printed.
     columns : tuple of str
         Columns of the trace. The first counts passes or iterations.
     counts : tuple of str
-        Those that hold integers.
+        Columns that hold integers.
     verbose : int, default=0
         Whether to print a line for each row.
 
@@ -126,7 +126,7 @@ class Progress:
     status : Status or None
         Why the run ended; None while it goes on.
     trace : Trace
-        What was recorded.
+        The rows recorded so far.
     """
 
     def __init__(self, name, columns, counts, verbose=0):

@@ -1,4 +1,4 @@
-"""Checks at the door: ragged features and labels, packed once.
+"""Checks of input: ragged features and labels, packed once.
 
 Every error names the argument and the sequence at fault.
 """
@@ -31,7 +31,7 @@ def check_sequences(X, *, n_features=None, name="X"):
     n_features : int, default=None
         Number of features expected.
     name : str, default="X"
-        How errors call the argument.
+        Name of the argument in errors.
 
     Returns
     -------
@@ -223,7 +223,7 @@ def _feature_names(items):
 
 
 class LabelEncoder:
-    """Labels of sequences to 0..K-1: any hashable values, sorted where they can be.
+    """Encodes labels as 0..K-1: any hashable values, sorted if they can be.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class LabelEncoder:
         distinct = set(labels)
         if _all_of(distinct, str) or _all_of(distinct, Real):
             ordered = sorted(distinct)
-        else:  # some kinds, sets for one, have an order that does not order them all
+        else:  # some kinds, such as sets, have a partial order only
             ordered = sorted(distinct, key=lambda x: (type(x).__name__, repr(x)))
         return cls(_class_array(ordered))
 
@@ -265,7 +265,7 @@ def _all_of(labels, kind):
 def _class_array(ordered):
     if _all_of(ordered, str) or _all_of(ordered, Real):
         out = np.array(ordered)
-        # Not all survive: trailing zero characters, or integers beside floats.
+        # Arrays change some labels: trailing zero characters, integers beside floats.
         if out.ndim == 1 and out.tolist() == ordered:
             return out
     out = np.empty(len(ordered), dtype=object)
@@ -283,10 +283,10 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     lengths : array-like of shape (n_sequences,)
         Number of positions of each sequence.
     name : str, default="y"
-        How errors call the argument.
+        Name of the argument in errors.
     unknown : bool, default=False
-        Whether None may stand for a label that is not known, in sequences with at
-        least one that is.
+        Whether None may stand for an unknown label; each sequence needs at least one
+        known label.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     flat = list(chain.from_iterable(rows))
     if any(issubclass(kind, np.generic) for kind in set(map(type, flat))):
         flat = [x.item() if isinstance(x, np.generic) else x for x in flat]
-    # One look at the distinct labels; the sequence is sought only if one is bad.
+    # Checks the distinct labels; looks for the sequence only if one is bad.
     try:
         distinct = set(flat)
     except TypeError:
@@ -350,7 +350,7 @@ def check_labels(y, lengths, *, name="y", unknown=False):
 
 
 def _is_list(y):
-    """Whether y has entries in an order, one after the other."""
+    """Whether y has entries in a definite order."""
     if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
         return False
     return getattr(y, "ndim", 1) > 0
@@ -398,12 +398,12 @@ def check_example_weight(sample_weight, n_examples, factors=None):
     Parameters
     ----------
     sample_weight : array-like of shape (n_examples,) or None
-        Factors of the losses.
+        Factor of each example's loss.
     n_examples : int
         Number of examples.
     factors : callable, default=None
-        ``factors(weight)`` returns further factors, which do not count in the sum:
-        those of scikit-learn's ``class_weight``.
+        ``factors(weight)`` returns further factors, those of scikit-learn's
+        ``class_weight``, which do not count in the sum.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Assignments of rows to columns: the best one, its prices, and max-marginals.
 
-Every row takes one column, no column is taken twice, and columns may stay free. Rows
-that may stay without a column have extra columns for that, as many as there are rows.
+Every row takes one column, no column is taken twice, and columns may stay free. If rows
+may stay without a column, extra columns stand for that, as many as there are rows.
 Best assignments come from `scipy.optimize.linear_sum_assignment`.
 
 Prices and max-marginals are longest paths in a graph on the rows and one node F for the
@@ -21,7 +21,7 @@ from sksstruct.inference.assignment._paths import longest_paths, potentials
 
 
 class Matching(NamedTuple):
-    """A best assignment and the certificate that it is one.
+    """A best assignment and the certificate that it is best.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Matching(NamedTuple):
         Dual prices u of the rows.
     column_prices : ndarray of shape (n_columns,)
         Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
-        at least the score of row i in column j, and equal where it is assigned; the sum
-        of all prices is the score. None, as the rows' prices, where every assignment is
-        forbidden.
+        at least the score of row i in column j, and equal to it where i is assigned to
+        j; the sum of all prices is the score. Both prices are None where every
+        assignment is forbidden.
     """
 
     labeling: np.ndarray
@@ -93,7 +93,7 @@ def matching(scores, unassigned=None):
     column_prices = np.zeros(scores.shape[1])
     column_prices[columns] = prices[: len(columns)]
     row_prices = scores[np.arange(len(columns)), columns] - column_prices[columns]
-    # The price of staying without a column is part of the row's.
+    # The price of staying without a column is added to the price of the row.
     own = columns >= n_columns
     row_prices[own] += column_prices[columns[own]]
     labeling = np.where(own, -1, columns).astype(np.int32)
@@ -113,7 +113,7 @@ def matching_max_marginals(scores, unassigned=None):
     max_marginals : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
         For each row and column the score of the best assignment that has the pair;
         ``-inf`` where all of them are forbidden. If rows may stay without a column,
-        an additional last column is for that.
+        the additional last column stands for that.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def matching_max_marginals(scores, unassigned=None):
 
 
 def _extend(scores, unassigned):
-    """Scores with extra columns for rows that stay without; the number of the others.
+    """Scores with extra columns for rows without a column; the number of true columns.
 
     A row has the same score in all of the extra columns.
     """
@@ -180,7 +180,7 @@ def _extend(scores, unassigned):
 
 
 def _assign(scores):
-    """Column of each row, None if every assignment is forbidden; and the score."""
+    """Column of each row, or None if every assignment is forbidden, and the score."""
     # scipy raises ValueError, with scores checked before, only if none is feasible
     try:
         _, columns = linear_sum_assignment(scores, maximize=True)

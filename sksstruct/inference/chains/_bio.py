@@ -4,8 +4,8 @@
 def bio_transitions(labels):
     """Pairs of labels that the BIO scheme forbids.
 
-    An ``I-X`` continues a chunk of kind X: it may follow ``B-X`` and ``I-X`` only, and
-    not come first.
+    An ``I-X`` continues a chunk of kind X: it may only follow ``B-X`` or ``I-X``, and
+    must not come first.
 
     Parameters
     ----------

@@ -52,8 +52,8 @@ def smoothed_max_product(
 ):
     """Smoothed maximum over the labelings of a chain, tree or forest.
 
-    ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings [1]_.
-    With the entropy, omega is the negative entropy, the value is `mu` times the
+    Computes ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings
+    [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the
     log-partition function of the scores divided by `mu`, and the gradient is its
     marginals (Algorithm 3). With l2, omega is ``(|u|^2 - 1) / 2``, over the k best
     labelings: u is the projection of their scores, divided by `mu`, onto the simplex
@@ -65,7 +65,7 @@ def smoothed_max_product(
         Scores of labels at positions of a chain; or of states of variables, with
         `edges`.
     pairwise : array-like of shape (K, K) or (T - 1, K, K), or list of array-like
-        Scores of pairs, as `viterbi`, or with `edges` as `max_product`, takes them.
+        Scores of pairs, as for `viterbi`; with `edges`, as for `max_product`.
     mu : float
         Weight of omega, positive: how smooth the maximum is.
     edges : array-like of shape (n_edges, 2), default=None
@@ -83,9 +83,9 @@ def smoothed_max_product(
     Returns
     -------
     result : SmoothedMax
-        Value, gradient, and whether it is that over all labelings: with l2, where
-        ``mu`` is at most the sum of ``score_i - score_{k+1}`` over the k best
-        labelings (Proposition 4).
+        Value, gradient, and whether they are exact, that is, those over all labelings.
+        With l2 they are exact where ``mu`` is at most the sum of
+        ``score_i - score_{k+1}`` over the k best labelings (Proposition 4).
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _by_entropy(unary, pairwise, mu, edges):
 
 def _by_projection(unary, pairwise, mu, edges, k):
     """Smoothed maximum with l2 over the k best labelings."""
-    # One more than are used says whether the others would get a weight.
+    # One labeling more than is used shows whether the others would get a weight.
     if edges is None:
         unary, pairwise = check_chain(unary, pairwise)
         labelings, scores = viterbi_topk(unary, pairwise, k + 1)
@@ -159,7 +159,7 @@ def _by_projection(unary, pairwise, mu, edges, k):
         raise ValueError("every labeling is forbidden: there is nothing to smooth")
     exact = len(scores) <= k or bool(mu <= (scores[:k] - scores[k]).sum())
     labelings, scores = labelings[:k], scores[:k]
-    # less the largest score, which the projection does not notice: it would cost digits
+    # minus the largest score, which does not change the projection but costs digits
     u = project_simplex((scores - scores[0]) / mu)
     value = scores[0] + u @ (scores - scores[0]) + mu / 2 * (1 - u @ u)
     nodes, tables = _means(labelings, u, sizes, pairs)

@@ -1,1 +1,1 @@
-"""Minimum cuts, and what reduces to them."""
+"""Minimum cuts, and problems that reduce to them."""

@@ -31,7 +31,7 @@ MAP_SOLVERS = {
     "enumeration": Enumeration,
 }
 
-# The names before: `sksstruct.solvers` has a GDMM, which trains, and SOLVERS as well.
+# Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
 GDMM, BinaryGDMM, SOLVERS = MAPGDMM, MAPBinaryGDMM, MAP_SOLVERS
 
 __all__ = [

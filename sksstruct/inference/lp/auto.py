@@ -1,4 +1,4 @@
-"""The solver that users get: what fits the graph, in turns."""
+"""The default solver, which combines others that fit the graph."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -15,12 +15,12 @@ from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.utils.progress import Status
 
-# Graphs that are solved by eliminating all variables: largest number of entries of all
-# tables, which take a fraction of a second.
+# Graphs are solved by eliminating all variables if the tables have at most this many
+# entries in all, which takes a fraction of a second.
 _ELIMINATE = 2e6
 # Edges of binary graphs beyond which most are better left out.
 _MANY_EDGES = 200_000
-# States of a variable from which on a few iterations of GDMM go before TRW-S.
+# Number of states from which on a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
@@ -41,13 +41,13 @@ class Auto(MAPSolver):
     max_iter : int, default=1000
         Largest number of sweeps of `TRWS` or `MPLP`.
     tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1.
+        A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
+        bound.
     effort : float, default=1.0
-        How long to search where the bound is not reached. The search ends when it has
-        found nothing better in as much work as it had done before, and in some thousand
-        visits of each variable, both times `effort`. With 0 there is no search beyond
-        that of the solvers.
+        How long to search while the bound is not reached. The search ends after
+        `effort` times as much work without an improvement as was done before it, and at
+        least `effort` times some thousand visits of each variable. With 0 there is no
+        search beyond that of the solvers.
     """
 
     max_iter: int = 1000
@@ -70,7 +70,7 @@ class Auto(MAPSolver):
             return
         beliefs = self._bound(run, many)
         if run.status in _OPEN and self.effort > 0:
-            # what the search finds does not change how the bound ended
+            # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
             search_in_rounds(run, self.effort)
             run.status = run.status or status
@@ -80,7 +80,7 @@ class Auto(MAPSolver):
             run.marginals = by_variable(problem, ties(problem, np.array(beliefs)))
 
     def _eliminate(self, run):
-        """Solve a graph of small width; False where it is not."""
+        """Solve a graph of small width; False where the width is large."""
         search = LocalSearch(run.problem, run.labeling, run.seed())
         if not search.solve(_ELIMINATE):
             return False
@@ -90,7 +90,7 @@ class Auto(MAPSolver):
         return True
 
     def _bound(self, run, many_edges):
-        """Run the solvers that fit the graph; scores of the states at their end."""
+        """Run the solvers that fit the graph; return the final scores of the states."""
         problem = run.problem
         if problem.n_higher:
             return MPLP(self.max_iter, self.tol)._run(run)

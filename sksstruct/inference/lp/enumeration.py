@@ -11,7 +11,7 @@ from sksstruct.utils.progress import Status
 
 @dataclass(eq=False, repr=False)
 class Enumeration(MAPSolver):
-    """Every labeling of a small graph: the referee of all other solvers.
+    """Tries every labeling of a small graph: the referee of all other solvers.
 
     Parameters
     ----------

@@ -24,13 +24,13 @@ class HiGHS(MAPSolver):
     Parameters
     ----------
     exact : bool, default=False
-        Whether variables have to be integral, which is the MAP problem itself: solved
-        by branch and bound.
+        Whether variables have to be integral. This is the MAP problem itself, solved by
+        branch and bound.
     tol : float, default=1e-6
-        A labeling is optimal where its score is within `tol` of the bound, relative to
-        the score or 1.
+        A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
+        bound.
     max_iter : int, default=1000000
-        Largest number of nodes of branch and bound with `exact`; has no effect else.
+        Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
     """
 
     exact: bool = False
@@ -58,7 +58,7 @@ class HiGHS(MAPSolver):
             run.status = self._status(found, run)
 
     def _solve_program(self, graph, n_unary, time_limit):
-        """What SciPy finds: an exact problem has integral marginals of variables."""
+        """SciPy's solution; with `exact`, the marginals of variables are integral."""
         cost, rows, low, high = program(graph)
         options = {} if time_limit is None else {"time_limit": time_limit}
         integrality = None
@@ -66,7 +66,7 @@ class HiGHS(MAPSolver):
             # well below tol, which is what decides whether the labeling is optimal
             options["mip_rel_gap"] = self.tol * 1e-2
             options["node_limit"] = self.max_iter
-            # tables need not be integral: they are where variables are
+            # tables need no constraint: they are integral where variables are
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
         return optimize.milp(
             -cost,
@@ -87,7 +87,7 @@ class HiGHS(MAPSolver):
         return -found.fun + 1e-9 * abs(found.fun)
 
     def _status(self, found, run):
-        """How a run ended whose labeling was not found to be optimal."""
+        """Status of a run whose labeling was not found to be optimal."""
         if found.status == _SOLVED and not self.exact:
             return "fractional"
         return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
@@ -233,7 +233,7 @@ def _add_condition(parts, table, first):
         "atmostone": (-np.inf, 1.0),
         "or": (1.0, np.inf),
         "budget": (-np.inf, table.limit),
-        # the sum of the inputs less the output
+        # the sum of the inputs minus the output
         "xorout": (0.0, 0.0),
         "orout": (0.0, np.inf),
     }

@@ -16,7 +16,7 @@ class Subgradient(MAPSolver):
 
     Every edge is solved by itself [1]_; multipliers move by the disagreement of edges
     and variables, with steps that fall as one over the square root of the iteration.
-    The marginals are averages of the answers of the variables.
+    The marginals are averages of the variables' best states over the iterations.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ def _beliefs(graph, multipliers):
 
 
 def _solve_edge(table, messages, states, rate):
-    """Maximise an edge by itself and move its multipliers; its share of the bound."""
+    """Maximise one edge and move its multipliers; return its share of the bound."""
     scores = table - messages[0][:, None] - messages[1]
     best = np.unravel_index(int(np.argmax(scores)), scores.shape)
     value = float(scores[best])
-    # towards agreement with what its ends have by themselves
+    # towards agreement with the states that its ends have by themselves
     for message, own, state in zip(messages, best, states, strict=True):
         message[own] += rate
         message[state] -= rate

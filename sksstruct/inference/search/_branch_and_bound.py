@@ -10,16 +10,16 @@ from sksstruct.inference._checks import check_k
 
 
 class SearchResult(NamedTuple):
-    """What a search found.
+    """Result of a search.
 
     Parameters
     ----------
     labelings : list or ndarray
-        The best labelings, best first.
+        The labelings found, the best first.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
     n_visited : int
-        Number of sets of labelings taken up, including those found.
+        Number of sets of labelings looked at, including the labelings found.
     complete : bool
         Whether the labelings are known to be the best.
     """
@@ -33,8 +33,8 @@ class SearchResult(NamedTuple):
 def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
     """The k best labelings by best-first branch and bound.
 
-    Sets of labelings are split, the one with the highest bound first, until single
-    labelings come out [1]_.
+    Sets of labelings are split, the one with the highest bound first, until the set
+    taken up holds a single labeling [1]_.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
         The set of all labelings, in any form that `bound` and `split` understand.
     bound : callable
         ``bound(labelings)`` is at least the score of every labeling in the set, and
-        the score of a single one; ``-inf`` drops the set.
+        equal to it for a set of one; ``-inf`` drops the set.
     split : callable
-        ``split(labelings)`` divides a set into disjoint, smaller ones; an empty list
-        or None means that there is a single labeling in it.
+        ``split(labelings)`` divides a set into smaller, disjoint ones; an empty list
+        or None means that the set has a single labeling.
     k : int, default=1
         Number of labelings.
     max_nodes : int, default=None
@@ -54,9 +54,9 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
     Returns
     -------
     result : SearchResult
-        The labelings, as sets of one, with their scores; fewer than k where there are
-        no more or `max_nodes` was reached. Among sets of equal bound the one that was
-        made last is taken up first.
+        The labelings, as sets of one, with their scores; fewer than k if no more exist
+        or `max_nodes` was reached. Among sets of equal bound the newest is taken up
+        first.
 
     Raises
     ------
@@ -91,8 +91,8 @@ def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
         value = float(bound(labelings))
         if value != value:
             raise ValueError(f"bound({labelings!r:.80}) is NaN")
-        # No set is better than the one it was split off. Of equal bounds the last made
-        # comes first, or plateaus would be searched in breadth.
+        # No set is better than the one it was split from. Of equal bounds the newest
+        # comes first; else plateaus would be searched breadth-first.
         return (-min(value, limit), -next(numbers), labelings)
 
     heap = [entry(root, np.inf)]

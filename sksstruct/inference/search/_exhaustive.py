@@ -1,4 +1,4 @@
-"""Enumeration of all labelings: for small problems, and as a reference for the rest."""
+"""Enumeration of all labelings: for small problems, and as a reference for others."""
 
 from math import prod
 
@@ -65,7 +65,7 @@ class Exhaustive:
             raise ValueError(
                 f"there are {count} labelings, more than max_labelings={max_labelings}"
             )
-        # the last variable changes fastest; NumPy's own counting ends at 32 variables
+        # the last variable changes fastest; NumPy itself counts 32 variables at most
         number = np.arange(count)
         labelings = np.empty((count, len(sizes)), dtype=np.int32)
         for v in range(len(sizes) - 1, -1, -1):
@@ -90,8 +90,8 @@ class Exhaustive:
         Returns
         -------
         labeling : ndarray of shape (p,), int32
-            Best labeling; among several the one whose last variable has the lowest
-            state, then the last but one, and so on.
+            Best labeling; among several, the one with the lowest state of the last
+            variable, then of the last but one, and so on.
         score : float
             Its score.
         """
@@ -110,8 +110,8 @@ class Exhaustive:
         Returns
         -------
         labelings : ndarray of shape (n, p), int32
-            Best first; those of equal score in the order of the state of their last
-            variable, then the last but one, and so on.
+            Best first; labelings of equal score are ordered by the state of their last
+            variable, then of the last but one, and so on.
         scores : ndarray of shape (n,)
             Their scores.
         """

@@ -24,9 +24,9 @@ def max_product(unary, edges, pairwise):
     Returns
     -------
     labeling : ndarray of shape (p,), int32
-        A labeling of highest score. Among several: in each tree the last variable has
-        the lowest state, then every variable, given its neighbor on the way there,
-        the lowest.
+        A labeling of highest score. Among several, in each tree the last variable takes
+        the lowest of its best states, then every other variable the lowest given its
+        neighbor on the way to the last one.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
 
@@ -71,8 +71,8 @@ def max_product_topk(unary, edges, pairwise, k):
     -------
     labelings : ndarray of shape (n, p), int32
         The n <= k best labelings, all different; fewer than k where fewer are allowed.
-        Those of equal score are in an order that depends on the potentials only; the
-        first is as good as that of `max_product`.
+        The order of labelings with equal scores depends on the potentials only; the
+        first labeling is as good as that of `max_product`.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 
@@ -148,8 +148,8 @@ def sum_product(unary, edges, pairwise):
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    # logarithms of what is proportional to the marginals: each by its own sum, since
-    # rounding of the log-partition would be exponentiated
+    # logarithms of unnormalised marginals, each normalised by its own sum: rounding
+    # errors of the log-partition would be exponentiated
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]
 

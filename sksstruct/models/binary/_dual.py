@@ -30,7 +30,7 @@ class BinaryDual(DualSpace):
         self.free_bias = free_bias
         self.center = np.zeros(model.n_examples)
         self.cost = model.n_examples
-        # of the variables that are kept fixed: alpha w, their loss, and sum s_i x_i
+        # for the variables that are kept fixed: alpha w, their loss, and sum s_i x_i
         self.fixed = np.zeros(model.n_weights)
         self.fixed_loss = self.fixed_balance = 0.0
 
@@ -56,9 +56,9 @@ class BinaryDual(DualSpace):
         return np.clip(x, 0.0, self.upper)
 
     def bias(self, slopes):
-        """The free bias that is best at the given slopes.
+        """The best free bias at the given slopes.
 
-        The risk is convex and piecewise linear in it, with a kink for every example.
+        The risk is convex and piecewise linear in the bias, with one kink per example.
         """
         kinks = self.signs * slopes
         order = np.argsort(kinks, kind="stable")

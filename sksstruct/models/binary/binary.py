@@ -20,7 +20,7 @@ class BinaryModel(ModelSpec):
     Parameters
     ----------
     fit_intercept, penalize_intercept, class_weight
-        As of `sksstruct.LinearSSVC`.
+        As in `sksstruct.LinearSSVC`.
 
     Attributes
     ----------

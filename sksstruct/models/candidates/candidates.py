@@ -1,4 +1,4 @@
-"""One of many candidates, and perhaps a class for it: boxes in images, rankings."""
+"""One of many candidates, perhaps with a label: boxes in images, rankings."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -12,33 +12,33 @@ from sksstruct.utils.validation import LabelEncoder, check_labels
 
 @dataclass(eq=False, repr=False)
 class CandidatesModel(CompiledModel):
-    """The best of the candidates that each example brings.
+    """The best of the candidates that are part of each input.
 
     An input is an array of shape (n_candidates, n_features), or a tuple ``(features,
-    boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom, right, the last
-    two outside. An output is the index of a candidate, or its box where there are
-    boxes, or a tuple of this and one of several labels. All candidates are scored: the
-    max oracle is exhaustive.
+    boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom and right, of
+    which the last two are exclusive. An output is the index of a candidate, or its box
+    where there are boxes, or a tuple of this and one of several labels. All candidates
+    are scored: the max oracle is exhaustive.
 
     Parameters
     ----------
     overlap : {"none", "iou"}, default="none"
-        The loss is 1 minus the overlap with what was observed where the label is right,
-        else 1 [1]_. "none": a candidate overlaps with itself only. "iou": inputs have
-        boxes, which overlap by intersection over union. The observed box may be any: in
-        training the candidate that overlaps most stands for it.
+        The loss is 1 minus the overlap with the observed candidate if the label is
+        right, else 1 [1]_. "none": a candidate overlaps with itself only. "iou": the
+        overlap of boxes is intersection over union. The observed box need not be a
+        candidate: in training the candidate that overlaps it most stands for it.
     fit_intercept : bool, default=True
         Whether labels have a bias, where there are several.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or None
-        The labels; None where outputs have none.
+        The labels; None where outputs have no labels.
 
     Notes
     -----
     A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_classes, n_features) and
-    ``intercept_`` (n_classes,), with one row without labels.
+    ``intercept_`` (n_classes,); without labels they have one row.
 
     References
     ----------
@@ -110,7 +110,7 @@ class CandidatesModel(CompiledModel):
         return 1 if self.classes_ is None else len(self.classes_)
 
     def _output(self, x, y, name):
-        """Index and number of the label."""
+        """Index of the candidate, and number of the label."""
         value, label = _split(y)
         number = 0
         if self.classes_ is not None:
@@ -169,7 +169,7 @@ class CandidatesModel(CompiledModel):
         out[index] = 1.0
         return out
 
-    # ---- as any other model ----
+    # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
         (value, label), (found, other) = _split(y), _split(y_hat)
@@ -213,7 +213,7 @@ def _box(values, name):
 
 
 def _overlaps(boxes, box):
-    """Intersection over union of boxes with one."""
+    """Intersection over union of many boxes with one."""
     sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
     both = np.maximum(sides, 0.0).prod(axis=1)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)

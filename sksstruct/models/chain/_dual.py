@@ -3,8 +3,8 @@
 Saha et al. (2009), Appendix E.1, with D(x) as `DualSpace` states it. The variables of
 an example are p_i times its edge means, one table for each pair of neighbours, or p_i
 times the node means of a single position. Potentials of nodes are part of the tables:
-those of the first position go to the rows of the first table, the others to the columns
-of the table that ends in them.
+those of the first position are added to the rows of the first table, those of every
+other position to the columns of the table that ends there.
 """
 
 import numpy as np

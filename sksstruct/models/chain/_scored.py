@@ -30,7 +30,7 @@ class ScoredChain(NonlinearLoss):
     n_labels : int
         Number of labels.
     surrogate : SmoothedHinge or None
-        The loss; None: the hinge, which is smoothed in between only.
+        The loss; None: the hinge, which is smoothed in the convex models only.
     **chain : objects
         Further arguments of `BoundChain`.
     """
@@ -54,7 +54,7 @@ class ScoredChain(NonlinearLoss):
         rows[np.arange(n_labels), np.arange(n_labels)] = 1.0
         self._tail = rows[n_labels + 1 :, :n_labels]
         self._workspace = self.model.workspace(self._w)
-        # rows of one sequence at a time, which is slow to cut out of CSR
+        # the rows of each sequence, since cutting them out of CSR is slow
         cuts = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         self._rows = [self.values[a:b] for a, b in cuts]
         if sparse.issparse(self.values) and self.values.shape[1] <= _DENSE:
@@ -63,11 +63,11 @@ class ScoredChain(NonlinearLoss):
 
     @property
     def n_weights(self):
-        """Number of the parameters of the score, and of the other weights."""
+        """Number of parameters of the score and of other weights, together."""
         return len(self.initial_weights(np.random.RandomState(0)))
 
     def nonlinear_loss(self, smoothing):
-        """The mean loss, as a `NonlinearLoss`; its hinge smoothed where it is one."""
+        """The mean loss, as a `NonlinearLoss`; a hinge is smoothed as given."""
         self.smooth = ChainSmoothLoss(
             self.model, smoothing if self.nonsmooth else self.surrogate
         )

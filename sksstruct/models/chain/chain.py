@@ -1,4 +1,4 @@
-"""Chains as `ChainCRF` trains them: labels, constraints, losses, and what is bound."""
+"""Chains as `ChainCRF` trains them: labels, constraints, losses, and bound models."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -28,7 +28,7 @@ class ChainModel(ModelSpec):
     ----------
     loss, score_function, fit_intercept, boundary, forbidden_transitions, \
 all_possible_states, all_possible_transitions, class_weight
-        As of `sksstruct.ChainCRF`.
+        As in `sksstruct.ChainCRF`.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ all_possible_states, all_possible_transitions, class_weight
     forbidden_ : list of tuple
         Pairs of labels that must not follow each other.
     mask_ : ndarray of shape (2 + n_classes, ld) or None
-        The same as scores.
+        The forbidden pairs as scores of 0 or -inf.
     n_seen_ : float
         Weight, or number, of the sequences.
     n_sequences_ : int
-        Number of those with a positive weight.
+        Number of sequences with a positive weight.
     """
 
     _: KW_ONLY
@@ -95,7 +95,7 @@ all_possible_states, all_possible_transitions, class_weight
         return self._learn(data)
 
     def _learn(self, data):
-        """Take note of labels, features, costs and constraints; without zeros."""
+        """Learn labels, features, costs, constraints; drop sequences of weight zero."""
         self.classes_, self.n_features_ = data.classes, data.packed.n_features
         self.feature_names_ = data.packed.feature_names
         self._costs = np.zeros(len(data.classes))
@@ -118,7 +118,7 @@ all_possible_states, all_possible_transitions, class_weight
     # ---- what solvers take ----
 
     def _bind(self, data):
-        # the likelihood has labels that were not observed, the hinge completes them
+        # the likelihood sums over unobserved labels, the hinge losses complete them
         if data.known is not None and self.loss != "log":
             return IncompleteChain(data, self._bound, self.mask_)
         return self._bound(data)
@@ -176,7 +176,7 @@ all_possible_states, all_possible_transitions, class_weight
 
 
 def view_attributes(views):
-    """Attributes of a chain whose scores are linear, of named blocks of weights."""
+    """Attributes of a chain with linear scores, from named blocks of weights."""
     # coef_ stays a view of the padded rows, which prediction reads as they are.
     return {
         f"{name}_": block if name == "coef" else block.copy()

@@ -17,7 +17,8 @@ def check_forbidden(forbidden, index, *, strict=False):
     index : dict
         Code of each label.
     strict : bool, default=False
-        Whether a label that is not in the index is an error; else its pairs go.
+        Whether a label that is not in the index is an error; if not, its pairs are
+        dropped.
     """
     name = "forbidden_transitions"
     if forbidden is None:
@@ -55,7 +56,7 @@ def check_forbidden(forbidden, index, *, strict=False):
 
 
 def transition_mask(pairs, index, ld):
-    """Scores 0 or -inf of first labels, last labels and transitions; None for 0."""
+    """Scores 0 or -inf of first labels, last labels and transitions; None if all 0."""
     if not pairs:
         return None
     mask = aligned_zeros((2 + len(index)) * ld).reshape(-1, ld)
@@ -65,8 +66,11 @@ def transition_mask(pairs, index, ld):
 
 
 def sparse_mask(pairs, index, ld, transitions):
-    """The same for sparse transitions: rows of first and last labels, or None, and the
-    transitions with -inf for the forbidden ones."""
+    """The mask for sparse transitions, in two parts.
+
+    Returns rows of scores of first and last labels, or None, and the transitions with
+    -inf for the forbidden ones.
+    """
     if not pairs:
         return None, transitions
     ends = aligned_zeros(2 * ld).reshape(-1, ld)
@@ -77,7 +81,7 @@ def sparse_mask(pairs, index, ld, transitions):
 
 
 def _forbid_ends(mask, pairs, index):
-    """Forbid first and last labels, in rows of a mask; the other pairs, as numbers."""
+    """Forbid first and last labels in a mask; return the other pairs, as numbers."""
     inner = []
     for before, after in pairs:
         if before is None:
@@ -90,7 +94,7 @@ def _forbid_ends(mask, pairs, index):
 
 
 def check_permitted(mask, labels, known, offsets, classes):
-    """Raise an error if observed labels do what is forbidden."""
+    """Raise an error if observed labels violate the mask."""
     first, last = offsets[:-1], offsets[1:] - 1
     both = known[:-1] & known[1:]
     both[offsets[1:-1] - 1] = False

@@ -1,4 +1,4 @@
-"""Training data of chains: checked, encoded, and without what has no weight."""
+"""Training data of chains: checked, encoded, and without sequences of weight zero."""
 
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -32,9 +32,9 @@ class TrainingData:
     classes : ndarray of shape (n_classes,)
         The labels.
     total : float
-        Weight, or number, of the sequences before that.
+        Total weight, or number, of the sequences before normalisation.
     numbers : ndarray of shape (n_sequences,), int
-        Those of the sequences in what was given.
+        Index of each sequence in the data given.
     """
 
     packed: PackedSequences
@@ -47,7 +47,7 @@ class TrainingData:
 
     @classmethod
     def read(cls, X, y, sample_weight):
-        """Check and encode what `fit` was given."""
+        """Check and encode the arguments of `fit`."""
         packed = check_sequences(X)
         flat = check_labels(y, packed.lengths, unknown=True)
         weight = check_sequence_weight(sample_weight, len(packed))
@@ -71,7 +71,7 @@ class TrainingData:
         return cls(packed, labels, known, weight, classes, float(n), np.arange(n))
 
     def without_zeros(self):
-        """The same without sequences of weight zero, the weights summing to one."""
+        """The data without sequences of weight zero; the weights sum to one."""
         if self.weight is None:
             return self
         packed, labels, known = self.packed, self.labels, self.known
@@ -101,7 +101,7 @@ def rows_of(packed, rows):
 
 
 def label_costs(class_weight, classes, data=None):
-    """Loss of missing each label; None for 1 everywhere."""
+    """Cost of missing each label; None if every cost is 1."""
     if class_weight is None:
         return None
     if isinstance(class_weight, dict):
@@ -132,10 +132,10 @@ def label_costs(class_weight, classes, data=None):
 
 
 def existing_weights(model, data, states, transitions):
-    """Flat weights that exist, or None for all.
+    """Indices of the flat weights that exist, or None for all.
 
-    Without all possible states or transitions, those of pairs of a feature and a label,
-    or of two labels, that were seen together.
+    Without all possible states or transitions, a pair of a feature and a label, or of
+    two labels, has a weight only if it was seen together.
     """
     if states and transitions and model.fit_intercept and model.boundary:
         return None

@@ -25,11 +25,11 @@ class FittedChain:
     classes : ndarray of shape (n_classes,)
         The labels.
     coef, intercept, start, end, transitions : ndarray or CSR array
-        The weights, as of `sksstruct.ChainCRF`.
+        The weights, as in `sksstruct.ChainCRF`.
     forbidden : list of tuple
         Pairs of labels that must not follow each other.
     known, excluded : list or None
-        Constraints on the labels, as of `sksstruct.ChainCRF.predict`.
+        Constraints on the labels, as in `sksstruct.ChainCRF.predict`.
     n_jobs : int or None
         Threads.
     dense : bool, default=False
@@ -133,7 +133,7 @@ class FittedChain:
         return nodes[:, : len(self.classes)]
 
     def split(self, flat):
-        """What belongs to each sequence."""
+        """A flat array cut into sequences."""
         bounds = self.packed.offsets.tolist()
         return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
@@ -147,7 +147,7 @@ class FittedChain:
 
 
 def padded_rows(coef, ld):
-    """coef as rows of ld, one for each feature; a view where it was made as one."""
+    """coef as rows of length ld, one per feature; a view if coef is a view of such."""
     n_classes, n_features = coef.shape
     rows, base = coef.T, coef.base
     if (

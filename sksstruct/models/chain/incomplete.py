@@ -1,7 +1,7 @@
 """Chains some of whose labels were not observed, for losses that need all of them.
 
-The labels are completed by decoding, and trained on, in turns (Yu and Joachims, 2009);
-the first weights come from the runs of observed labels.
+Completing the labels by decoding and training on them take turns (Yu and Joachims,
+2009); the first weights come from the runs of observed labels.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from sksstruct.utils.parallel import run_in_chunks
 
 
 class IncompleteChain:
-    """What is asked of a chain whose labels are completed in turns: "completion".
+    """A chain whose labels are completed between rounds: the oracle "completion".
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class IncompleteChain:
             mask = mask.copy()
             mask[:2] = 0.0
         self.segments = bind(known_segments(data), mask=mask, boundary=False)
-        # to a solver all models of these labels are alike
+        # a solver sees no difference between the models of different completions
         self.surrogate = self.segments.surrogate
         # weights of pairs found in one round would be of no use in the next
         offered = [name for name in self.segments.oracles if name != "factors"]
         self.oracles = ("completion", *offered)
 
     def complete(self, weights, n_jobs=None):
-        """Labels with the unobserved ones replaced by the best at the given weights."""
+        """Labels, the unobserved ones completed by decoding at the given weights."""
         data, n_classes = self.data, len(self.data.classes)
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
         forbidden[data.known] = 1

@@ -10,11 +10,11 @@ from sksstruct.utils._param_validation import Interval, validate_params
 
 
 class ScoreFunction(BaseEstimator):
-    """What `sksstruct.solvers.ProxLinear` needs to know of a nonlinear score.
+    """Base of nonlinear scores, as `sksstruct.solvers.ProxLinear` needs them.
 
     A score function maps the features of positions to a score for each label, by
-    parameters in one flat vector. Subclasses implement the four methods; the two
-    products with the Jacobian at given parameters are all that is asked of derivatives.
+    parameters in one flat vector. Subclasses implement the four methods; of derivatives
+    only two products with the Jacobian are needed, `jvp` and `vjp`.
     """
 
     def check(self):
@@ -64,7 +64,7 @@ class ScoreFunction(BaseEstimator):
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
+            Parameters at which the Jacobian is taken.
         X : ndarray or CSR array of shape (n_positions, n_features)
             Features.
         n_labels : int
@@ -85,7 +85,7 @@ class ScoreFunction(BaseEstimator):
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
-            Where the Jacobian is taken.
+            Parameters at which the Jacobian is taken.
         X : ndarray or CSR array of shape (n_positions, n_features)
             Features.
         n_labels : int
@@ -112,8 +112,8 @@ class ELUScore(ScoreFunction):
     n_hidden : int, default=16
         Units between the layers.
     scale : float, default=1.0
-        Size of the first weights: their standard deviation times the root of the number
-        of inputs of a unit.
+        Size of the initial weights: their standard deviation times the square root of
+        the number of inputs of a unit.
 
     References
     ----------
@@ -158,7 +158,7 @@ class ELUScore(ScoreFunction):
         return w
 
     def _hidden(self, first, bias, X):
-        """Units, and their derivatives."""
+        """Values of the hidden units, and their derivatives."""
         a = X @ first + bias
         low = np.exp(np.minimum(a, 0.0))
         return np.where(a > 0.0, a, low - 1.0), np.where(a > 0.0, 1.0, low)

@@ -28,12 +28,12 @@ class GraphModel(CompiledModel):
     ----------
     pairwise : {"full", "potts"}, default="full"
         "full": the features of an edge (u, v) score each pair of labels of u and v;
-        "potts": they score that the two labels are equal.
+        "potts": they add to the score if the two labels are equal.
     inference : {"auto", "tree", "cut"}, default="auto"
         "tree": max-product, for trees and forests. "cut": minimum cuts, for any graph
         with two labels and "potts"; edge features must not be negative then, and their
-        weights are kept at zero or above, so that agreeing is never worse [1]_. "auto":
-        "tree" where all graphs of the training data are forests, else "cut".
+        weights are kept at zero or above, so that equal labels never score less [1]_.
+        "auto": "tree" where all graphs of the training data are forests, else "cut".
     class_weight : dict or "balanced", default=None
         Cost of missing each label; the loss is the mean cost over the nodes. "balanced"
         gives every label the same total cost in the training data.
@@ -54,7 +54,7 @@ class GraphModel(CompiledModel):
     A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_classes, n_features),
     ``intercept_`` (n_classes,), and ``edge_coef_``, of shape (n_edge_features,
     n_classes, n_classes) with "full" and (n_edge_features,) with "potts". Graphs
-    without edge features have one, which is 1.
+    without edge features get a single one, which is 1.
 
     References
     ----------
@@ -91,7 +91,7 @@ class GraphModel(CompiledModel):
             raise ValueError("inference='cut' needs pairwise='potts'")
 
     def bounds(self):
-        # once data is seen "auto" may have turned out to be a cut
+        # with the training data "auto" may turn out to be "cut"
         cut = getattr(self, "inference_", self.inference) == "cut"
         return {"edge_coef": (0.0, None)} if cut else None
 
@@ -246,7 +246,7 @@ class GraphModel(CompiledModel):
         model.oracle_bounds = self.bounds()
         return model
 
-    # ---- as any other model ----
+    # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
         y, y_hat = list(y), list(y_hat)

@@ -22,9 +22,9 @@ class RelaxedGraphModel(StructuredModel):
 
     Inputs and outputs are those of `GraphModel`. Training maximises over the local
     polytope instead of the labelings: where the LP relaxation is not tight, the oracle
-    answers with a fractional labeling, which has features and a loss as any other. So
-    the objective is an upper bound of the structured hinge, and the duality gap is a
-    certificate for it. Predictions are labelings.
+    returns a fractional labeling, which has features and a loss like any other. So the
+    objective is an upper bound of the structured hinge, and the duality gap is a
+    certificate for this bound. Predictions are labelings.
 
     The oracle is a Python function, so that training is slower than with `GraphModel`,
     which is the model for trees and for two labels that attract.
@@ -32,7 +32,7 @@ class RelaxedGraphModel(StructuredModel):
     Parameters
     ----------
     pairwise : {"full", "potts"}, default="full"
-        As of `GraphModel`.
+        As in `GraphModel`.
     solver : str or MAPSolver, default="auto"
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
     fit_intercept : bool, default=True
@@ -45,8 +45,9 @@ class RelaxedGraphModel(StructuredModel):
 
     Notes
     -----
-    The flat weights are those of the nodes, (n_features, n_classes); the biases; and
-    those of the edges, (n_edge_features, n_classes, n_classes) or (n_edge_features,).
+    The flat weights are the weights of nodes, (n_features, n_classes); the biases; and
+    the weights of edges, (n_edge_features, n_classes, n_classes) or
+    (n_edge_features,).
 
     Examples
     --------
@@ -183,7 +184,7 @@ class RelaxedGraphModel(StructuredModel):
     def loss_augmented_decode(self, x, y, w):
         y_true = self._marginals(y)[0]
         graph = self._graph(x, w, (1.0 - y_true) / len(y_true))
-        # message passing finds out where the relaxation is tight
+        # message passing shows where the relaxation is tight
         result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
             graph, random_state=0
         )

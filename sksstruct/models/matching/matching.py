@@ -18,21 +18,21 @@ class MatchingModel(CompiledModel):
 
     An input is an array of features of all pairs, of shape (n_rows, n_columns,
     n_features). An output is an array of the column of each row, -1 where it has none.
-    What was observed may also be given as an integer array of shape (n_rows,
-    n_columns): 1 for a link, 0 for none, -1 where both would be right; a largest
-    matching of the links is what is trained on then [1]_.
+    An observed output may also be an integer array of shape (n_rows, n_columns): 1 for
+    a link, 0 for none, -1 where both would be right. Training then uses a largest
+    matching of the links [1]_.
 
     Parameters
     ----------
     complete : bool, default=False
-        Whether every row takes a column; there must not be more rows than columns then.
-        Else rows may stay free, at score 0.
+        Whether every row takes a column, which needs at least as many columns as rows.
+        Otherwise rows may stay free, at score 0.
     false_cost : float, default=0.5
         Cost of a pair that is matched and should not be.
     miss_cost : float, default=0.5
         Cost of a link that is missed. The loss is the sum of the costs divided by the
-        number of links, so that of two complete matchings it is the share of rows that
-        differ, with both costs at 0.5.
+        number of links. For complete matchings, with both costs at 0.5, it is the share
+        of rows whose column is wrong.
 
     Notes
     -----
@@ -133,14 +133,14 @@ class MatchingModel(CompiledModel):
         )
 
     def _costs(self, links, target):
-        """What the loss gains by each pair, and the loss of matching nothing."""
+        """Change of the loss by matching each pair, and the loss of matching none."""
         rows = np.flatnonzero(target >= 0)
         size = max(len(rows), 1)
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
         pairs[rows, target[rows]] = -self.miss_cost / size
         return pairs, self.miss_cost * len(rows) / size
 
-    # ---- as any other model ----
+    # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
         y_hat = np.asarray(y_hat)

@@ -26,8 +26,8 @@ class MulticlassModel(StructuredModel):
     Parameters
     ----------
     costs : array-like of shape (n_classes, n_classes), default=None
-        Loss of predicting the class of the column where that of the row was observed,
-        in the order of `classes_`; zero on the diagonal. None: 1 for each error.
+        Entry (i, j) is the loss of predicting class j where class i was observed, in
+        the order of `classes_`; zero on the diagonal. None: 1 for each error.
     fit_intercept : bool, default=True
         Whether classes have a bias; it is regularised like the other weights.
 
@@ -79,7 +79,7 @@ class MulticlassModel(StructuredModel):
         self._learn(X.shape[1], Y)
 
     def _learn(self, n_features, y):
-        """Classes and costs; the classes as numbers."""
+        """Learn classes and costs; return the class of each sample as a number."""
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
@@ -147,7 +147,7 @@ class MulticlassModel(StructuredModel):
         return np.asarray(X @ coef.T) + intercept
 
     def _decision_function(self, X, weights):
-        """Scores of the classes; of the second over the first where there are two."""
+        """Scores of the classes; of two, the second score minus the first."""
         scores = self._scores(X, weights)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -165,7 +165,7 @@ class MulticlassModel(StructuredModel):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    # ---- one sample, as any other model ----
+    # ---- the methods of any model, for one sample ----
 
     def joint_feature(self, x, y):
         k = self._number(y)
@@ -201,5 +201,5 @@ class MulticlassModel(StructuredModel):
 
 
 def _padded(values):
-    """Whole cache lines, as flat weights have."""
+    """Values with zeros up to whole cache lines, as in flat weights."""
     return np.concatenate([values, np.zeros(-len(values) % 8)])

@@ -13,7 +13,7 @@ from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import check_example_weight
 
-# Labels that the relaxation leaves open are enumerated up to this number.
+# Largest number of labels left open by the relaxation that are enumerated.
 MOST_OPEN = 16
 
 
@@ -23,9 +23,9 @@ class MultilabelModel(ModelSpec):
     Parameters
     ----------
     pairs, interaction_scaling, fit_intercept
-        As of `sksstruct.MultilabelPairwise`.
+        As in `sksstruct.MultilabelPairwise`.
     enumerates : callable
-        ``enumerates(n_labels)`` tells whether all sets of labels are tried.
+        ``enumerates(n_labels)`` returns whether all sets of labels are tried.
 
     Attributes
     ----------

@@ -19,18 +19,18 @@ class PartsModel(CompiledModel):
 
     An input is an array of shape (height, width, n_features): features of every
     position. An output is an integer array of shape (n_parts, 2): row and column of
-    each part. A spring scores the displacement of its ends, less its mean over the
-    training data and in units of half the images, by a linear and a quadratic function
-    of rows and of columns; quadratic costs are kept at zero or above, so that
-    the best positions are found by distance transforms [1]_.
+    each part. A spring scores the displacement between its two ends by a linear and a
+    quadratic function of rows and of columns. Displacements are taken minus their mean
+    over the training data, in units of half the image size. Quadratic costs are kept at
+    zero or above, so that distance transforms find the best positions [1]_.
 
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2), default=()
         Pairs of parts, without a cycle.
     unit : float or tuple of two int, default=5.0
-        The loss is the mean over the parts of ``min(1, distance^2 / unit^2)``; a
-        distance, or two parts whose observed distance is the unit of an image.
+        The loss is the mean over the parts of ``min(1, distance^2 / unit^2)``. The unit
+        is a number, or, for each image, the observed distance of the two given parts.
     fit_intercept : bool, default=True
         Whether parts have a bias.
 
@@ -39,8 +39,8 @@ class PartsModel(CompiledModel):
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
     offsets_, scales_ : ndarray of shape (n_edges, 2)
-        Mean displacement of the second part from the first, and the units of what is
-        left: half the mean height and width of the images.
+        Mean displacement of the second part from the first, and the units of deviations
+        from it: half the mean height and width of the images.
 
     Notes
     -----
@@ -105,8 +105,8 @@ class PartsModel(CompiledModel):
         moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
         self.offsets_ = np.average(moves, axis=0, weights=weight)
         size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
-        # Features of springs of about 1: in units of their spread, parts that are far
-        # off would outweigh all else, and training be ten times as long.
+        # Keeps features of springs at about 1. In units of their spread, parts that are
+        # far off would outweigh all else, and training would take ten times as long.
         self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()
         return y
 
@@ -182,7 +182,7 @@ class PartsModel(CompiledModel):
         model.oracle_bounds = self.bounds()
         return model
 
-    # ---- as any other model ----
+    # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
         y, y_hat = self._output(None, y, "y"), self._output(None, y_hat, "y_hat")

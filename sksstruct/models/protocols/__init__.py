@@ -1,1 +1,1 @@
-"""What a solver can ask of a bound model."""
+"""Protocols that a solver can request from a bound model."""

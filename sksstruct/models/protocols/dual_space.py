@@ -13,11 +13,11 @@ class DualSpace:
     center : ndarray
         The point that stands for w = 0.
     cost : int
-        Oracle calls that one product of features and weights counts for.
+        Number of oracle calls that one product of features and weights counts as.
     """
 
     def combine(self, x):
-        """alpha w(x)"""
+        """The vector alpha w(x)."""
         raise NotImplementedError
 
     def slopes(self, w):
@@ -25,11 +25,11 @@ class DualSpace:
         raise NotImplementedError
 
     def loss(self, x):
-        """<b, x>"""
+        """The linear term <b, x>."""
         raise NotImplementedError
 
     def project(self, x):
-        """The point of the set next to x."""
+        """The point of the set closest to x."""
         raise NotImplementedError
 
     def risk(self, w, slopes):
@@ -37,10 +37,10 @@ class DualSpace:
         raise NotImplementedError
 
     def restrict(self, x, slopes, margin):
-        """The dual with variables fixed that are at a bound, and want to be.
+        """The dual without the variables that are likely to stay at a bound.
 
-        Those are variables whose slope points out of the set by more than a margin.
-        Returns the space of the others, with x as its centre, and their indices; None
-        where variables are not independent of each other.
+        Fixes variables at a bound whose slope points out of the set by more than a
+        margin. Returns the space of the other variables, with x as its centre, and
+        their indices; None where variables are not independent of each other.
         """
         return None

@@ -9,9 +9,9 @@ class NonlinearLoss:
     n_examples : int
         Number of examples.
     example_weights : ndarray of shape (n_examples,)
-        The p_i.
+        The weights p_i.
     nonsmooth : bool
-        Whether the loss is the hinge; the model below smoothes it.
+        Whether the loss is the hinge, which the convex model smoothes.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
     """

@@ -4,17 +4,17 @@ import numpy as np
 
 # Relative size of rounding errors in sums of a few products.
 _EPS = 1e-14
-# Steps of pairs of entries, where rounding errors hide the maximum on a face.
+# Number of steps of pairs of entries, where rounding errors hide a face's maximum.
 _PAIRS = 10
 
 
 def maximise_on_simplex(gram, linear, start, rounds=10):
     """Maximise ``<linear, x> - x' gram x / 2`` over the probability simplex.
 
-    Each round goes to the maximum on the face of the positive entries, dropping the
-    entry that turns negative first until none does, and then lets in the entry of
-    steepest ascent, as Wolfe's minimum norm point does. Any point of the simplex gives
-    a lower bound of the maximum.
+    Each round goes to the maximum on the face of the positive entries, where it drops
+    the entry that turns negative first until none does. Then it adds the entry of
+    steepest ascent to the face, as Wolfe's minimum norm point algorithm does. Any point
+    of the simplex gives a lower bound of the maximum.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
     start : ndarray of shape (n,)
         Point of the simplex to start from.
     rounds : int, default=10
-        Rounds for each of the n entries.
+        Largest number of rounds, divided by n.
 
     Returns
     -------
     x : ndarray of shape (n,)
-        The maximiser, to rounding errors.
+        The maximiser, up to rounding errors.
     """
     n = len(linear)
     x = np.array(start, dtype=np.float64)
@@ -72,14 +72,14 @@ def _pair(gram, slope, x, best):
 
 
 def _climb(gram, linear, x, face):
-    """From x to the maximum on a face, or on the part of it that is reached."""
+    """Move from x to the maximum on a face, or until the face's edge stops it."""
     for _ in range(3 * len(x) + 10):
         index = np.flatnonzero(face)
         m = len(index)
         part = gram[np.ix_(index, index)]
         product = part @ x[index]
         slope = linear[index] - product
-        # the products are sums of terms that may be larger than they are
+        # the products are sums whose terms may be larger than the sums
         noise = _EPS * (np.abs(linear[index]).max() + np.abs(part).max())
         slope = slope - slope.mean()
         # curvature along directions that keep the sum
@@ -89,7 +89,7 @@ def _climb(gram, linear, x, face):
         parts = vectors.T @ slope
         curved = bends > 1e-15 * m * np.abs(part).max()
         rest = vectors[:, ~curved] @ parts[~curved]
-        # a direction without curvature ascends for ever, up to the edge of the face
+        # a direction without curvature ascends up to the edge of the face
         flat = np.abs(rest).max() > noise
         if flat:
             direction = rest

@@ -20,7 +20,7 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# Passes in which the lower bound may fail to rise.
+# Number of passes in which the lower bound may fail to rise.
 _IDLE = 10
 
 
@@ -34,16 +34,16 @@ class BMRM(Solver):
 
         ``J_t(w) = alpha/2 |w|^2 + max_{s <= t} <a_s, w> + b_s``
 
-    whose value is below the optimum: it is the dual value of the certificate. The plane
-    0 is among them, as no loss is negative. For structured losses this is the one-slack
-    cutting-plane method of SVM-struct.
+    The minimum of J_t is below the optimum: it is the dual value of the certificate.
+    The planes include 0, as no loss is negative. For structured losses this is the
+    one-slack cutting-plane method of SVM-struct.
 
     Parameters
     ----------
     %(passes)s
     inner : {"qp", "line_search"}, default="qp"
-        How J_t is minimised: exactly, over all planes; or on the segment from the last
-        iterate to the newest plane, which is batch Frank-Wolfe.
+        How J_t is minimised. "qp": exactly, over all planes. "line_search": on the
+        segment from the last iterate to the newest plane, which is batch Frank-Wolfe.
     drop_after : int or None, default=50
         Planes that the minimum did not need for so many passes are dropped; None keeps
         all. Not used by the line search, which keeps none.
@@ -79,7 +79,7 @@ class BMRM(Solver):
         return self._minimise(Risk(model, options.n_jobs), alpha, options)
 
     def _minimise(self, risk, alpha, options):
-        """Minimise alpha/2 |w|^2 plus a risk that gives planes below it."""
+        """Minimise alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after)
         else:
@@ -119,7 +119,7 @@ class Bundle:
         self.drop_after = drop_after
         self.value = 0.0 if zero else -np.inf
         n = 1 if zero else 0
-        # a plane is its non-zero weights: where they are, and what
+        # a plane is stored as indices and values of its non-zero weights
         self.planes = [(np.empty(0, dtype=np.intp), np.empty(0))] * n
         self.offsets = np.zeros(n)
         self.gram = np.zeros((n, n))

@@ -1,8 +1,9 @@
 """The n-slack cutting-plane method.
 
 Minimises alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
-labelings, which get the oracle's answers at the minimum (Tsochantaridis et al., 2005,
-Algorithm 1), until H_i at the answer and the largest of the set differ by little.
+labelings, adds the oracle's answers at the minimum to them, and repeats until H_i at
+the answer is little above the largest in the set (Tsochantaridis et al., 2005,
+Algorithm 1).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -21,9 +22,9 @@ from sksstruct.solvers.frank_wolfe._blocks import fits
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
-# Passes over the working set between two calls of the oracles, at most.
+# Largest number of passes over the working set between two calls of the oracles.
 _MOST_PASSES = 1000
-# Passes in which the dual may fail to rise.
+# Number of passes in which the dual may fail to rise.
 _IDLE = 10
 
 
@@ -33,18 +34,18 @@ class CuttingPlane(Solver):
     """The n-slack cutting-plane method: fewest oracle calls for a small gap.
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
-    margin most to the working sets, and solves the problem restricted to these almost
-    to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle calls
-    for a small gap, so it is the choice where the oracle is what costs.
+    margin most to the working sets, and solves the problem restricted to these sets
+    almost to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle
+    calls for a small gap, which makes it the choice where the oracle is expensive.
 
     Parameters
     ----------
     %(passes)s
     inner_tol : float, default=0.1
-        Gap of the restricted problem at which the oracles are called again, as a part
+        Gap of the restricted problem at which the oracles are called again, as a share
         of the whole gap.
     max_cached : int, default=100
-        Labelings kept for an example; those with a dual variable always are.
+        Labelings kept for an example. Labelings with a dual variable are always kept.
 
     References
     ----------
@@ -109,7 +110,7 @@ class CuttingPlane(Solver):
             nonlocal idle
             kernel.add_known(risk.labelings)
             for _ in range(_MOST_PASSES):
-                # all of them: what the others promise is out of date after a step
+                # all of them: a step makes the promises of the others out of date
                 kernel.visit_known(rng.permutation(n).astype(np.intp), -1.0)
                 if not kernel.promises_.sum() > self.inner_tol * loop.gap:
                     break

@@ -1,1 +1,1 @@
-"""What all solvers share: parameters, the loop, results, names."""
+"""Common parts of all solvers: parameters, the loop, results, names."""

@@ -1,4 +1,4 @@
-"""What every solver is: parameters, the oracles it asks for, and one call."""
+"""The base of all solvers: parameters, required oracles, and one call."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -15,7 +15,7 @@ SCALING = (
 )
 
 
-# Texts for `sksstruct.utils._doc.fill_doc`; what a tagger is trained with goes in.
+# Texts for `sksstruct.utils._doc.fill_doc`, with places for the tagger's parameters.
 _PASSES = """
 max_iter : int, default=1000
     Largest number of passes, each of one oracle call per example.
@@ -41,7 +41,7 @@ def example(parameters, imports=""):
     parameters : str
         Parameters of the tagger, as code.
     imports : str, default=""
-        What the parameters import, as code.
+        Imports that the parameters need, as code.
 
     Returns
     -------
@@ -69,16 +69,16 @@ class Options:
 class Solver(BaseEstimator):
     """Base of all solvers: subclasses implement ``_solve(model, alpha, options)``.
 
-    A solver asks a bound model for oracles, by their methods; which ones it asks for
-    is stated here, and `check_model` compares it with what the model offers.
+    A solver calls the oracles of a bound model. It states here which ones it needs, and
+    `check_model` compares them with those that the model offers.
 
     Class attributes
     ----------------
     required_oracles : tuple of str
-        Oracles of which one is asked for: "max", "topk", "exp", "projection",
+        Oracles of which the model must have one: "max", "topk", "exp", "projection",
         "factors" or "nonlinear".
     losses : tuple of str
-        What is minimised: "hinge", or "smooth", losses with a gradient.
+        Losses that it minimises: "hinge", or "smooth", which have a gradient.
     bounded : bool
         Whether weights can be confined to a box.
     """
@@ -96,11 +96,11 @@ class Solver(BaseEstimator):
         validate_params(self)
 
     def asks_for(self, model):
-        """Oracles of which this solver asks the given model for one."""
+        """Oracles of which the given model must have at least one."""
         return self.required_oracles
 
     def check_model(self, model):
-        """Raise an error if a model does not offer what the solver asks for.
+        """Raise an error if a model does not offer what the solver needs.
 
         Parameters
         ----------
@@ -110,8 +110,8 @@ class Solver(BaseEstimator):
         Raises
         ------
         ValueError
-            If an oracle is missing, weights have to be confined to a box and the
-            solver cannot, or the loss is not one that it minimises.
+            If an oracle is missing, if weights have to be confined to a box and the
+            solver cannot do this, or if it does not minimise the model's loss.
         """
         name, asked, offered = (
             type(self).__name__,
@@ -142,22 +142,22 @@ class Solver(BaseEstimator):
             )
 
     def adapt(self, model):
-        """Take a model's oracles into account, before any parameter is set by hand."""
+        """Adapt a solver chosen by name to a model's oracles."""
 
     def accepts(self, dual_state, model):
-        """Tell whether `solve` can start from the state of an earlier result.
+        """Whether `solve` can start from the state of an earlier result.
 
         Parameters
         ----------
         dual_state : dict
-            Of a `SolverResult`.
+            The state in a `SolverResult`.
         model : BoundModel
             Model with its data.
 
         Returns
         -------
         fits : bool
-            Whether `solve` would take it.
+            Whether `solve` would accept the state.
         """
         return False
 
@@ -183,14 +183,14 @@ class Solver(BaseEstimator):
         random_state : int, RandomState instance or None, default=None
             Order of the visits, where examples are visited one by one.
         n_jobs : int, default=None
-            Threads for sweeps over all examples. Does not change the result.
+            Threads for sweeps over all examples. The result is the same for any number.
         verbose : int, default=0
             Print a line whenever the objective is computed.
         callback : callable, default=None
             ``callback(n_passes, weights)`` after each pass, with a function that
             forms the weights that would be returned now; a true value stops the run.
         dual_state : dict, default=None
-            What an earlier result left to start from.
+            State of an earlier result to start from.
 
         Returns
         -------
@@ -207,7 +207,7 @@ class Solver(BaseEstimator):
 
 
 def _missing(name, asked, offered):
-    """What a solver asks for and a model does not offer, as a sentence."""
+    """Message that names what a solver needs and a model does not offer."""
     if "nonlinear" in asked:
         return f"{name} is for nonlinear scores: it needs a score function"
     if "nonlinear" in offered:
@@ -227,7 +227,7 @@ def _missing(name, asked, offered):
 class GradientSolver(Solver):
     """Base of the solvers that follow gradients of a `SmoothLoss`.
 
-    Those that minimise the hinge through a smoothing of it have the parameters
+    Subclasses that minimise the hinge through a smoothing of it have the parameters
     `smoothing`, "entropy" or "l2", and `k`.
     """
 
@@ -235,13 +235,13 @@ class GradientSolver(Solver):
     losses = ("smooth",)
 
     def smoothing_of(self, model):
-        """The loss that is followed, and whether it stands for the hinge."""
+        """The loss whose gradient is followed, and whether it stands for the hinge."""
         if model.surrogate is not None or "hinge" not in self.losses:
             return model.surrogate, False
         return SmoothedHinge(self.smoothing, 1.0, self.k), True
 
     def smooth_loss(self, model):
-        """The loss that is followed, as a `SmoothLoss`."""
+        """The loss whose gradient is followed, as a `SmoothLoss`."""
         smoothing, nonsmooth = self.smoothing_of(model)
         return model.smooth_loss(smoothing, nonsmooth=nonsmooth)
 
@@ -252,7 +252,7 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model):
-        # by the k best labelings where there is no sum-product
+        # smooth by the k best labelings where there is no sum-product
         if "hinge" in self.losses and "exp" not in model.oracles:
             self.set_params(smoothing="l2")
 

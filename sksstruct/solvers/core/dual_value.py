@@ -9,14 +9,14 @@ def dual_value(weights, alpha, loss, v=None, w=None):
     Parameters
     ----------
     weights : Weights
-        Its box is read.
+        Weights, whose box is read.
     alpha : float
         Regularisation.
     loss : float
         Linear term.
     v, w : ndarray, default=None
-        The weights that the dual variables stand for, and their truncation; those of
-        `weights` where they are not given.
+        The weights that the dual variables stand for, and their truncation. None: those
+        in `weights`.
 
     Returns
     -------

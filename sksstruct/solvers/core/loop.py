@@ -1,4 +1,4 @@
-"""What passes of every solver have in common: certificate, stopping rule, result."""
+"""Common to the passes of all solvers: certificate, stopping rule, result."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from sksstruct.solvers.core.base import SCALING
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils.progress import Progress, Status
 
-# Without a certificate: reports that are compared with as many before, and the part of
-# tol that the objective must have fallen by.
+# Without a certificate: number of reports that are compared with as many before, and
+# the share of tol by which the objective must have fallen.
 PERIOD, FALL = 10, 0.1
 
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
@@ -19,7 +19,7 @@ INEXACT = (
 
 
 def check_order(primal, dual, scale):
-    """The dual is a lower bound of the primal, up to rounding."""
+    """Raise an error if the dual is above the primal by more than rounding."""
     if dual - primal > 1e-6 * max(scale, abs(primal)):
         raise ValueError(
             f"the objective is {primal:.6g} and the dual value {dual:.6g}: {INEXACT}"
@@ -27,7 +27,7 @@ def check_order(primal, dual, scale):
 
 
 class Loop(Progress):
-    """Passes of one run, with a certificate of the weights that it would return.
+    """Passes of one run, with a certificate for the weights that it would return.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class Loop(Progress):
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None
-        What `tol` is relative to; None for the objective reached.
+        Value that `tol` is relative to; None for the objective reached.
     extra : tuple of str, default=()
         More columns of the trace; ``elements`` holds integers.
     keep_best : bool, default=True
-        Whether the weights of the lowest objective are returned, certified by the
-        highest dual value, or those of the last report.
+        Whether to return the weights of the lowest objective, certified by the highest
+        dual value; otherwise the weights of the last report.
     """
 
     def __init__(self, solver, alpha, options, scale=None, extra=(), *, keep_best=True):
@@ -58,7 +58,7 @@ class Loop(Progress):
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
         self.exact = 1.0
-        # what bounds the distance to a stationary point, where there is no dual
+        # bound of the distance to a stationary point, where there is no dual
         self.residual = np.inf
         self.calls = 0
         self.values = []
@@ -89,7 +89,7 @@ class Loop(Progress):
         residual=np.inf,
         dual_loss=None,
     ):
-        """Take note of weights (copied) and of a dual value; a row of the trace.
+        """Record weights (copied) and a dual value; add a row to the trace.
 
         Parameters
         ----------
@@ -104,9 +104,9 @@ class Loop(Progress):
         extra : tuple, default=()
             Entries of the further columns.
         residual : float, default=inf
-            What is small at a stationary point, in units of the objective.
+            A number that is small at a stationary point, in units of the objective.
         dual_loss : float, default=None
-            Linear term of the dual; None: what the dual and the weights imply.
+            Linear term of the dual. None: as the dual and the weights imply.
         """
         if not np.isfinite(primal):
             raise ValueError(
@@ -143,8 +143,8 @@ class Loop(Progress):
     def has_settled(self):
         """Whether an objective without a certificate no longer falls.
 
-        Of what was reported, and not of the best: an iterate that comes down from
-        above where it began is under way.
+        Compares reported objectives, not the best ones so far: an iterate that is still
+        coming down from above its start is making progress.
         """
         if len(self.values) <= 2 * PERIOD or not self.primal < self.values[0]:
             return False
@@ -152,14 +152,14 @@ class Loop(Progress):
         return before - min(self.values[-PERIOD:]) <= FALL * self.target
 
     def end(self, weights, stalled=None):
-        """Tell the callback of a pass; why the run ends after it, or None.
+        """Call the callback after a pass; return why the run ends now, or None.
 
         Parameters
         ----------
         weights : callable
             Forms the weights that would be returned now.
         stalled : bool or Status, default=None
-            Whether the pass made no progress, or what it says of that.
+            Whether the pass made no progress, or the status if it did not.
         """
         stop = self.callback is not None and self.callback(self.n_iter, weights)
         if self.converged:
@@ -173,18 +173,18 @@ class Loop(Progress):
         return None
 
     def run(self, one_pass, look=None, dual_state=None, weights=None):
-        """Call ``one_pass()`` until it is enough, or it makes no more progress.
+        """Call ``one_pass()`` until the run converges or makes no more progress.
 
         Parameters
         ----------
         one_pass : callable
             One pass; returns a true value or a `Status` where there is no progress.
         look : callable, default=None
-            Reports what the last passes did, where they did not report themselves.
+            Reports the last passes, if they did not report themselves.
         dual_state : callable, default=None
-            Forms what a run can start from again; the weights where it is None.
+            Forms the state that another run can start from. None: the weights.
         weights : callable, default=None
-            Forms the weights that would be returned now; None: those reported.
+            Forms the weights that would be returned now. None: the weights reported.
 
         Returns
         -------
@@ -204,18 +204,18 @@ class Loop(Progress):
         return self.result(dual_state)
 
     def _pass(self, one_pass):
-        """One pass, which does not count where it is interrupted."""
+        """Make one pass, which does not count if it is interrupted."""
         self.n_iter += 1
         try:
             return one_pass()
         except KeyboardInterrupt:
             self.n_iter -= 1
-            # what it did until then is not in the last report
+            # the last report lacks what the pass did until then
             self.reported = None
             raise
 
     def finish(self, look, weights):
-        """Report what was not reported yet; an interrupt of that is noted."""
+        """Report passes not reported yet; an interrupt meanwhile sets the status."""
         try:
             if look is not None and self.reported != self.n_iter:
                 look()
@@ -224,7 +224,7 @@ class Loop(Progress):
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
         if self.weights is None:
-            # interrupted before anything was known of them
+            # interrupted before any weights were reported
             self.weights = weights()
 
     def result(self, dual_state=None):

@@ -8,29 +8,29 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.utils.progress import Status
 
-# Rounds of completing labels that were not observed, and training.
+# Largest number of rounds of completing labels that were not observed, and training.
 MAX_ROUNDS = 10
-# Strength of the entropy, at most, and tolerance of what an l2-smoothed loss starts
-# from.
+# The training with entropy that precedes an l2-smoothed loss: its largest mu, and its
+# smallest tolerance.
 _FIRST_MU, _FIRST_TOL = 0.1, 0.05
 
 
 def procedure(solver, model, state=None):
-    """How a solver is used on a model: itself, or one of the procedures below.
+    """The solver to call for a model: the one given, or a procedure below around it.
 
     Parameters
     ----------
     solver : solver object
-        What solves the problems.
+        Solver of the problems.
     model : bound model
-        What it is trained on.
+        Model to train.
     state : dict or None
-        What training goes on from.
+        State of an earlier result that training continues from.
 
     Returns
     -------
     solver : solver object
-        With the same method ``solve``.
+        An object with the same method ``solve``.
     """
     if "completion" in model.oracles:
         return CompletionRounds(solver)
@@ -41,12 +41,12 @@ def procedure(solver, model, state=None):
 
 
 class Procedure(Solver):
-    """A solver that is called more than once, the passes being counted together.
+    """A solver that is called more than once; passes are counted together.
 
     Parameters
     ----------
     solver : solver object
-        What solves the problems.
+        Solver of the problems.
     """
 
     _parameter_constraints = {}
@@ -55,7 +55,7 @@ class Procedure(Solver):
         self.solver = solver
 
     def check_model(self, model):
-        """The solver's own check does for all problems that are alike to it."""
+        """Check the model as the solver does, to which all problems are alike."""
         self.solver.check_model(model)
 
     @property
@@ -85,9 +85,9 @@ class Procedure(Solver):
 
 
 class FromEntropy(Procedure):
-    """Solves a problem with an l2-smoothed loss from about the solution with entropy.
+    """Starts training with an l2-smoothed loss near the solution with entropy.
 
-    All labelings are equal at w = 0, where the k best say nothing.
+    At w = 0 all labelings are equal, and the k best are no guide.
     """
 
     def _solve(self, model, alpha, options):
@@ -100,7 +100,7 @@ class FromEntropy(Procedure):
             model.surrogate = loss
         left = solver.max_iter - result.n_iter
         if left < 1 or result.status in (Status.INTERRUPTED, Status.CALLBACK):
-            # of another loss: nothing is known of this one
+            # the certificate is for another loss: nothing is known of this one
             result.dual_gap, result.exact = np.inf, 0.0
             return result
         rest = clone(solver).set_params(max_iter=left)
@@ -110,8 +110,8 @@ class FromEntropy(Procedure):
 class CompletionRounds(Procedure):
     """Completes labels that were not observed, and trains on them, in turns.
 
-    The concave-convex procedure of Yu and Joachims (2009); nothing is known of the
-    optimum, as the problem is not convex.
+    This is the concave-convex procedure of Yu and Joachims (2009). As the problem is
+    not convex, nothing is known of the optimum.
     """
 
     max_iter = None

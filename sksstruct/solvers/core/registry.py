@@ -1,4 +1,4 @@
-"""Solvers by name, and which one is chosen where none is named."""
+"""Solvers by name, and the choice of one where none is named."""
 
 from sksstruct.solvers.core.base import Solver
 
@@ -9,11 +9,11 @@ class Registry:
     Parameters
     ----------
     makers : dict
-        For each name what makes the solver from `max_iter` and `tol`: a class, or a
-        `functools.partial` of one.
+        For each name a callable that makes the solver from `max_iter` and `tol`: a
+        class, or a `functools.partial` of one.
     choices : tuple of (str, str, str)
-        What "auto" means: an oracle, a kind of loss, "hinge" or "smooth", and the name
-        for them; the first that fits.
+        What "auto" means: the first entry that fits, each with an oracle, a kind of
+        loss, "hinge" or "smooth", and a name.
     """
 
     def __init__(self, makers, choices):
@@ -25,9 +25,9 @@ class Registry:
         Parameters
         ----------
         *oracles : str
-            What a model offers.
+            Oracles that a model offers.
         losses : tuple of str, default=("hinge", "smooth")
-            What may be minimised.
+            Kinds of loss, of which a solver minimises at least one.
 
         Returns
         -------
@@ -65,8 +65,8 @@ class Registry:
         tol : float
             Tolerance, relative to the objective.
         model : BoundModel, default=None
-            What will be trained: "auto" goes by its oracles and its loss, and a
-            solver with a choice of oracles takes one that is there.
+            Model to train: "auto" chooses by its oracles and its loss, and a solver
+            with a choice of oracles takes one that the model has.
 
         Returns
         -------
@@ -76,10 +76,10 @@ class Registry:
         Raises
         ------
         ValueError
-            If there is no solver of that name, a parameter is not valid, or it asks
-            for an oracle or a loss that the model does not have.
+            If there is no solver of that name, a parameter is not valid, or the solver
+            needs an oracle or a loss that the model does not have.
         TypeError
-            If it is neither a name nor a solver.
+            If `solver` is neither a name nor a solver.
         """
         if isinstance(solver, str):
             if solver not in self.makers:
@@ -106,7 +106,7 @@ class Registry:
 
 
 def _class_of(maker):
-    """The class that a maker makes objects of."""
+    """The class of the solvers that a maker returns."""
     cls = getattr(maker, "func", maker)
     if not issubclass(cls, Solver):
         raise TypeError(f"{cls!r} is not a Solver")

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""The result that a solver returns."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class SolverResult:
     objective : float
         Primal objective at the weights.
     dual_gap : float
-        Certified: the objective is at most this much above the optimum; ``inf`` where
+        Certificate: the objective is at most this much above the optimum; ``inf`` where
         nothing is known.
     dual_loss : float
         Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds);
@@ -27,16 +27,17 @@ class SolverResult:
         Passes.
     status : Status
         Why the run ended: "converged", "max_iter", "callback", "interrupted",
-        "stalled", "softened" or "rounds", with the sentence that says so.
+        "stalled", "softened" or "rounds". Its `message` says so in a sentence.
     history : dict of ndarray
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
-        and those of the solver.
+        and columns of the solver's own.
     target : float
         The gap asked for.
     dual_state : dict
         Dual variables, or weights, to start from again.
     exact : float
-        Share of the examples whose loss was not only that of the K best labelings.
+        Share of the examples whose loss is exact, and not only that of the K best
+        labelings.
     """
 
     weights: np.ndarray

@@ -1,4 +1,4 @@
-"""The structured risk as a function: its value and a plane below it, by one sweep."""
+"""The structured risk as a function: its value and a plane below it, in one sweep."""
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Risk:
         return float(self.model.example_weights @ self.hinge)
 
     def decode(self, w):
-        """Loss-augmented labelings at w; the risk and their mean loss."""
+        """Find loss-augmented labelings at w; return the risk and their mean loss."""
 
         def decode(first, last):
             workspace = self.model.workspace(w, training=False)

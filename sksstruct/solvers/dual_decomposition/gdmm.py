@@ -31,17 +31,17 @@ _START, _BALANCE = 4.0, 5.0
 # If the primal residual falls by less than this factor in _PERIOD passes, after the
 # first ones, rho is too small for the steps to converge, and the balance is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
-# If the balance is at its least already, eta is reduced, down to this part of itself.
+# If the balance is already at its smallest, eta is reduced, down to this share of it.
 _LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
 _CHANGE, _RANGE = 1.25, 1e4
-# Pass after which the objective may be computed for the first time.
+# The objective may be computed for the first time after this pass.
 _FIRST_EVALUATION = 5
 # Outcomes that would gain less than this part of tol, times their loss, stay inactive:
 # all of them together could add no more than a small part of the target to the gap.
 _IGNORE = 0.1
-# Binary labels: passes without pairs, and the passes with pairs after which those that
-# came in too early are deactivated.
+# Binary labels: number of passes without pairs, and the passes with pairs after which
+# pairs that were activated too early are deactivated.
 _PASSES_ALONE, _DEACTIVATE_AFTER = 2, (5, 10, 20)
 # Pairs of binary labels with a positive score that an example activates in a visit.
 _NEW_PAIRS = 16
@@ -97,12 +97,12 @@ class FactorSolver(Solver):
 
 @dataclass(eq=False, repr=False)
 class GDMM(FactorSolver):
-    """Greedy direction method of multipliers: thousands of labels, many pairs.
+    """Greedy direction method of multipliers: for thousands of labels or many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
     between factors that share a variable. Each visit maximises over the outcomes of one
     factor, never over labelings, and only outcomes that have proved useful are kept.
-    For variables with many labels, or many pairs of binary variables.
+    It is for variables with many labels, or many pairs of binary variables.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class GDMMRun:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        # that of a pair whose features have norm one: the mean C_i
+        # the curvature of a pair whose features have norm one: the mean C_i
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.first_rho = self.initial_rho()
         self.balance, self.eta, self.residuals = _BALANCE, solver.eta, []
@@ -224,7 +224,7 @@ class GDMMRun:
     def adapts_rho(self):
         """Whether rho follows the residuals.
 
-        After a single step for all factors, as "afw" makes it, they are no guide.
+        With "afw", a single step for all factors at once, the residuals are no guide.
         """
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
@@ -295,7 +295,7 @@ class GDMMRun:
         return float(np.clip(rho, *limits))
 
     def is_time_to_evaluate(self):
-        """Tell whether the objective is computed after this pass."""
+        """Return whether the objective is computed after this pass."""
         loop, every = self.loop, self.solver.check_every
         if every != "auto":
             return loop.n_iter % every == 0
@@ -327,8 +327,8 @@ class GDMMRun:
 class BinaryGDMMRun(GDMMRun):
     """A run on binary labels and pairs of them: Algorithm 3."""
 
-    # smaller, as a pass looks at few of the pairs, of which an evaluation counts each
-    # as four scores
+    # smaller, as a pass looks at few pairs, while an evaluation counts every pair as
+    # four scores
     evaluation_interval = 2.0
 
     def make_state(self):

@@ -1,4 +1,4 @@
-"""Soft-BCFW: a penalty, and not a constraint, makes factors and variables agree.
+"""Soft-BCFW: a penalty instead of a constraint makes factors and variables agree.
 
 O. Meshi, N. Srebro and T. Hazan (2015). The problem is the augmented Lagrangian of
 `_state.pyx`, whose notation is used here, with multipliers u that stay zero,
@@ -6,8 +6,8 @@ O. Meshi, N. Srebro and T. Hazan (2015). The problem is the augmented Lagrangian
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
         + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v|^2
 
-and it is solved by the block steps of GDMM. The larger rho is, the closer its optimum
-is to that of the structured support vector machine, and the more passes it takes.
+It is solved by the block steps of GDMM. The larger rho is, the closer its optimum is to
+that of the structured support vector machine, and the more passes it takes.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -25,9 +25,9 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 class SoftBCFW(FactorSolver):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
-    The baseline that papers compare `GDMM` with: the same blocks, without multipliers.
-    It converges to a point near the optimum, at a distance that depends on `rho` and
-    that ``dual_gap_`` bounds.
+    Papers compare `GDMM` with this baseline, which has the same blocks. It converges to
+    a point near the optimum, at a distance that depends on `rho` and that ``dual_gap_``
+    bounds.
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ class SoftBCFW(FactorSolver):
 
 
 class _WithoutMultipliers:
-    """What differs in a run whose multipliers stay zero: rho is fixed, and how it ends.
+    """A run whose multipliers stay zero: rho is fixed, and it ends differently.
 
-    The duality gap does not go to zero, so that it is the gap of the softened problem
-    that tells when to stop.
+    The duality gap does not go to zero, so the gap of the softened problem decides when
+    to stop.
     """
 
     def initial_rho(self):
@@ -108,5 +108,5 @@ class BinarySoftBCFWRun(_WithoutMultipliers, BinaryGDMMRun):
     """A run of `SoftBCFW` on binary labels and pairs of them."""
 
     def final_status(self):
-        # in the passes without pairs the softened problem is another one
+        # without pairs, the first passes solve another softened problem
         return super().final_status() if self.loop.n_iter > self.n_alone else None

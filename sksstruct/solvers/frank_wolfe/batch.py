@@ -25,16 +25,16 @@ from sksstruct.utils._doc import fill_doc
 class FrankWolfe(Solver):
     """Batch Frank-Wolfe: one step for all examples at once.
 
-    Every pass decodes all examples at the same weights, and moves the dual variables of
-    all of them towards the labelings found, by one exact line search [1]_. Without
-    bounds this is the same as `BMRM` with a line search.
+    Every pass decodes all examples at the same weights, and moves all dual variables
+    towards the labelings found, by one exact line search [1]_. Without bounds this is
+    the same as `BMRM` with a line search.
 
     Parameters
     ----------
     %(passes)s
     bounds : dict, default=None
-        Box constraints on named blocks of weights, as in `BCFW`; steps are the safe
-        ones of Osokin et al. (2016), Algorithm 9, then.
+        Box constraints on named blocks of weights, as in `BCFW`. Steps are then the
+        safe ones of Osokin et al. (2016), Algorithm 9.
 
     References
     ----------

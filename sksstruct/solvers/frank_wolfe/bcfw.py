@@ -17,12 +17,12 @@ from sksstruct.solvers.frank_wolfe._blocks import fits
 from sksstruct.utils._param_validation import Interval, Options, StrOptions
 from sksstruct.utils.parallel import run_in_chunks
 
-# Table entries decoded between two looks at signals, some tenths of a second: an
-# interrupt waits for so much work.
+# Table entries decoded between two checks for signals, some tenths of a second: an
+# interrupt waits that long.
 _WORK_OF_A_CALL = 2e8
-# Passes over known labelings without a look at what the oracle says.
+# Largest number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
-# Blocks are left out of such a pass where they promise less than this part of the mean.
+# Such a pass leaves out blocks that promise less than this share of the mean.
 _LEAST_PROMISE = 0.1
 
 
@@ -40,17 +40,18 @@ class BCFW(Solver):
     Parameters
     ----------
     sampling : {"gap", "uniform", "permutation"}, default="gap"
-        Which example to visit: in proportion to the estimates of the block gaps
-        (Algorithm 2), uniformly with replacement, or in a new random order every pass.
+        Order of the visits. "gap": in proportion to the estimates of the block gaps
+        (Algorithm 2). "uniform": with replacement. "permutation": in a new random order
+        every pass.
     step : {"fw", "pairwise", "away"}, default="fw"
         Frank-Wolfe (Algorithm 1), pairwise (Algorithm 3) or away steps (Algorithm 4).
     cache : bool, default=False
-        Keep the labelings the oracle returned, and call it only where none of them
-        promises enough progress (Algorithm 5).
+        Whether to keep the labelings that the oracle returned, and call it only if none
+        of them promises enough progress (Algorithm 5).
     averaging : bool or "suffix", default=True
-        Return the weighted average of the iterates, weights 1, 2, 3, ...; "suffix"
-        starts the average again whenever the number of passes has grown by the
-        square root of two, so that it forgets the first steps.
+        Whether to return the average of the iterates with weights 1, 2, 3, ...;
+        "suffix" restarts the average whenever the number of passes has grown by a
+        factor of the square root of two, so that it forgets the first steps.
     check_every : int or "auto", default=10
         Passes between two computations of the duality gap. "auto" computes it when the
         gap is expected to reach the tolerance, going by its last two values, and after
@@ -61,22 +62,22 @@ class BCFW(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     cache_factor : float, default=0.25
-        F in the cache hit criterion: part of the example's last measured gap. ``inf``
+        F in the cache hit criterion: share of the example's last measured gap. ``inf``
         calls the oracle on every visit.
     cache_nu : float, default=0.01
-        nu in the cache hit criterion: part of the mean block gap.
+        nu in the cache hit criterion: share of the mean block gap.
     max_cached : int, default=20
-        Labelings kept per example. Those with a weight are always kept; plain steps
-        give every labeling met a weight for good, pairwise and away steps do not.
+        Labelings kept per example. Labelings with a weight are always kept: with plain
+        steps every labeling met keeps its weight, with pairwise and away steps not.
     inner_steps : int, default=1
         Steps on each visit among the labelings known. They use the example's Gram
-        matrix and do not read its features again. Sequences too long for a Gram
-        matrix, and problems with bounds, take one; so do plain steps without a cache,
-        which keep no labelings.
+        matrix and do not read its features again. Only one step is taken for sequences
+        too long for a Gram matrix, for problems with bounds, and by plain steps without
+        a cache, which keep no labelings.
     cached_passes : int or "auto", default=0
-        Passes over known labelings only after each pass. Needs ``cache``. "auto" goes
-        on while such a pass gains more per unit of work than what was done since the
-        oracle was last used.
+        After each pass, number of passes over known labelings only. Needs ``cache``.
+        "auto" continues while such a pass gains more per unit of work than all work
+        since the oracle was last used.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
@@ -193,7 +194,7 @@ class BCFW(Solver):
         return loop.run(one_pass, look, state.kernel.export, state.averaged_weights)
 
     def solve_stream(self, model, alpha, weights, averaged, seen, *, random_state=None):
-        """Visit every example of a mini-batch once, other duals frozen.
+        """Visit every example of a mini-batch once, with all other duals frozen.
 
         Parameters
         ----------
@@ -213,7 +214,7 @@ class BCFW(Solver):
         Returns
         -------
         weights, averaged : ndarray
-            The same after the mini-batch. Without averaging they are one array.
+            Both after the mini-batch. Without averaging they are the same array.
         """
         self.check()
         self.check_model(model)
@@ -279,14 +280,14 @@ class BCFWState:
     kernel : BCFWKernel
         The compiled passes, which own the duals.
     weights : Weights
-        The iterate, and what its average is made of.
+        The iterate, and the sum for its average.
     scale : float
         The objective at w = 0.
     calls_of_checks : int
         Oracle calls for certificates.
     needs_gaps : bool
-        Whether the estimates of the gaps are used up: without new ones nothing more
-        would be visited.
+        Whether the estimates of the gaps are used up, so that no more visits are
+        possible without new ones.
     """
 
     def __init__(self, solver, model, alpha, options):
@@ -310,8 +311,8 @@ class BCFWState:
         )
         # memory for the averaged weights, which are formed when asked for
         self.average = np.empty_like(self.weights.w) if solver.averaging else None
-        # With a suffix average: when it begins anew, and whether the average that is
-        # being formed will still be the one when the gap is computed next.
+        # With a suffix average: the pass that restarts it, and whether the present
+        # average will still be used when the gap is computed next.
         self.restart_at = 2
         self.is_averaging = solver.averaging is True
         self.needs_gaps = False
@@ -327,7 +328,7 @@ class BCFWState:
         return self._objective(w, self.risk.value(w))
 
     def check_gaps(self):
-        """Exact block gaps, by a sweep; the mean hinge of the iterate."""
+        """Compute exact block gaps by a sweep; return the mean hinge of the iterate."""
         kernel, model, hinge = self.kernel, self.model, self.risk.hinge
 
         def check(first, last):
@@ -379,8 +380,8 @@ class BCFWState:
             primal = self._primal(w)
             self.calls_of_checks += self.model.n_examples
         dual = dual_value(weights, self.alpha, loss, v, w)
-        # No step lowers the dual. Where it falls, or nothing is finite, rounding errors
-        # have got the better of the features, and no certificate would be true.
+        # No step lowers the dual. If it falls, or values are not finite, rounding
+        # errors have taken over, and no certificate would be true.
         slack = 1e-6 * max(abs(self.first_dual), self.scale)
         if not (np.isfinite(primal) and dual >= self.first_dual - slack):
             raise ValueError(
@@ -393,7 +394,7 @@ class BCFWState:
     # ---- passes ----
 
     def _in_order(self, order):
-        """Visit examples, with a look at signals now and then."""
+        """Visit examples, and check for signals now and then."""
         for k in range(0, len(order), self.visits_of_a_call):
             self.kernel.visit_in_order(order[k : k + self.visits_of_a_call])
 
@@ -408,7 +409,7 @@ class BCFWState:
         self.needs_gaps = visits < n
 
     def _known(self):
-        """A pass over known labelings; the number of visits."""
+        """Make a pass over known labelings; return the number of visits."""
         order = self.rng.permutation(self.model.n_examples).astype(np.intp)
         # Blocks that promised little at their last visit are left out.
         promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
@@ -419,7 +420,7 @@ class BCFWState:
         )
 
     def _known_while_they_pay(self):
-        """Passes over known labelings while they gain more than what was done before.
+        """Make passes over known labelings while they gain more than the work before.
 
         The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead
         of timed so that runs can be repeated.
@@ -434,7 +435,7 @@ class BCFWState:
                 break
 
     def _plan_average(self, number, check_at):
-        """Begin the suffix average anew, or leave out what would be thrown away."""
+        """Restart the suffix average, or pause one that would not be used."""
         restart = number == self.restart_at
         if restart:
             self.restart_at = max(self.restart_at + 1, int(self.restart_at * 2**0.5))
@@ -446,7 +447,7 @@ class BCFWState:
             self.kernel.average(True)
 
     def one_pass(self, number, check_at=np.inf):
-        """As many visits as there are examples, then passes over known labelings.
+        """Make as many visits as there are examples, then passes over known labelings.
 
         Parameters
         ----------
@@ -459,7 +460,7 @@ class BCFWState:
         if solver.averaging == "suffix":
             self._plan_average(number, check_at)
         self.kernel.gain = 0.0
-        # For gap sampling too all estimates are infinite before the first pass.
+        # Gap sampling has no estimates before the first pass: all are infinite.
         if solver.sampling == "gap" and number > 1:
             self._by_gap()
         elif solver.sampling == "uniform":

@@ -11,13 +11,13 @@ and the duals, mixed with the observed labelings at a share s of one or less, ha
     D(s) = s l - s^2 |u|^2 / (2 alpha')
 
 The paper keeps w, which is s = alpha'/alpha, and its gap (12) grows linearly with the
-distance of alpha' from alpha. The best share, s = min(1, alpha' l / |u|^2), makes it
-grow with the square: where s is 1,
+distance of alpha' from alpha. With the best share, s = min(1, alpha' l / |u|^2), the
+gap grows with the square of the distance: where s is 1,
 
     g(alpha') = g + |w|^2 (alpha' - alpha)^2 / (2 alpha')
 
-for smaller alpha' and for larger ones alike. So w is good on both sides of alpha, and
-segments are O(sqrt(epsilon)) and not O(epsilon) long. At alpha' = 0 the gap is R.
+for smaller and larger alpha' alike. So w is good on both sides of alpha, and segments
+have length O(sqrt(epsilon)) instead of O(epsilon). At alpha' = 0 the gap is R.
 """
 
 import time
@@ -30,7 +30,7 @@ from sksstruct.solvers.core.base import SCALING, Options
 from sksstruct.solvers.core.loop import check_order
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
 
-# Passes after which the exact gap is computed, whatever the estimates say.
+# Number of passes after which the exact gap is computed regardless of the estimates.
 _LOOK = 5
 
 
@@ -41,14 +41,14 @@ class Segment:
     Parameters
     ----------
     alpha : float
-        Where they were trained.
+        Regularisation at which they were trained.
     lower, upper : float
-        The interval; 0 and inf included. Above the first alpha the weights are
-        multiplied by alpha over the one asked for.
+        The interval; may reach to 0 or inf. Above the path's first alpha, the weights
+        for another alpha' are multiplied by ``alpha / alpha'``.
     weights : ndarray
         Flat weights.
     objective, gap : float
-        At `alpha`; estimated, where the path is the heuristic one.
+        Objective and duality gap at `alpha`; estimates on a heuristic path.
     n_iter, oracle_calls : int
         Passes, and oracle calls in all, since the path began.
     seconds : float
@@ -81,13 +81,13 @@ class Path:
     epsilon : float
         Suboptimality allowed, in units of the objective.
     kappa : float
-        Part of epsilon at which training stops at each breakpoint.
+        Share of epsilon at which training stops at each breakpoint.
     max_iter : int
         Largest number of passes for each breakpoint.
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
     random_state, n_jobs
-        As solvers take them.
+        Random state and number of threads, as for solvers.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Path:
         self.started = time.perf_counter()
         self.state = BCFWState(solver, model, 1.0, Options(random_state, n_jobs))
         self.kernel, self.weights = self.state.kernel, self.state.weights
-        # passes in all, and at the alpha of now
+        # passes in all, and at the current alpha
         self.n_iter = self.n_passes = 0
         box = self.weights.lower, self.weights.upper
         if box[0] is not None:
@@ -116,12 +116,12 @@ class Path:
 
     @property
     def alpha(self):
-        """Where the path is."""
+        """The alpha that the path has reached."""
         return self.state.alpha
 
     @property
     def square(self):
-        """|w|^2"""
+        """The squared norm |w|^2."""
         return float(self.weights.w @ self.weights.w)
 
     def gap_at(self, alpha, gap):
@@ -155,16 +155,16 @@ class Path:
     # ---- moving along ----
 
     def move(self, alpha, share):
-        """Go to another alpha with a share of the duals, the rest on the truth."""
+        """Go to another alpha: a share of the duals, the rest on observed outputs."""
         self.kernel.rescale(share, alpha)
         self.state.alpha = alpha
-        # The estimates were of other weights: what is not measured again is not known,
-        # and the cache is not asked before the oracle.
+        # The estimates were for other weights: forget them until they are measured
+        # again, and call the oracle before using the cache.
         self.kernel.gaps_[:] = np.inf
         self.n_passes = 0
 
     def start(self):
-        """Go to the largest breakpoint (Algorithm 6); its objective and gap."""
+        """Go to the largest breakpoint (Algorithm 6); return its objective and gap."""
         state = self.state
         state.risk.decode(self.weights.w)
         self.kernel.start_at(state.risk.labelings)
@@ -184,7 +184,7 @@ class Path:
         return primal, max(gap, 0.0)
 
     def estimate(self):
-        """Objective and gap as the last visits of the examples say."""
+        """Objective and gap, estimated from the last visits of the examples."""
         gap = float(self.kernel.gaps_.sum())
         return self.kernel.loss - 0.5 * self.alpha * self.square + gap, gap
 
@@ -194,11 +194,11 @@ class Path:
             return False
         if gap <= self.kappa * self.epsilon:
             return True
-        # good for everything below: nothing comes after them
+        # good for every smaller alpha: this is the last segment
         return covered is not None and self.gap_at(0.0, gap)[0] <= self.epsilon
 
     def solve(self, covered=None):
-        """Passes until the weights are good up to an alpha; objective, gap, success."""
+        """Train until good up to an alpha; return objective, gap and success."""
         passes = 0
         while True:
             self.n_passes += 1
@@ -220,7 +220,7 @@ class Path:
                     primal, gap = self.certify()
                 return primal, gap, self._good(gap, covered)
             if promising and covered is not None and gap < self.kappa**2 * self.epsilon:
-                # too far from what is covered: come back half of the way
+                # too far from the covered part: go back half of the way
                 self.move(float(np.sqrt(self.alpha * covered)), 1.0)
 
     def _segment(self, lower, upper, primal, gap, converged):
@@ -238,7 +238,7 @@ class Path:
         )
 
     def _next(self, covered):
-        """Where weights would be good up to `covered`, if alpha w stayed as it is."""
+        """Alpha whose weights would be good up to `covered`, if alpha w stayed."""
         size = self.alpha * (self.alpha * self.square) / covered
         slack = 2.0 * (1.0 - self.kappa) * self.epsilon
         return covered / (1.0 + np.sqrt(slack / max(size, 1e-12 * slack)))
@@ -247,7 +247,7 @@ class Path:
         """Follow the path down to an alpha; an iterator over `Segment`.
 
         The segments follow each other without a gap. The last one reaches down to zero
-        where its weights are good for everything below.
+        if its weights are good for every smaller alpha.
         """
         primal, gap = self.start()
         covered = self.reach(gap)

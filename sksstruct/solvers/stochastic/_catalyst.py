@@ -10,7 +10,7 @@ and from there to z_k = w_k + beta_k (w_k - w_{k-1}), eqs. (27)-(29).
 
 import numpy as np
 
-# Epochs of a step that is to reach an accuracy, at most.
+# Largest number of epochs of a step that has to reach an accuracy.
 MOST_EPOCHS = 500
 
 
@@ -24,9 +24,9 @@ class Schedule:
     adaptive : bool
         Whether the smoothing decreases (Corollaries 18, 20).
     mu : float
-        Smoothing, at first where it decreases; 0 for a loss that is smooth already.
+        Smoothing, the initial one if it decreases; 0 for a loss that is smooth already.
     kappa : float
-        Strength of the proximal term, at first where it increases.
+        Strength of the proximal term, the initial one if it increases.
     """
 
     def __init__(self, ridge, adaptive, mu, kappa):
@@ -86,7 +86,7 @@ class Catalyst:
     Parameters
     ----------
     epochs : Epochs
-        The smooth part; its weights are where to start.
+        The smooth part, with the weights to start from.
     ridge : float
         Strength of the quadratic part.
     schedule : Schedule
@@ -96,10 +96,10 @@ class Catalyst:
     visits : float
         Visits of an epoch.
     start : {"prox_center", "extrapolation", "previous"}
-        Where the epochs of a step start.
+        Point where the epochs of a step start.
     most_epochs : int or None
-        Epochs of a step; None for as many as the accuracy delta_k takes, eq. (26), up
-        to `MOST_EPOCHS`.
+        Largest number of epochs of a step. None: as many as the accuracy delta_k takes,
+        eq. (26), up to `MOST_EPOCHS`.
     linear : ndarray or None
         Linear term.
     """
@@ -116,9 +116,9 @@ class Catalyst:
         self.k = 0
 
     def step(self, on_gradient=None):
-        """One proximal point step; the epochs' weights are w_k then.
+        """Make one proximal point step; then the epochs' weights are w_k.
 
-        ``on_gradient(value, mu)`` is told of every value and gradient of f.
+        ``on_gradient(value, mu)`` is called for every value and gradient of f.
         """
         self.k += 1
         k, epochs, schedule = self.k, self.epochs, self.schedule

@@ -1,4 +1,4 @@
-"""Epochs of variance-reduced steps, and the step length that suits them."""
+"""Epochs of variance-reduced steps, and a suitable step length."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from sksstruct.models.protocols._weights import LazyWeights
 from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
 from sksstruct.utils._layout import aligned_zeros
 
-# Visits of an epoch, at least; of a trial of a step length, as a part of all.
+# Smallest number of visits of an epoch; visits to try a step length, as a share of all.
 LEAST_VISITS = 200
 _TRIAL = 0.1
 
 
 class Order:
-    """Examples in random order, and how often oracles were called."""
+    """Examples in random order, and the number of oracle calls."""
 
     def __init__(self, n_examples, rng):
         self.n_examples = n_examples
@@ -20,7 +20,7 @@ class Order:
         self.calls = 0
 
     def draw(self, visits):
-        """Permutations of all examples, the last one cut short."""
+        """So many examples: permutations of all, the last one cut short."""
         full, rest = divmod(int(visits), self.n_examples)
         parts = [self.rng.permutation(self.n_examples) for _ in range(full)]
         if rest:
@@ -45,7 +45,7 @@ class Epochs(Order):
     w : ndarray of shape (n_weights,)
         The weights, to be read and written.
     gradient : ndarray of shape (n_weights,)
-        That of the last call of `value_and_gradient`, whose weights are the anchor.
+        Gradient of the last call of `value_and_gradient`, whose weights are the anchor.
     calls : int
         Oracle calls so far.
     """
@@ -100,18 +100,18 @@ class Epochs(Order):
 def calibrate(epochs, ridge, at_zero=True):
     """Length of stochastic gradient steps that gains most in a tenth of a pass.
 
-    Starts from the curvature of f along its gradient, and goes up and down by factors
-    of four while that helps; half of the best is returned. The weights stay as they
-    are; the anchor does not.
+    Starts from the curvature of f along its gradient, goes up and down by factors of
+    four while that helps, and returns half of the best length. The weights are not
+    changed; the anchor is.
 
     Parameters
     ----------
     epochs : Epochs
-        The smooth part; its gradient is that at the weights.
+        The smooth part, with its gradient at the weights.
     ridge : float
         Strength of the quadratic part.
     at_zero : bool, default=True
-        Whether to try the steps from zero: near the optimum none gains anything.
+        Whether to try the steps from zero: near the optimum no length gains anything.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def calibrate(epochs, ridge, at_zero=True):
         if best_rate != first:
             break
     w[:] = given
-    # what gains most at first is too long near the optimum
+    # the length that gains most at first is too long near the optimum
     return best_rate / 2.0
 
 
@@ -179,8 +179,8 @@ def check_convex(loss):
 def report_smooth(loop, epochs, primal, alpha):
     """Report weights and gradient of a smooth objective, with its certificate.
 
-    The dual value is that of the expected mean parameters: |grad P|^2 / (2 alpha) below
-    the objective.
+    The dual value, of the expected mean parameters, is |grad P|^2 / (2 alpha) below the
+    objective.
     """
     loop.calls = epochs.calls
     exact = float(np.mean(epochs.loss.exact))

@@ -2,9 +2,9 @@
 
 Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
 Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
-of SVRG, extrapolated by (27)-(29); parameters as in Propositions 29-32. A gradient g of
-the smoothed hinge, with the expected loss E, is a plane below the hinge and gives the
-dual value E - |g|^2 / (2 alpha).
+of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32. A
+gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
+and gives the dual value E - |g|^2 / (2 alpha).
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -28,7 +28,7 @@ from sksstruct.solvers.stochastic._epochs import (
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# A decreasing smoothing starts where it may change the objective by this part of it.
+# A decreasing smoothing starts where it may change the objective by this share of it.
 _FIRST_BIAS = 0.1
 # No smoothing changes it by less than this.
 _LEAST_BIAS = 1e-8
@@ -39,7 +39,7 @@ _PATIENCE = 5
 @fill_doc(example('solver="casimir", random_state=0'))
 @dataclass(eq=False, repr=False)
 class Casimir(GradientSolver):
-    """Casimir-SVRG: accelerated, on losses with a gradient and the smoothed hinge.
+    """Casimir-SVRG: accelerated, for losses with a gradient and the smoothed hinge.
 
     Minimises the structured hinge through its smoothing, which is fixed or decreases,
     or a loss that is smooth already. Each pass is an approximate proximal point step by
@@ -51,37 +51,39 @@ class Casimir(GradientSolver):
     max_iter : int, default=1000
         Largest number of passes.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective: at w = 0 for the hinge,
-        reached for the other losses.
+        Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
+        w = 0, for the other losses the one reached.
     schedule : {"adaptive", "constant"}, default="adaptive"
-        Whether the smoothing decreases (Corollary 18), or is fixed such that `tol` can
-        be reached (Corollary 17).
+        Whether the smoothing decreases (Corollary 18), or is fixed so that `tol` can be
+        reached (Corollary 17).
     smoothing : {"entropy", "l2"}, default="entropy"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle.
     k : int, default=5
-        Labelings of "l2".
+        Number of labelings for "l2".
     mu : float or None, default=None
-        Smoothing of the hinge, at first where it decreases; by default what changes
-        the objective at w = 0 by a tenth of `tol`, or of itself where it decreases.
+        Smoothing of the hinge, the initial one if it decreases. None: the value that
+        changes the objective at w = 0 by a tenth of `tol`, or, if it decreases, by a
+        tenth of the objective.
     kappa : float or None, default=None
-        Strength of the proximal term, at first where it increases.
+        Strength of the proximal term, the initial one if it increases.
     learning_rate : float or "auto", default="auto"
         ``1 / (L + alpha)`` where L is the Lipschitz constant of the gradients at the
-        first smoothing. "auto" is found as in `SVRG`; steps are halved when there is no
-        progress in five passes.
+        first smoothing. "auto" is found as in `SVRG`; steps are halved if five passes
+        make no progress.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
-        Where the visits of a pass start (Section 7.3.1).
+        Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
         Whether a pass makes `budget` visits, or as many as its accuracy delta_k takes,
         eq. (26).
     budget : float, default=1.0
-        Visits between two full gradients, in numbers of examples; no fewer than 200.
+        Visits between two full gradients, as a multiple of the number of examples; at
+        least 200 visits.
 
     Notes
     -----
     Memory is that of `SVRG`. With the hinge, the expected mean parameters of every
-    gradient are dual variables, and the best point on the segment from those before is
-    kept: the certificate.
+    gradient are dual variables, and the best point on the segment from the earlier ones
+    to these is kept as the certificate.
 
     References
     ----------
@@ -191,7 +193,7 @@ class CasimirRun:
         )
 
     def _certify(self, value, mu):
-        """Take note of what a gradient at the current weights says."""
+        """Update the certificate from a gradient at the current weights."""
         w = self.w
         if not self.loss.nonsmooth:
             self.value = value + self.alpha / 2 * float(w @ w)
@@ -214,7 +216,7 @@ class CasimirRun:
         return self.loop.run(self._one_pass, self._look_smooth)
 
     def _look_smooth(self):
-        """Report the weights that the last pass went to."""
+        """Report the weights that the last pass reached."""
         self.w[:] = self.catalyst.w
         if np.isfinite(self.w @ self.w):
             self._certify(self.epochs.value_and_gradient(), 0.0)
@@ -228,14 +230,14 @@ class CasimirRun:
             size = float(w @ w)
         if np.isfinite(size) and self.loss.nonsmooth:
             self._look()
-        # The weights of a smooth loss are looked at when the next pass begins.
+        # The weights of a smooth loss are reported when the next pass begins.
         loop.reported = loop.n_iter if self.loss.nonsmooth else -1
-        # while the smoothing decreases the hinge need not
+        # while the smoothing decreases, the hinge need not decrease
         settled = not (self.loss.nonsmooth and catalyst.schedule.adaptive)
         idle = settled and reached == (loop.primal, loop.dual)
         self.idle = self.idle + 1 if idle else 0
-        # Extrapolation lets the objective rise now and then, but not far above where
-        # it began, nor for long: the steps are too long then.
+        # Extrapolation lets the objective rise now and then. If it rises far above its
+        # first value, or for long, the steps are too long.
         if (
             not np.isfinite(size)
             or self.value > 2.0 * self.first
@@ -248,8 +250,8 @@ class CasimirRun:
             self._accelerate(catalyst.schedule.adaptive, mu, lipschitz)
             self.idle = 0
         elif self.loss.nonsmooth and catalyst.schedule.adaptive and self.alpha > 0:
-            # What is smoothed less than the tolerance asks for takes longer for
-            # nothing: from there on the smoothing is constant.
+            # Less smoothing than the tolerance needs takes longer for nothing: from
+            # there on the smoothing is constant.
             last = self._last_smoothing()
             if catalyst.schedule.mu(catalyst.k) < last:
                 self._accelerate(False, last, self.smoothness / last)

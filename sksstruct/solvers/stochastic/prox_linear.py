@@ -18,7 +18,7 @@ from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kapp
 from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, Order, calibrate
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# The smoothing starts where it may change the objective by this part of it.
+# The smoothing starts where it may change the objective by this share of it.
 _FIRST_BIAS = 0.1
 # Step lengths are between these.
 _ETA = 1e-6, 1e6
@@ -28,13 +28,13 @@ _ETA = 1e-6, 1e6
 class ProxLinear(Solver):
     """Prox-linear method: for scores that are not linear in the weights.
 
-    For losses h(g(w)) with a convex h, as the structured hinge, of nonlinear scores g.
-    Every pass minimises the loss of the scores linearised at the iterate [1]_,
+    For losses h(g(w)) of nonlinear scores g, with a convex h such as the structured
+    hinge. Every pass minimises the loss of the scores linearised at the iterate [1]_,
 
         ``mean_i h(g_i(w_k) + J_i (w - w_k)) + alpha/2 |w|^2 + |w - w_k|^2 / (2 eta)``
 
-    approximately, by a few accelerated steps with smoothing mu / k in pass k, and goes
-    there if the objective falls.
+    approximately, by a few accelerated steps with smoothing mu / k in pass k. The
+    result becomes the next iterate if the objective falls.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class ProxLinear(Solver):
         Largest number of passes.
     tol : float, default=3e-3
         Stop when ten passes have lowered the objective by less than ``tol / 10`` of its
-        first value, as steps that are too short do too. There is no certificate: the
-        problem is not convex.
+        first value, which also happens if steps are too short. There is no certificate:
+        the problem is not convex.
     eta : float or "auto", default="auto"
-        Length of the steps; "auto" begins at 1, and doubles it after a step that the
-        objective falls by, and divides it by four after others.
+        Length of the steps. "auto" begins at 1, doubles it after a step that lowers the
+        objective, and divides it by four after any other.
     smoothing : {"entropy", "l2"}, default="l2"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle.
     k : int, default=10
-        Labelings of "l2".
+        Number of labelings for "l2".
     mu : float or None, default=None
-        Smoothing of the hinge in the first pass; by default what changes the objective
-        by a tenth.
+        Smoothing of the hinge in the first pass. None: the value that changes the
+        objective by a tenth.
     inner_iter : int, default=5
         Accelerated steps of a pass, each of about two oracle calls per example.
     learning_rate : float or "auto", default="auto"
@@ -172,7 +172,7 @@ class ProxLinear(Solver):
 
 
 class LinearizedEpochs(Order):
-    """`Epochs` of the convex model, whose gradients are Python's."""
+    """`Epochs` of the convex model, whose gradients are computed in Python."""
 
     def __init__(self, loss, w, rng, n_jobs):
         super().__init__(loss.n_examples, rng)
@@ -194,7 +194,7 @@ class LinearizedEpochs(Order):
         return value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
-        """Steps of `VarianceReducedKernel`, one example after the other."""
+        """Make the steps of `VarianceReducedKernel`, one example after the other."""
         loss, w = self.loss, self.w
         direction = np.zeros_like(w) if linear is None else linear.copy()
         if anchored:

@@ -1,7 +1,7 @@
 """Stochastic subgradient method.
 
-For alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, the oracle's answer
-being y:
+Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, for which the
+oracle returns y:
 
     w <- (1 - rate_t alpha) w + rate_t n p_i A_i^T (mu_i(y_i) - mu_i(y))
 
@@ -29,40 +29,41 @@ class SSG(Solver):
     """Stochastic subgradient method (Pegasos): quick first passes.
 
     Visits one example after the other, and makes a step along the subgradient that its
-    loss-augmented labeling gives. The weights shrink lazily: a step costs the non-zero
-    features of its example and nothing else.
+    loss-augmented labeling gives. The weights shrink lazily, so that the cost of a step
+    depends only on the non-zero features of its example.
 
     Parameters
     ----------
     max_iter : int, default=1000
         Largest number of passes, each of one oracle call per example.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is
-        none, stop when the lowest of ten computations of the objective is less than a
-        tenth of that below the lowest of the ten before.
+        Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is no
+        gap, stop when the lowest of ten computed objectives is less than a tenth of
+        that amount below the lowest of the ten before.
     step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
         Step t has length ``1 / (alpha t)`` [1]_, or
         ``eta0 / (1 + floor(t / t0))`` [2]_ (Section 7.2).
     eta0 : float or None, default=None
-        First step length of "constant_then_decay"; ``1 / (alpha n)`` where None, n
-        being the number of examples.
+        First step length of "constant_then_decay". None: ``1 / (alpha n)``, n being the
+        number of examples.
     t0 : int or None, default=None
-        Steps until the length halves; n where None.
+        Number of steps until the length halves. None: n.
     averaging : bool, default=True
-        Return the mean of the iterates with weights 1, 2, 3, ...
+        Whether to return the mean of the iterates with weights 1, 2, 3, ...
     sampling : {"permutation", "uniform"}, default="permutation"
-        All examples in a new random order every pass, or with replacement.
+        "permutation": all examples in a new random order every pass; "uniform": with
+        replacement.
     check_every : int, default=1
-        Passes between two computations of the objective, of one oracle call per example
-        each.
+        Passes between two computations of the objective, each of which takes one oracle
+        call per example.
 
     Notes
     -----
     With steps ``1 / (alpha t)`` the iterate is ``1 / (alpha t)`` times the sum of all
-    subgradients so far. In permutations every example has met the oracle equally often
-    at the end of a pass, so that the iterate then stands for dual variables, the mean
-    of its answers, and has a dual value: the certificate. There is none for the other
-    options.
+    subgradients so far. With permutations, the oracle has been called equally often for
+    every example at the end of a pass. The iterate then stands for dual variables, the
+    mean of the oracle's answers, and their dual value is the certificate. There is no
+    certificate for the other options.
 
     References
     ----------
@@ -121,7 +122,7 @@ class SSG(Solver):
             w = kernel.average() if self.averaging else kernel.weights()
             loop.calls += n
             value = risk.decode(w)[0]
-            # w = 0 has the dual value 0; without others it says nothing
+            # w = 0 has the dual value 0, which alone says nothing
             loop.report(
                 value + alpha / 2 * float(w @ w), w, dual if has_dual else -np.inf
             )

@@ -33,9 +33,9 @@ class SVRG(GradientSolver):
 
         ``grad f_i(w) - grad f_i(anchor) + grad f(anchor) + alpha w``
 
-    and then computes the gradient of the mean loss f at the new anchor. The steps cost
-    the non-zero features of an example only. For conditional random fields on many
-    sequences it is the fastest solver here.
+    and then computes the gradient of the mean loss f at the new anchor. The cost of a
+    step depends only on the non-zero features of its example. For conditional random
+    fields on many sequences it is the fastest solver here.
 
     Parameters
     ----------
@@ -43,23 +43,23 @@ class SVRG(GradientSolver):
         Largest number of passes, each of ``1 + epoch_size`` oracle calls per example.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective. The gap is
-        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`; where there is none, stop when the
-        lowest objective of ten passes is less than a tenth of that below the lowest of
-        the ten before.
+        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. Where there is no gap, stop when
+        the lowest objective of ten passes is less than a tenth of that amount below the
+        lowest of the ten before.
     learning_rate : float or "auto", default="auto"
         Length of the steps, less than ``1 / alpha``. "auto" starts from half the length
         that gains most on a tenth of the examples, and halves it whenever the objective
         rises.
     epoch_size : float, default=2.0
-        Visits of a pass, in numbers of examples; no fewer than 200.
+        Visits of a pass, as a multiple of the number of examples; at least 200 visits.
     first_pass : bool, default=True
         Whether training from zero begins with a pass of plain stochastic gradients.
 
     Notes
     -----
-    Beside a few vectors of weights it keeps the node means of all positions and a table
-    of label pairs for each example: with 20 labels and sentences that doubles what
-    the features take, with 200 labels it is ten times as much.
+    Besides a few vectors of weights, memory holds the node means of all positions and a
+    table of label pairs for each example. For sentences with 20 labels that is as much
+    again as the features take, with 200 labels ten times as much.
 
     References
     ----------

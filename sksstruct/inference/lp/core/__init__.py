@@ -1,1 +1,1 @@
-"""What solvers of MAP problems share."""
+"""Parts that solvers of MAP problems share."""

@@ -5,10 +5,10 @@ import numpy as np
 from sksstruct.inference.lp.core._rounding import round_marginals
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
-# Forests that every labeling is improved by: most of the gain comes with the first.
+# Number of forests that improve each labeling: most of the gain comes from the first.
 _FORESTS = 2
-# Windows over promising states: largest number of states of a variable, and of
-# variables, fewer where each has more states.
+# Windows over promising states: the largest number of states of a variable, and of
+# variables, which is smaller where variables have more states.
 _WINDOWS = (3, 20), (6, 12)
 # Largest number of entries of a table of such a window, and of all its tables.
 _BUDGET, _TOTAL = 4096.0, 1e6
@@ -20,14 +20,14 @@ def search_locally(run, labeling):
     Parameters
     ----------
     run : MAPRun
-        Takes the labeling.
+        Receives the labeling.
     labeling : ndarray of shape (n_variables,)
-        Where to start.
+        Labeling to start from.
 
     Returns
     -------
     search : LocalSearch
-        The search, which can go on.
+        The search, which can be continued.
     """
     search = LocalSearch(run.problem, labeling, run.seed())
     search.conditional_modes()
@@ -42,9 +42,9 @@ def search_promising(run, search, beliefs):
     Parameters
     ----------
     run : MAPRun
-        Takes the labeling.
+        Receives the labeling.
     search : LocalSearch
-        Where to start.
+        The search to continue.
     beliefs : ndarray of shape (n_states.sum(),)
         Scores of the states; large ones are promising.
     """
@@ -63,7 +63,7 @@ def decode(run, marginals):
     Parameters
     ----------
     run : MAPRun
-        Takes the labelings.
+        Receives the labelings.
     marginals : ndarray of shape (n_states.sum(),)
         Fractional solution.
     """

@@ -6,12 +6,12 @@ from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
 
 
 class Reduced:
-    """What is left to solve of a graph, and the way back.
+    """The part of a graph that is left to solve, and the way back.
 
-    Variables that can have one state only are gone; their scores are with their
-    neighbors. Scores of -inf are finite and so low that a labeling with one of them is
-    below every other: minus the sum of the ranges of all scores, and a margin. So upper
-    bounds hold, and labelings are right wherever the graph has an allowed one.
+    Variables that can have one state only are removed; their scores are added to their
+    neighbors. Scores of -inf become finite, and so low that a labeling with one of them
+    is below every other: minus the sum of the ranges of all scores, and a margin. So
+    upper bounds hold, and labelings are right wherever the graph has an allowed one.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ class Reduced:
     Attributes
     ----------
     graph : FactorGraph
-        What is left; the same graph where there was nothing to do.
+        The reduced graph; the given one where there was nothing to do.
     offset : float
-        What has to be added to scores of `graph` to get those of the given one.
+        Number to add to scores of the reduced graph to get scores of the given one.
     penalty : float
-        The number in the place of -inf; 0 where there was none.
+        The number that replaces -inf; 0 where there was no -inf.
     lowest : float
-        Where there was -inf: a score that every allowed labeling of the given graph is
-        above, and every other one below, by the scores of the reduced graph.
+        Where there was -inf: a threshold that, by the scores of the reduced graph,
+        separates the allowed labelings of the given graph, above it, from all others.
     feasible : bool
         False where some variable has no state left.
     """
@@ -158,7 +158,7 @@ class Reduced:
         )
 
     def _choose_penalty(self, graph):
-        """Set the penalty and the lowest score; minus the penalty."""
+        """Set the penalty and the lowest score; return minus the penalty."""
         low, high = _bounds(graph)
         with np.errstate(over="ignore"):
             spread = high - low
@@ -199,7 +199,7 @@ class Reduced:
         Returns
         -------
         marginals : list of ndarrays of shape (n_states[i],)
-            Those of all variables.
+            Distributions over the states of all variables.
         """
         full = []
         for v, n in enumerate(self.given.n_states):
@@ -222,7 +222,7 @@ def _forced(graph):
                 states[v] = states[v] if allowed[states[v]] else -2
             elif allowed.sum() <= 1:
                 states[v] = int(np.argmax(allowed)) if allowed.any() else -2
-    # conditions are not cut down: their variables stay, whatever is known of them
+    # conditions are not cut down: their variables stay even if their states are known
     for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
         if isinstance(graph.tables[t], Logic):
             states[scope] = np.minimum(states[scope], -1)
@@ -252,7 +252,7 @@ def _penalised(table, spread, smallest_weight):
 
 
 def _bounds(graph):
-    """What no allowed labeling scores less, or more, than: sums of finite scores."""
+    """Lower and upper bound of the scores of allowed labelings, from finite scores."""
     weights = _weights(graph)
     # how often each table counts, and with negative weights, which swap low and high
     uses = np.zeros((2, len(graph.tables)))
@@ -283,5 +283,5 @@ def _table_range(table):
         return min(table.parameters), max(table.parameters)
     if isinstance(table, DenseTable):
         return _range(table.values)
-    # distances: the first row has all of them
+    # the first row of a table of distances has all of its scores
     return _range(np.asarray(table.scores(0, np.arange(table.shape[1]))))

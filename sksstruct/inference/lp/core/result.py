@@ -1,4 +1,4 @@
-"""What every solver of MAP problems returns."""
+"""The result that every solver of MAP problems returns."""
 
 from dataclasses import dataclass, field
 
@@ -23,15 +23,15 @@ class MAPResult:
         Fractional solution: a distribution over the states of each variable. None
         where the method has none.
     status : Status
-        A string that knows its sentence: "optimal", "fractional" (the relaxation is
-        solved, no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped"
-        (by the callback), "infeasible" or "not_found".
+        How the run ended: the string "optimal", "fractional" (the relaxation is solved,
+        no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped" (by the
+        callback), "infeasible" or "not_found"; `message` explains it.
     n_iter : int
         Iterations.
     trace : dict of ndarrays
-        "iteration", "seconds", "score" and "bound", the best so far.
+        "iteration", "seconds", and the best "score" and "bound" so far.
     solver : str
-        What ran last.
+        Name of the solver that ran last.
     """
 
     labeling: np.ndarray
@@ -45,10 +45,10 @@ class MAPResult:
 
     @property
     def message(self):
-        """What the status means."""
+        """Sentence that explains the status."""
         return Status(self.status).message
 
     @property
     def gap(self):
-        """Upper bound less score."""
+        """Upper bound minus score."""
         return self.bound - self.score

@@ -16,7 +16,7 @@ class MAPRun(Progress):
     problem : Problem
         The reduced graph.
     tol : float
-        Relative difference of bound and score that is optimal.
+        Relative difference of bound and score that counts as optimal.
     max_iter : int
         Largest number of iterations.
     time_limit : float or None
@@ -24,7 +24,7 @@ class MAPRun(Progress):
     rng : RandomState
         Random choices.
     offset : float, default=0.0
-        What is added to scores that are shown.
+        Number that is added to scores when they are shown.
     verbose : int, default=0
         Whether to print progress.
     callback : callable, default=None
@@ -48,14 +48,14 @@ class MAPRun(Progress):
         return int(self.rng.randint(2**31 - 1))
 
     def late(self):
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         if self.time_limit is not None and self.seconds() >= self.time_limit:
             self.status = self.status or Status.TIME_LIMIT
             return True
         return False
 
     def offer(self, labeling, score=None):
-        """Take over a labeling if it is better than the best so far."""
+        """Keep a labeling if it is better than the best so far."""
         if score is None:
             score = self.problem.labeling_score(labeling)
         if self.labeling is None or score > self.score:
@@ -86,7 +86,7 @@ class MAPRun(Progress):
         self.n_iter += step
         if bound is not None:
             self.bound = min(self.bound, bound)
-        # what is above the bound by rounding is at it
+        # a score is above the bound by rounding errors only
         self.bound = max(self.bound, self.score)
         shift = self.offset
         row = self.n_iter, self.seconds(), self.score, self.bound

@@ -1,4 +1,4 @@
-"""What every solver of MAP problems is: parameters, and one call."""
+"""The base class of MAP solvers: parameters, and one call."""
 
 from numbers import Integral, Real
 
@@ -16,8 +16,8 @@ from sksstruct.utils.progress import Status, Trace
 
 _TOL = """
 tol : float, default=1e-6
-    A labeling is optimal where its score is within `tol` of the bound, relative to the
-    score or 1"""
+    A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
+    bound"""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "tol": f"{_TOL}.",
@@ -52,7 +52,8 @@ class MAPSolver(BaseEstimator):
         time_limit : float, default=None
             Seconds after which to stop; None: as long as it takes.
         random_state : int, RandomState instance or None, default=None
-            Random choices. Results repeat with an int, as long as no time limit is met.
+            Source of random choices. With an int, results repeat unless the time limit
+            ends the run.
         verbose : int, default=0
             Whether to print progress.
         callback : callable, default=None
@@ -66,7 +67,7 @@ class MAPSolver(BaseEstimator):
         Raises
         ------
         ValueError
-            If the solver is not for such a graph.
+            If the solver does not support the graph.
         """
         self.check()
         if not isinstance(graph, FactorGraph):
@@ -97,7 +98,7 @@ class MAPSolver(BaseEstimator):
         return _complete(run, reduced)
 
     def _check_graph(self, graph):
-        """Raise an error if the solver is not for the graph."""
+        """Raise an error if the solver does not support the graph."""
 
     def _run(self, run):
         raise NotImplementedError
@@ -115,7 +116,7 @@ def _complete(run, reduced):
     if result.marginals is not None:
         result.marginals = reduced.marginals(result.marginals)
     if reduced.penalty:
-        # the penalties were in the place of -inf
+        # penalties have replaced -inf
         result.score = graph.score(result.labeling)
         lowest = reduced.lowest
         result.trace["score"][result.trace["score"] < lowest] = -np.inf

@@ -63,7 +63,7 @@ class MAPBinaryGDMM(MAPSolver):
         run.offer((state.x > 0.5).astype(np.int32))
         next_decoding, found = 4, (0, -np.inf)
         for k in range(self.max_iter):
-            # variables by shares of what is there, so that growth takes few iterations
+            # in proportion to the number of variables, so that it takes few iterations
             activated = state.grow(8 + state.n_variables // 8, 8)
             state.iterate()
             if run.score > found[1]:

@@ -103,7 +103,7 @@ def balance(state):
 
 
 def _scale(problem):
-    """A tenth of what the best state of a variable typically is above the median."""
+    """A tenth of the typical difference of a variable's best score from the median."""
     graph = problem.graph
     gaps = []
     for v in range(graph.n_variables):

@@ -3,11 +3,11 @@
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
 # Work is counted in visits of variables. A round makes several calls of `anneal`, each
-# of so many visits at most, so that the clock is looked at in between.
+# with at most so many visits, and checks the clock in between.
 _CALLS, _MOST_VISITS = 6, 500_000
-# Heat at the beginning of a round, in units of what a kick costs; it ends at zero.
+# Heat at the beginning of a round, in units of the cost of a kick; it ends at zero.
 _HEAT = 3.0
-# Windows of `anneal`: most variables, and entries of a table where moves are exact.
+# Windows of `anneal`: at most so many variables, and table entries for exact moves.
 _WIDTH, _BUDGET = 200, 512.0
 # More states make tables so large that exact moves would have few variables.
 _FEW_STATES = 8
@@ -23,17 +23,17 @@ def search_in_rounds(run, effort):
     Parameters
     ----------
     run : MAPRun
-        Takes the labelings, and says when to stop.
+        Receives the labelings, and says when to stop.
     effort : float
-        How much work without anything better ends the search, in units of the work
-        before that, or of some thousand visits of each variable if these are more.
+        The search ends after this much work without an improvement, in units of the
+        work before it or, if more, of some thousand visits of each variable.
     """
     rounds = _Rounds(run)
     least = _least_work(run.problem)
     work, done, idle = least // 8, 0, 0
     while not run.late():
         before = run.score
-        # what improved the labeling goes on from there; else from somewhere else
+        # continue from an improvement; without one, restart from somewhere else
         if idle:
             rounds.kernel.restart()
         work = rounds.in_time(work)
@@ -49,14 +49,14 @@ def search_in_rounds(run, effort):
 
 
 def _least_work(problem):
-    """Visits that are worth it on any graph: fewer where one of them costs more."""
+    """Visits that are worth it on any graph: fewer where a visit costs more."""
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
 
 
 class _Rounds:
-    """The parts of a round, and what one round tells the next."""
+    """The parts of a round, and the state that one round leaves to the next."""
 
     def __init__(self, run):
         problem = run.problem
@@ -67,7 +67,7 @@ class _Rounds:
         self.rate, self.calls, self.wide_budget = 0.0, 0, _WIDE_BUDGET
 
     def in_time(self, work):
-        """The work that fits into a time limit, so that it is cold in the end."""
+        """The work that fits into the time limit, so that annealing ends cold."""
         run = self.run
         if run.time_limit is None or not self.rate:
             return work
@@ -79,7 +79,7 @@ class _Rounds:
         run, visited = self.run, 0
         while visited < work and not run.late():
             visits = self._visits(min(work // _CALLS, _MOST_VISITS))
-            # windows and forests in turns: what one cannot improve the other may
+            # windows and forests in turns: one may improve what the other cannot
             budget = _BUDGET if self.exact and self.calls % 2 == 0 else 0.0
             self.calls += 1
             heat = _HEAT * (1.0 - visited / work)
@@ -88,7 +88,7 @@ class _Rounds:
             started = run.seconds()
             self.kernel.anneal(visits, heat, cold, budget, _WIDTH)
             self.rate = visits / max(run.seconds() - started, 1e-9)
-            # its score, not the sum of gains, which rounding adds up in
+            # scored afresh: the sum of the gains would add up rounding errors
             run.offer(self.kernel.labeling)
 
     def _visits(self, visits):

@@ -1,4 +1,4 @@
-"""What message passing solvers have in common: sweeps, searches, and when to stop."""
+"""Common parts of message passing solvers: sweeps, searches, and when to stop."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -53,7 +53,7 @@ class MessagePassing(MAPSolver):
     }
 
     def _run(self, run):
-        """Sweep until the run ends or the bound stalls; the beliefs."""
+        """Sweep until the run ends or the bound stalls; return the beliefs."""
         messages = self._kernel(run.problem)
         checkpoint, next_search = np.inf, _FIRST_SEARCH
         for k in range(run.max_iter):
@@ -81,7 +81,7 @@ class MessagePassing(MAPSolver):
 
 
 def ties(problem, beliefs):
-    """Even shares of the states within rounding of each variable's best.
+    """Even shares for the best states of each variable, up to rounding.
 
     Parameters
     ----------
