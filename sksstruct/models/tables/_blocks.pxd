@@ -1,6 +1,9 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.models.tables._feature_rows cimport feature_at
+from sksstruct.utils._simd cimport sks_scatter_f64
+
 
 cdef struct Block:
     # a matrix of weights, and the rows of features that it scores
@@ -43,6 +46,58 @@ cdef inline FeatureRow feature_row(Block* block, Py_ssize_t row) noexcept nogil:
     return out
 
 
+# What a visit calls for every key is inline: small examples take little more time
+# than the calls.
+
+
+cdef inline Py_ssize_t tables_end(const Block* blocks, Py_ssize_t n_blocks,
+                                  Py_ssize_t i) noexcept nogil:
+    """Return where the tables of an example end: keys from here on are others."""
+    cdef Py_ssize_t number, end = 0
+    # there are one or two blocks, and adding them up is as fast as a look-up
+    for number in range(n_blocks):
+        end += blocks[number].ld * (
+            blocks[number].offsets[i + 1] - blocks[number].offsets[i])
+    return end
+
+
+cdef inline TableRow table_row(Block* block, Py_ssize_t i,
+                               Py_ssize_t key) noexcept nogil:
+    """Return the row of an example's tables that a key is in, from the first block."""
+    cdef TableRow out
+    cdef Py_ssize_t start = 0, end, row
+    # the caller knows that there is a block whose table the key is in
+    while True:
+        end = start + block.ld * (block.offsets[i + 1] - block.offsets[i])
+        if key < end:
+            break
+        start = end
+        block += 1
+    row = (key - start) // block.ld
+    out.block, out.first_key = block, start + row * block.ld
+    out.features = feature_row(block, block.offsets[i] + row)
+    return out
+
+
+cdef inline void add_table_row(const TableRow* row, const double* change,
+                               double* weights) noexcept nogil:
+    """Add what a change of one row of the tables does to the weights."""
+    cdef Py_ssize_t k, ld = row.block.ld
+    cdef const FeatureRow* features = &row.features
+    weights += row.block.first_weight
+    if ld == 1:
+        for k in range(features.count):
+            weights[feature_at(features.index, k)] += change[0] * features.values[k]
+    else:
+        sks_scatter_f64(features.count, features.index, features.values, 1.0,
+                        change, ld, weights)
+    # the bias is a feature that is one in every row
+    if row.block.has_bias:
+        weights += row.block.n_features * ld
+        for k in range(ld):
+            weights[k] += change[k]
+
+
 # final: nobody derives from it
 @cython.final
 cdef class WeightBlocks:
@@ -55,9 +110,5 @@ cdef class WeightBlocks:
     cdef const double* _zeros
     cdef object _owned
 
-    cdef Py_ssize_t table_end(self, Py_ssize_t i) noexcept nogil
-    cdef TableRow row_of(self, Py_ssize_t i, Py_ssize_t key) noexcept nogil
     cdef void fill(self, Py_ssize_t i, const double* weights,
                    double* table) noexcept nogil
-    cdef void add_row(self, const TableRow* row, const double* change,
-                      double* weights) noexcept nogil

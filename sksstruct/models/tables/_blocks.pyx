@@ -16,10 +16,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from sksstruct.models.tables._feature_rows cimport feature_at
-from sksstruct.utils._simd cimport (
-    sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
-)
+from sksstruct.utils._simd cimport sks_scores_f64, sks_spread_dot_f64
 
 from sksstruct.models.tables._feature_rows import stored_arrays
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -124,36 +121,6 @@ cdef class WeightBlocks:
         rows = rows[:, :block.n_columns]
         return rows[:n], (rows[n] if block.has_bias else np.zeros(block.n_columns))
 
-    # ---- tables of an example ----
-
-    cdef Py_ssize_t table_end(self, Py_ssize_t i) noexcept nogil:
-        """Return where the tables of an example end: keys from here on are others."""
-        cdef Py_ssize_t number, end = 0
-        cdef Block* block
-        # there are one or two blocks, and adding them up is as fast as a look-up
-        for number in range(self.n_blocks):
-            block = &self.blocks[number]
-            end += block.ld * (block.offsets[i + 1] - block.offsets[i])
-        return end
-
-    cdef TableRow row_of(self, Py_ssize_t i, Py_ssize_t key) noexcept nogil:
-        """Return the row of an example's tables that a key is in."""
-        cdef TableRow out
-        cdef Py_ssize_t start = 0, end, row
-        out.block = self.blocks
-        # the caller knows that there is a block whose table the key is in
-        while True:
-            end = start + out.block.ld * (
-                out.block.offsets[i + 1] - out.block.offsets[i])
-            if key < end:
-                break
-            start = end
-            out.block += 1
-        row = (key - start) // out.block.ld
-        out.first_key = start + row * out.block.ld
-        out.features = feature_row(out.block, out.block.offsets[i] + row)
-        return out
-
     cdef void fill(self, Py_ssize_t i, const double* weights,
                    double* table) noexcept nogil:
         """table = A_i weights"""
@@ -179,22 +146,3 @@ cdef class WeightBlocks:
                     sks_scores_f64(features.count, features.index, features.values,
                                    coef, block.ld, bias, table)
                 table += block.ld
-
-    cdef void add_row(self, const TableRow* row, const double* change,
-                      double* weights) noexcept nogil:
-        """Add what a change of one row of the tables does to the weights."""
-        cdef Py_ssize_t k, ld = row.block.ld
-        cdef const FeatureRow* features = &row.features
-        weights += row.block.first_weight
-        if ld == 1:
-            for k in range(features.count):
-                weights[feature_at(features.index, k)] += (
-                    change[0] * features.values[k])
-        else:
-            sks_scatter_f64(features.count, features.index, features.values, 1.0,
-                            change, ld, weights)
-        # the bias is a feature that is one in every row
-        if row.block.has_bias:
-            weights += row.block.n_features * ld
-            for k in range(ld):
-                weights[k] += change[k]

@@ -26,7 +26,9 @@ from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport Weights
-from sksstruct.models.tables._blocks cimport TableRow, WeightBlocks
+from sksstruct.models.tables._blocks cimport (
+    TableRow, WeightBlocks, add_table_row, table_row, tables_end,
+)
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
 from sksstruct.models.tables._box import fill_bounds
@@ -286,7 +288,7 @@ cdef class BoundTable(BoundModel):
     cdef double _total(self, Py_ssize_t i, Py_ssize_t n_keys, const int32_t* keys,
                        const double* table, const double* weights) noexcept nogil:
         """Return the sum of the scores of keys at some weights and their table."""
-        cdef Py_ssize_t k, end = self._layout.table_end(i)
+        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
         cdef double total = 0.0
         for k in range(n_keys):
             total += self._key_score(i, keys[k], end, table, weights)
@@ -303,7 +305,7 @@ cdef class BoundTable(BoundModel):
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t k, end = self._layout.table_end(i)
+        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
         value[0] = ws.constant
         for k in range(n_keys):
             value[0] += values[k] * self._key_score(
@@ -338,7 +340,7 @@ cdef class BoundTable(BoundModel):
 
     cdef int _form(self, TableScratch* ws, Py_ssize_t i) except -1 nogil:
         """g = A_i^T d, d = 0"""
-        cdef Py_ssize_t k, key, end = self._layout.table_end(i)
+        cdef Py_ssize_t k, key, end = tables_end(self._blocks, self._layout.n_blocks, i)
         cdef double change
         ws.formed = True
         for k in range(ws.n_changed_keys):
@@ -360,10 +362,10 @@ cdef class BoundTable(BoundModel):
     cdef void _form_row(self, TableScratch* ws, Py_ssize_t i,
                         Py_ssize_t key) noexcept nogil:
         """Add the row of the table that a key is in to g; it becomes zero."""
-        cdef TableRow row = self._layout.row_of(i, key)
+        cdef TableRow row = table_row(self._blocks, i, key)
         cdef Py_ssize_t first_row = row.block.first_row, count = row.features.count, k
         cdef double* change = ws.d + row.first_key
-        self._layout.add_row(&row, change, ws.g)
+        add_table_row(&row, change, ws.g)
         memset(change, 0, row.block.ld * sizeof(double))
         if row.features.index != NULL:
             for k in range(count):
