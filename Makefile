@@ -16,7 +16,7 @@ demo: $(VENV)/demo
 	@echo "== wrote demo/digit_strings.png"
 
 test: $(VENV)/test
-	@echo "== running the tests"
+	@echo "== running the tests (about five minutes on two cores)"
 	$(PY) -m pytest -q -n 2
 
 # What continuous integration runs on top: lint, bounds checks, documentation. With bounds

@@ -1,9 +1,6 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from sksstruct.models.tables._feature_rows cimport feature_at
-from sksstruct.utils._simd cimport sks_scatter_f64
-
 
 cdef struct Block:
     # a matrix of weights, and the rows of features that it scores
@@ -79,25 +76,6 @@ cdef inline TableRow table_row(Block* block, Py_ssize_t i,
     return out
 
 
-cdef inline void add_table_row(const TableRow* row, const double* change,
-                               double* weights) noexcept nogil:
-    """Add what a change of one row of the tables does to the weights."""
-    cdef Py_ssize_t k, ld = row.block.ld
-    cdef const FeatureRow* features = &row.features
-    weights += row.block.first_weight
-    if ld == 1:
-        for k in range(features.count):
-            weights[feature_at(features.index, k)] += change[0] * features.values[k]
-    else:
-        sks_scatter_f64(features.count, features.index, features.values, 1.0,
-                        change, ld, weights)
-    # the bias is a feature that is one in every row
-    if row.block.has_bias:
-        weights += row.block.n_features * ld
-        for k in range(ld):
-            weights[k] += change[k]
-
-
 # final: nobody derives from it
 @cython.final
 cdef class WeightBlocks:
@@ -112,3 +90,5 @@ cdef class WeightBlocks:
 
     cdef void fill(self, Py_ssize_t i, const double* weights,
                    double* table) noexcept nogil
+    cdef void add_row(self, const TableRow* row, const double* change,
+                      double* weights) noexcept nogil

@@ -16,7 +16,10 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from sksstruct.utils._simd cimport sks_scores_f64, sks_spread_dot_f64
+from sksstruct.models.tables._feature_rows cimport feature_at
+from sksstruct.utils._simd cimport (
+    sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
+)
 
 from sksstruct.models.tables._feature_rows import stored_arrays
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -146,3 +149,22 @@ cdef class WeightBlocks:
                     sks_scores_f64(features.count, features.index, features.values,
                                    coef, block.ld, bias, table)
                 table += block.ld
+
+    cdef void add_row(self, const TableRow* row, const double* change,
+                      double* weights) noexcept nogil:
+        """Add what a change of one row of the tables does to the weights."""
+        cdef Py_ssize_t k, ld = row.block.ld
+        cdef const FeatureRow* features = &row.features
+        weights += row.block.first_weight
+        if ld == 1:
+            for k in range(features.count):
+                weights[feature_at(features.index, k)] += (
+                    change[0] * features.values[k])
+        else:
+            sks_scatter_f64(features.count, features.index, features.values, 1.0,
+                            change, ld, weights)
+        # the bias is a feature that is one in every row
+        if row.block.has_bias:
+            weights += row.block.n_features * ld
+            for k in range(ld):
+                weights[k] += change[k]

@@ -27,7 +27,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._blocks cimport (
-    TableRow, WeightBlocks, add_table_row, table_row, tables_end,
+    TableRow, WeightBlocks, table_row, tables_end,
 )
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
@@ -365,7 +365,7 @@ cdef class BoundTable(BoundModel):
         cdef TableRow row = table_row(self._blocks, i, key)
         cdef Py_ssize_t first_row = row.block.first_row, count = row.features.count, k
         cdef double* change = ws.d + row.first_key
-        add_table_row(&row, change, ws.g)
+        self._layout.add_row(&row, change, ws.g)
         memset(change, 0, row.block.ld * sizeof(double))
         if row.features.index != NULL:
             for k in range(count):
