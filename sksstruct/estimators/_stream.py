@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from sksstruct.estimators._train import checked_model, forget
+from sksstruct.estimators._train import checked_model, replace_attributes
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.solvers import SOLVERS
@@ -16,7 +16,7 @@ from sksstruct.utils.validation import (
 )
 
 # Attributes kept from one mini-batch to the next, besides the weights.
-_KEPT = ("classes_", "n_features_in_", "feature_names_in_", "n_seen_")
+_KEPT = ("classes_", "n_features_in_", "feature_names_in_")
 
 
 def train_on_batch(tagger, X, y, classes, sample_weight):
@@ -48,13 +48,18 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
         stream["visits"],
         random_state=tagger.random_state,
     )
-    _set_attributes(tagger, spec, model.views(weights), names)
-    tagger.solver_, tagger.n_seen_ = solver, seen + total
-    tagger._stream = {
-        "iterate": iterate,
-        "visits": stream["visits"] + n,
-        "alpha": tagger.alpha,
+    stream["iterate"], stream["alpha"] = iterate, tagger.alpha
+    stream["visits"] += n
+    attributes = {
+        **_inputs(tagger, spec, names),
+        **view_attributes(model.views(weights)),
+        "forbidden_transitions_": spec.forbidden_,
+        "solver_": solver,
+        "n_seen_": seen + total,
+        "_loss": tagger.loss,
+        "_stream": stream,
     }
+    replace_attributes(tagger, attributes)
     return tagger
 
 
@@ -66,6 +71,11 @@ def _check_parameters(tagger):
         raise ValueError("score_function cannot be trained on mini-batches")
     if hasattr(tagger, "score_function_"):
         raise ValueError("partial_fit cannot go on from a fit with score_function")
+    if spec.surrogate_ is not None:
+        raise ValueError(
+            f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
+            "minimises the structured hinge, loss='hinge'"
+        )
     if not hasattr(solver, "solve_stream"):
         raise ValueError(f"solver {solver!r} cannot train on mini-batches")
     if tagger.class_weight == "balanced":
@@ -119,17 +129,11 @@ def _write_weights(tagger, views):
         block[...] = value.toarray() if sparse.issparse(value) else value
 
 
-def _set_attributes(tagger, spec, views, names):
-    """Set the average of the iterates; drop the certificate of an earlier fit."""
-    kept = {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
-    fresh = not kept
-    forget(tagger)
-    for name, value in kept.items():
-        setattr(tagger, name, value)
-    if fresh:
-        tagger.classes_, tagger.n_features_in_ = spec.classes_, spec.n_features_
-        if names is not None:
-            tagger.feature_names_in_ = names
-    for name, value in view_attributes(views).items():
-        setattr(tagger, name, value)
-    tagger.forbidden_transitions_, tagger._loss = spec.forbidden_, tagger.loss
+def _inputs(tagger, spec, names):
+    """Attributes of labels and features, which the first mini-batch sets."""
+    if hasattr(tagger, "classes_"):
+        return {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
+    found = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
+    if names is not None:
+        found["feature_names_in_"] = names
+    return found

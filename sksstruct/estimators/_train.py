@@ -52,6 +52,8 @@ def checked_model(estimator):
     if not np.isfinite(estimator.alpha):
         raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
     check_random_state(estimator.random_state)
+    # name and parameters now; whether the model suits it, once that is bound
+    SOLVERS.resolve(estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol)
     spec = estimator._model()
     spec.check()
     return spec
@@ -73,7 +75,7 @@ def prepare(estimator, X, y, sample_weight=None):
         getattr(estimator, "_describe", _describe),
         spec,
         input_attributes(seen),
-        _layout(model, solver),
+        solver.layout(model),
     )
     return Problem(spec, model, solver, attributes)
 
@@ -84,13 +86,6 @@ def input_attributes(estimator):
     return {
         name: getattr(estimator, name) for name in names if hasattr(estimator, name)
     }
-
-
-def _layout(model, solver):
-    """Object that cuts flat weights into blocks, if the model's spec cannot."""
-    if "factors" in solver.required_oracles:
-        return model.factors()
-    return model if model.views_need_data else None
 
 
 def _describe(spec, weights, views):
@@ -147,26 +142,31 @@ def train(estimator, X, y, sample_weight, noun):
 
 def _set_attributes(estimator, problem, result):
     """Set all fitted attributes; nothing of an earlier fit remains."""
-    attributes = problem.attributes(result.weights)
-    forget(estimator)
+    attributes = {
+        **problem.attributes(result.weights),
+        "n_iter_": result.n_iter,
+        "objective_": result.objective,
+        "dual_gap_": result.dual_gap,
+        "history_": result.history,
+        "solver_": problem.solver,
+    }
+    if getattr(estimator, "warm_start", False):
+        attributes["_warm"] = problem.spec, result.dual_state
+    if hasattr(estimator, "_further"):
+        attributes.update(estimator._further(problem, result))
+    replace_attributes(estimator, attributes)
+
+
+def replace_attributes(estimator, attributes):
+    """Set fitted attributes, and drop those of an earlier fit that are not set now.
+
+    Attributes that a subclass has set by itself stay.
+    """
+    for name in estimator.__dict__.pop("_fitted_names", ()):
+        estimator.__dict__.pop(name, None)
     for name, value in attributes.items():
         setattr(estimator, name, value)
-    estimator.n_iter_ = result.n_iter
-    estimator.objective_ = result.objective
-    estimator.dual_gap_ = result.dual_gap
-    estimator.history_ = result.history
-    estimator.solver_ = problem.solver
-    if getattr(estimator, "warm_start", False):
-        estimator._warm = problem.spec, result.dual_state
-    if hasattr(estimator, "_finish"):
-        estimator._finish(problem, result)
-
-
-def forget(estimator):
-    """Drop the attributes of an earlier fit, whose model may have had others."""
-    for name in [k for k in vars(estimator) if k.endswith("_") and k[0] != "_"]:
-        delattr(estimator, name)
-    estimator.__dict__.pop("_warm", None)
+    estimator._fitted_names = tuple(attributes)
 
 
 def _warm_state(estimator, problem):

@@ -296,14 +296,15 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def _model(self):
         return ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
 
-    def _finish(self, problem, result):
-        """Set what only taggers have, besides weights and certificate."""
-        self.dual_loss_ = result.dual_loss
+    def _further(self, problem, result):
+        """Attributes that only taggers have, besides weights and certificate."""
+        # what partial_fit needs to go on: the attributes are the iterate
+        stream = {"visits": problem.spec.n_sequences_, "alpha": self.alpha}
+        further = {"dual_loss_": result.dual_loss, "_stream": stream}
         surrogate = problem.spec.surrogate_
         if surrogate is not None and surrogate.smoothing == "l2":
-            self.topk_exact_ = result.exact
-        # What partial_fit needs to go on: the attributes are the iterate.
-        self._stream = {"visits": problem.spec.n_sequences_, "alpha": self.alpha}
+            further["topk_exact_"] = result.exact
+        return further
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train on a mini-batch of a stream of sequences.

@@ -257,6 +257,12 @@ def test_partial_fit_forgets_the_certificate():
     assert not hasattr(model, "topk_exact_") and not hasattr(model, "dual_gap_")
 
 
+def test_partial_fit_is_for_the_hinge():
+    data = make_chain(10, random_state=0)
+    with pytest.raises(ValueError, match="loss='log' cannot be trained on mini-batch"):
+        ChainCRF(loss="log").partial_fit(data.X, data.y, classes=[0, 1, 2])
+
+
 def test_probabilities_need_the_likelihood():
     data = make_chain(10, random_state=0)
     model = ChainCRF(tol=0.1, random_state=0).fit(data.X, data.y)

@@ -450,6 +450,17 @@ class TestInterruptions:
         search.set_callbacks(ProgressBar()).fit(data.X, data.y)
         assert "ChainCRF" in capsys.readouterr().out
 
+    def test_attributes_of_a_subclass_stay(self, data):
+        class Tagger(ChainCRF):
+            def fit(self, X, y):
+                self.vocabulary_ = ["a"]
+                return super().fit(X, y)
+
+        model = Tagger(tol=0.1, random_state=0)
+        for train in (model.fit, model.fit, model.partial_fit):
+            train(data.X, data.y)
+            assert model.vocabulary_ == ["a"]
+
     def test_verbose(self, data, capsys):
         ChainCRF(verbose=1, random_state=0).fit(data.X, data.y)
         lines = capsys.readouterr().out.splitlines()

@@ -19,7 +19,7 @@ from sksstruct import ChainCRF
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain.data import TrainingData, existing_weights
 from sksstruct.projections import project_simplex
-from sksstruct.solvers import BCFW, LBFGS
+from sksstruct.solvers import BCFW, LBFGS, SOLVERS
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -344,9 +344,11 @@ class TestSolver:
         X = [rng.normal(size=(len(row), 4)) for row in y]
         rules = [(0, 0), (None, 2)]
         model = ChainCRF(0.05, warm_start=True, tol=1e-5, random_state=0).fit(X, y)
-        model.set_params(forbidden_transitions=rules)
-        with pytest.warns(UserWarning, match="fewer forbidden transitions"):
-            model.fit(X, y)
+        other = clone(model).set_params(solver="casimir", tol=0.01).fit(X, y)
+        for fitted in (model, other):
+            fitted.set_params(forbidden_transitions=rules)
+            with pytest.warns(UserWarning, match="fewer forbidden transitions"):
+                fitted.fit(X, y)
         cold = clone(model).set_params(warm_start=False).fit(X, y)
         assert abs(cold.objective_ - model.objective_) <= 2e-5
         # the other way round they fit
@@ -552,9 +554,12 @@ class TestUnobserved:
                 super().on_fit_task_end(*args, **kwargs)
                 return True
 
-        model = ChainCRF(random_state=0)
-        model.set_callbacks(Once(scoring={"a": lambda e, X, y: 1.0}))
-        assert model.fit(X, partial).n_iter_ == 1
+        # also where the pass that it stops at is the last one
+        for solver in SOLVERS.names("max", losses=("hinge",)):
+            for tol in (3e-3, 0.9):
+                model = ChainCRF(1.0, solver=solver, tol=tol, random_state=0)
+                model.set_callbacks(Once(scoring={"a": lambda e, X, y: 1.0}))
+                assert model.fit(X, partial).n_iter_ == 1
 
     def test_rounds_that_do_not_settle_are_told(self, data, monkeypatch):
         from sksstruct.solvers.core import procedures

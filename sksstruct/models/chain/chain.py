@@ -169,7 +169,7 @@ all_possible_states, all_possible_transitions, class_weight
         if not np.array_equal(previous.classes_, self.classes_):
             return False
         # labelings that have a weight must still be allowed
-        if "keys" in state and self.mask_ is not None:
+        if self.surrogate_ is None and self.mask_ is not None:
             before = 0.0 if previous.mask_ is None else previous.mask_
             return bool((self.mask_ >= before).all())
         return True

@@ -144,6 +144,21 @@ class Solver(BaseEstimator):
     def adapt(self, model):
         """Adapt a solver chosen by name to a model's oracles."""
 
+    def layout(self, model):
+        """Object whose `views` cuts the flat weights of a result into named blocks.
+
+        Parameters
+        ----------
+        model : BoundModel
+            Model with its data.
+
+        Returns
+        -------
+        layout : object or None
+            None if the specification of the model knows the blocks without the data.
+        """
+        return model if model.views_need_data else None
+
     def accepts(self, dual_state, model):
         """Whether `solve` can start from the state of an earlier result.
 

@@ -162,10 +162,11 @@ class Loop(Progress):
             Whether the pass made no progress, or the status if it did not.
         """
         stop = self.callback is not None and self.callback(self.n_iter, weights)
-        if self.converged:
-            return Status.CONVERGED
+        # before anything else: a procedure must not go on where a callback has stopped
         if stop:
             return Status.CALLBACK
+        if self.converged:
+            return Status.CONVERGED
         if stalled:
             return Status(stalled) if isinstance(stalled, str) else Status.STALLED
         if self.n_iter >= self.solver.max_iter:
@@ -204,14 +205,15 @@ class Loop(Progress):
         return self.result(dual_state)
 
     def _pass(self, one_pass):
-        """Make one pass, which does not count if it is interrupted."""
+        """Make one pass, which counts if it ends or reports before an interrupt."""
         self.n_iter += 1
         try:
             return one_pass()
         except KeyboardInterrupt:
-            self.n_iter -= 1
-            # the last report lacks what the pass did until then
-            self.reported = None
+            if self.reported != self.n_iter:
+                self.n_iter -= 1
+                # the last report lacks what the pass did until then
+                self.reported = None
             raise
 
     def finish(self, look, weights):

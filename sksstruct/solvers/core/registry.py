@@ -93,7 +93,7 @@ class Registry:
             solver = self.makers[name](max_iter=max_iter, tol=tol)
             if model is not None:
                 solver.adapt(model)
-        methods = ("solve", "check", "check_model", "accepts")
+        methods = ("solve", "check", "check_model", "accepts", "layout")
         if isinstance(solver, type) or not all(hasattr(solver, m) for m in methods):
             raise TypeError(
                 "solver must be a name or an object of sksstruct.solvers, got "

@@ -82,6 +82,10 @@ class FactorSolver(Solver):
         ],
     }
 
+    def layout(self, model):
+        # weights are those of the factors, which need not have those of all pairs
+        return model.factors()
+
     def _solve(self, model, alpha, options):
         factors = model.factors()
         is_binary = isinstance(factors, BinaryFactorModel)
