@@ -3,6 +3,8 @@
 # `_bcfw.pyx`: a step goes from a source towards a target, MIXTURE or the number of a
 # labeling, j numbers the labelings, and value[j] is value(y) of labeling j.
 
+from libc.math cimport INFINITY
+
 from sksstruct.solvers.frank_wolfe._blocks cimport Block
 
 
@@ -33,9 +35,11 @@ cdef inline Py_ssize_t best_labeling(const Block* block,
                                      const double* value) noexcept nogil:
     """Return the labeling of largest value."""
     cdef Py_ssize_t j, best = 0
+    # kept beside its number, which would have to be known before it could be read
+    cdef double largest = value[0]
     for j in range(1, block.n_labelings):
-        if value[j] > value[best]:
-            best = j
+        if value[j] > largest:
+            best, largest = j, value[j]
     return best
 
 
@@ -43,9 +47,10 @@ cdef inline Py_ssize_t worst_active(const Block* block,
                                     const double* value) noexcept nogil:
     """Return the labeling of lowest value among those with a weight, or -1."""
     cdef Py_ssize_t j, worst = -1
+    cdef double lowest = INFINITY
     for j in range(block.n_labelings):
-        if block.weight[j] > 0.0 and (worst < 0 or value[j] < value[worst]):
-            worst = j
+        if block.weight[j] > 0.0 and value[j] < lowest:
+            worst, lowest = j, value[j]
     return worst
 
 
