@@ -3,8 +3,6 @@
 # `_bcfw.pyx`: a step goes from a source towards a target, MIXTURE or the number of a
 # labeling, j numbers the labelings, and value[j] is value(y) of labeling j.
 
-from libc.math cimport INFINITY
-
 from sksstruct.solvers.frank_wolfe._blocks cimport Block
 
 
@@ -47,9 +45,10 @@ cdef inline Py_ssize_t worst_active(const Block* block,
                                     const double* value) noexcept nogil:
     """Return the labeling of lowest value among those with a weight, or -1."""
     cdef Py_ssize_t j, worst = -1
-    cdef double lowest = INFINITY
+    cdef double lowest = 0.0
     for j in range(block.n_labelings):
-        if block.weight[j] > 0.0 and value[j] < lowest:
+        # the first one also where it is no number, so that the next check sees that
+        if block.weight[j] > 0.0 and (worst < 0 or value[j] < lowest):
             worst, lowest = j, value[j]
     return worst
 
