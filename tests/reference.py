@@ -56,14 +56,17 @@ class Chain:
     """
 
     def __init__(
-        self, X, y, n_labels, p=None, costs=None, intercept=True, boundary=True
-    ):
+        self, X, y, n_labels, p=None, costs=None, intercept=True, boundary=True,
+        length=None,
+    ):  # fmt: skip
         self.X = [np.asarray(x, dtype=np.float64) for x in X]
         self.y = [np.asarray(row) for row in y]
         self.n_labels, self.n_features = n_labels, self.X[0].shape[1]
         self.p = np.full(len(X), 1 / len(X)) if p is None else p
         self.costs = np.ones(n_labels) if costs is None else costs
         self.intercept, self.boundary = intercept, boundary
+        # what losses are divided by; None: each by its own length
+        self.lengths = [len(row) if length is None else length for row in self.y]
 
     def feature_map(self, i, labels):
         """phi(x_i, labels)"""
@@ -83,7 +86,7 @@ class Chain:
 
     def loss(self, i, labels):
         wrong = self.y[i] != np.asarray(labels)
-        return float((self.costs[self.y[i]] * wrong).sum() / len(self.y[i]))
+        return float((self.costs[self.y[i]] * wrong).sum() / self.lengths[i])
 
     def flatten(self, model):
         """Weights of a fitted estimator in this order."""
@@ -111,7 +114,7 @@ class Chain:
         unary, pairwise = self.potentials(i, w)
         y = self.y[i]
         true = unary[np.arange(len(y)), y].sum() + pairwise[y[:-1], y[1:]].sum()
-        cost = self.costs[y] / len(y)
+        cost = self.costs[y] / self.lengths[i]
         augmented = unary + cost[:, None]
         augmented[np.arange(len(y)), y] -= cost
         best = augmented[0]

@@ -30,15 +30,18 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # the mean over more sequences gives each of the earlier ones less weight
     share = np.ones(n) if data.weight is None else data.weight * total
     data.weight = share / (seen + total)
+    stream = {"visits": seen, "alpha": tagger.alpha, "mean_length": 0.0}
+    stream.update(getattr(tagger, "_stream", {}))
+    # of all sequences so far
+    positions = seen * stream["mean_length"] + total * spec.mean_length_
+    stream["mean_length"] = spec.mean_length_ = positions / (seen + total)
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
     _write_weights(tagger, model.views(averaged))
     # The iterate continues from where it was; the attributes hold the average.
-    stream = {"iterate": averaged, "visits": seen, "alpha": tagger.alpha}
-    stream.update(getattr(tagger, "_stream", {}))
     # for given dual variables, weights are proportional to 1 / alpha
     rescale = stream["alpha"] / tagger.alpha
-    iterate = stream["iterate"] * (rescale * seen / (seen + total))
+    iterate = stream.get("iterate", averaged) * (rescale * seen / (seen + total))
     averaged *= rescale
     iterate, weights = solver.solve_stream(
         model,

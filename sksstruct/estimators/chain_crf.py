@@ -36,6 +36,7 @@ from sksstruct.utils.validation import (
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
     "loss",
+    "loss_normalization",
     "score_function",
     "fit_intercept",
     "boundary",
@@ -87,6 +88,12 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
+    loss_normalization : {"mean", "sequence"} or None, default="sequence"
+        What the number of wrong positions of a sequence, the Hamming loss, is divided
+        by: the mean length of the training sequences, the own length of the sequence,
+        or nothing. With "mean" a wrong position costs the same in all sequences, which
+        suits sequences of very different length; "sequence" is what papers use. Has no
+        effect with ``loss="log"``.
     score_function : ScoreFunction or None, default=None
         Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
         instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
@@ -226,6 +233,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     alpha: float = 0.01
     _: KW_ONLY
     loss: str | SmoothedHinge = "hinge"
+    loss_normalization: str | None = "sequence"
     score_function: ScoreFunction | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
@@ -244,6 +252,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints = {
         **TRAINING,
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
+        "loss_normalization": [StrOptions({"mean", "sequence"}), None],
         "score_function": [ScoreFunction, None],
         "fit_intercept": ["boolean"],
         "boundary": ["boolean"],
@@ -299,9 +308,11 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def _further(self, problem, result):
         """Attributes that only taggers have, besides weights and certificate."""
         # what partial_fit needs to go on: the attributes are the iterate
-        stream = {"visits": problem.spec.n_sequences_, "alpha": self.alpha}
+        spec = problem.spec
+        stream = {"visits": spec.n_sequences_, "alpha": self.alpha}
+        stream["mean_length"] = spec.mean_length_
         further = {"dual_loss_": result.dual_loss, "_stream": stream}
-        surrogate = problem.spec.surrogate_
+        surrogate = spec.surrogate_
         if surrogate is not None and surrogate.smoothing == "l2":
             further["topk_exact_"] = result.exact
         return further

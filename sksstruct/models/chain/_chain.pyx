@@ -72,13 +72,14 @@ cdef class BoundChain(BoundModel):
     example_weights : ndarray of shape (n_sequences,) or None
         The p_i; sum to one.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label; the loss of a sequence is their mean over its
-        positions.
+        Loss of missing each label, before it is divided.
+    loss_length : float or None
+        What the sum over the positions of a sequence is divided by; None: by their
+        number.
     fit_intercept, boundary : bool
         Whether bias, and start and end weights, exist; they stay zero otherwise.
     known : ndarray of shape (n_positions,), bool, or None
-        Positions whose label was observed; the others cost nothing, and the loss is
-        the mean over the known ones.
+        Positions whose label was observed; the others cost nothing, and do not count.
     mask : ndarray of shape (2 + n_labels, ld) or None
         Constraints as scores, 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
@@ -98,7 +99,7 @@ cdef class BoundChain(BoundModel):
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
-                  known=None, mask=None, forbidden_labels=None):
+                  known=None, mask=None, forbidden_labels=None, loss_length=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
@@ -118,7 +119,7 @@ cdef class BoundChain(BoundModel):
         self.visit_work = sizes.mean() * self.ld * n_labels
         self._labeled = labels is not None
         if self._labeled:
-            self._bind_labels(labels, label_costs, known)
+            self._bind_labels(labels, label_costs, known, loss_length)
         self.mask = mask
         self._constraints = ChainConstraints(
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
@@ -129,13 +130,14 @@ cdef class BoundChain(BoundModel):
         # if not, workspaces have memory for F' d, as much as the weights
         self._all_grams = self._grams.all_fit()
 
-    def _bind_labels(self, labels, label_costs, known):
+    def _bind_labels(self, labels, label_costs, known, loss_length):
         """Keep the observed labels, and what missing each of them costs."""
         self._labels, self._label_costs, self._known = labels, label_costs, known
+        self._loss_length = loss_length
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
-            label_costs, known)
+            label_costs, known, loss_length)
 
     @property
     def labels(self):
@@ -179,7 +181,7 @@ cdef class BoundChain(BoundModel):
         if self._factors is None:
             self._factors = ChainFactors(
                 self.packed, self.n_labels, np.asarray(self._labels),
-                self.example_weights, self._label_costs,
+                self.example_weights, self._label_costs, loss_length=self._loss_length,
                 fit_intercept=self.fit_intercept, boundary=self.boundary)
         return self._factors
 

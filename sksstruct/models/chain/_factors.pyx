@@ -41,7 +41,9 @@ cdef class ChainFactors(FactorModel):
     example_weights : ndarray of shape (n_sequences,) or None
         The p_i.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label, divided by the length of the sequence.
+        Loss of missing each label, before it is divided.
+    loss_length : float or None
+        What losses are divided by; see `position_costs`.
     known : ndarray of shape (n_positions,), bool, or None
         Positions whose label was observed; the others cost nothing.
     fit_intercept, boundary : bool
@@ -49,8 +51,8 @@ cdef class ChainFactors(FactorModel):
     """
 
     def __init__(self, X, Py_ssize_t n_labels, labels, example_weights=None,
-                 label_costs=None, known=None, *, bint fit_intercept=True,
-                 bint boundary=True):
+                 label_costs=None, known=None, *, loss_length=None,
+                 bint fit_intercept=True, bint boundary=True):
         n, lengths = len(X), X.lengths
         starts, ends = np.asarray(X.offsets)[:n], np.asarray(X.offsets)[1:]
         n_positions = int(ends[n - 1])
@@ -61,7 +63,8 @@ cdef class ChainFactors(FactorModel):
         self.set_factors(
             X.offsets, np.concatenate([[0], np.cumsum(lengths - 1)]),
             np.column_stack([left, left + 1]), labels,
-            position_costs(labels, lengths, starts, n_labels, label_costs, known),
+            position_costs(
+                labels, lengths, starts, n_labels, label_costs, known, loss_length),
             example_weights, n_labels)
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_features, self.ld = X.n_features, padded_length(n_labels)
@@ -302,16 +305,21 @@ cdef class ChainFactors(FactorModel):
         return 0
 
 
-def position_costs(labels, lengths, starts, n_labels, label_costs, known):
-    """Return the loss of a wrong label at each position: its part of a mean.
+def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_length):
+    """Return the loss of a wrong label at each position.
 
-    Positions whose label was not observed cost nothing, and do not count for the mean.
+    It is divided by `loss_length`, one number for all sequences, or where that is None
+    by the number of positions of the own sequence. Positions whose label was not
+    observed cost nothing, and do not count.
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
     cost = np.asarray(costs, dtype=np.float64)[labels]
-    counts = lengths
     if known is not None:
         cost = np.where(known, cost, 0.0)
+    if loss_length is not None:
+        return cost / loss_length
+    counts = lengths
+    if known is not None:
         # sequences without any observed label cost nothing, whatever the count
         counts = np.maximum(np.add.reduceat(known, starts, dtype=int), 1)
     return cost / np.repeat(counts, lengths)

@@ -26,8 +26,8 @@ class ChainModel(ModelSpec):
 
     Parameters
     ----------
-    loss, score_function, fit_intercept, boundary, forbidden_transitions, \
-all_possible_states, all_possible_transitions, class_weight
+    loss, loss_normalization, score_function, fit_intercept, boundary, \
+forbidden_transitions, all_possible_states, all_possible_transitions, class_weight
         As in `sksstruct.ChainCRF`.
 
     Attributes
@@ -48,10 +48,13 @@ all_possible_states, all_possible_transitions, class_weight
         Weight, or number, of the sequences.
     n_sequences_ : int
         Number of sequences with a positive weight.
+    mean_length_ : float
+        Mean number of observed labels of a sequence, by weight.
     """
 
     _: KW_ONLY
     loss: str | SmoothedHinge = "hinge"
+    loss_normalization: str | None = "sequence"
     score_function: ScoreFunction | None = None
     fit_intercept: bool = True
     boundary: bool = True
@@ -113,7 +116,14 @@ all_possible_states, all_possible_transitions, class_weight
             )
         data = data.without_zeros()
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
+        self.mean_length_ = data.mean_length()
         return data
+
+    @property
+    def loss_length_(self):
+        """What the losses of all sequences are divided by; None: the own length."""
+        lengths = {"mean": self.mean_length_, "sequence": None, None: 1.0}
+        return lengths[self.loss_normalization]
 
     # ---- what solvers take ----
 
@@ -129,6 +139,7 @@ all_possible_states, all_possible_transitions, class_weight
             "labels": data.labels if labels is None else labels,
             "example_weights": data.weight,
             "label_costs": self._costs,
+            "loss_length": self.loss_length_,
             "boundary": self.boundary and boundary,
             "known": data.known,
             "mask": self.mask_ if mask is None else mask,

@@ -70,6 +70,13 @@ class TrainingData:
         n = len(packed)
         return cls(packed, labels, known, weight, classes, float(n), np.arange(n))
 
+    def mean_length(self):
+        """Mean number of positions whose label was observed, by weight."""
+        lengths = self.packed.lengths
+        if self.known is not None:
+            lengths = np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
+        return float(np.average(lengths, weights=self.weight))
+
     def without_zeros(self):
         """The data without sequences of weight zero; the weights sum to one."""
         if self.weight is None:
