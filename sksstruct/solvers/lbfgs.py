@@ -201,7 +201,7 @@ class Objective:
         primal, _, exact, residual = self.best
         loop.calls = self.calls
         dual = self.best_dual if self.loss.convex else -np.inf
-        loop.report(primal, self.best_weights(), dual, exact, residual=residual)
+        loop.report(primal, None, dual, exact, residual=residual)
 
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""

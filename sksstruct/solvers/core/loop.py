@@ -95,8 +95,8 @@ class Loop(Progress):
         ----------
         primal : float
             Objective at the weights.
-        weights : ndarray
-            Flat weights.
+        weights : ndarray or None
+            Flat weights. None: the caller keeps the best ones, and sets them at last.
         dual : float, default=-inf
             A lower bound of the optimum.
         exact : float, default=1.0
@@ -116,7 +116,8 @@ class Loop(Progress):
         if exact == 1.0:  # else the objective is a lower estimate
             check_order(primal, self.dual, 1.0 if self.scale is None else self.scale)
         if primal < self.primal or not self.keep_best:
-            self.primal, self.weights = float(primal), np.array(weights)
+            self.primal = float(primal)
+            self._keep(weights)
             self.exact, self.residual = exact, residual
             self.dual_loss = dual_loss
         self.values.append(float(primal))
@@ -132,6 +133,17 @@ class Loop(Progress):
                 *extra,
             )
         )
+
+    def _keep(self, weights):
+        """Copy the weights to return, unless the caller keeps them."""
+        if weights is None:
+            return
+        if self.weights is not None and len(self.weights) == len(weights):
+            # no second copy for a moment: vectors of weights are what is large
+            self.weights[...] = weights
+        else:
+            # weights of pairs may have come since the last report
+            self.weights = np.array(weights)
 
     @property
     def converged(self):
