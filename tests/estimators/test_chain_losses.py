@@ -594,13 +594,3 @@ class TestUnobserved:
             ChainCRF(0.01, random_state=0).fit(X, partial).coef_,
         )
         assert len(seen) >= model.n_iter_ > 1
-
-
-def test_former_name_of_mu():
-    """The former name warns, and means the same."""
-    X, y = problem()
-    expected = ChainCRF(loss=SmoothedHinge(mu=0.3)).fit(X, y)
-    tagger = ChainCRF(loss=SmoothedHinge(strength=0.3))
-    with pytest.warns(FutureWarning, match="strength is called mu"):
-        tagger.fit(X, y)
-    np.testing.assert_array_equal(tagger.coef_, expected.coef_)
