@@ -8,6 +8,8 @@ from sksstruct.estimators import (
     SSVMClassifier,
     SSVMPath,
     SSVMPathCV,
+    Tagger,
+    make_tagger,
     ssvm_path,
 )
 
@@ -21,6 +23,8 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "Tagger",
     "__version__",
+    "make_tagger",
     "ssvm_path",
 ]

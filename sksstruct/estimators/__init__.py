@@ -7,6 +7,7 @@ from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.estimators.tagger import Tagger, make_tagger
 
 __all__ = [
     "ChainCRF",
@@ -16,5 +17,7 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "Tagger",
+    "make_tagger",
     "ssvm_path",
 ]
