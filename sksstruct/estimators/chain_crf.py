@@ -347,7 +347,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
         check_is_fitted(self, "coef_")
-        packed = check_sequences(X, n_features=self.n_features_in_)
+        packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
         if hasattr(self, "score_parameters_"):

@@ -21,7 +21,7 @@ _HINT = (
 )
 
 
-def check_sequences(X, *, n_features=None, name="X"):
+def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
     """Pack feature matrices of many sequences.
 
     Parameters
@@ -30,7 +30,9 @@ def check_sequences(X, *, n_features=None, name="X"):
             (n_sequences, n_positions, n_features), or PackedSequences
         Features.
     n_features : int, default=None
-        Number of features expected. Where it is given, all sequences may be empty.
+        Number of features expected.
+    all_empty : bool, default=False
+        Whether it is enough to have sequences without positions.
     name : str, default="X"
         Name of the argument in errors.
 
@@ -51,7 +53,7 @@ def check_sequences(X, *, n_features=None, name="X"):
     packed = X if isinstance(X, PackedSequences) else _pack(X, n_features, name)
     if not len(packed):
         raise ValueError(f"{name} is empty: at least one sequence is required")
-    if n_features is None and not packed.offsets[-1]:
+    if not all_empty and not packed.offsets[-1]:
         raise ValueError(f"{name} has no positions: every sequence is empty")
     _check_finite(packed, name)
     if n_features is not None and packed.n_features != n_features:

@@ -129,7 +129,7 @@ class TestCheckSequences:
         "X", [[[], []], np.zeros((2, 0, 3)), [sparse.csr_array((0, 3))] * 2], ids=str
     )
     def test_all_empty_where_the_number_of_features_is_known(self, X):
-        packed = check_sequences(X, n_features=3)
+        packed = check_sequences(X, n_features=3, all_empty=True)
         assert packed.offsets.tolist() == [0, 0, 0] and packed.n_features == 3
         assert [len(part) for part in packed.without_empty()] == [0, 0]
 
