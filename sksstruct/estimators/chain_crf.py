@@ -189,6 +189,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     See Also
     --------
+    make_tagger : Tagger that takes dicts or strings.
     sksstruct.feature_extraction.SequenceVectorizer : Features from dicts and strings.
     sksstruct.solvers.BCFW : The solver and its options.
 
@@ -197,7 +198,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     X is a list with one array of shape (n_positions, n_features), or one CSR matrix,
     for each sequence, a 3-D array of sequences of equal length, or a
     `sksstruct.utils.packed.PackedSequences`; y is a list with the labels of each
-    sequence.
+    sequence. Empty sequences do not count in training, and neither do their weights.
 
     A label that was not observed is given as None; every sequence needs at least one
     that was. With ``loss="log"`` the likelihood is that of the observed labels. With
