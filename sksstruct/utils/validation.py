@@ -87,7 +87,7 @@ def _pack(X, n_features, name):
     is_sparse = _in_one_form(items, name)
     if not is_sparse:
         items = [
-            item if item is None else _as_dense(item, f"{name}[{i}]")
+            item if item is None else _as_dense(item, i, name)
             for i, item in enumerate(items)
         ]
     lengths, width = _shapes(items, n_features, name)
@@ -127,6 +127,8 @@ def _items(X, name):
 
 def _is_blank(item):
     """Whether a sequence has no positions and does not say how many features."""
+    if isinstance(item, np.ndarray):
+        return item.shape == (0,)
     if sparse.issparse(item) or not _is_list(item):
         return False
     return len(item) == 0 and getattr(item, "ndim", 1) == 1
@@ -170,9 +172,12 @@ def _shapes(items, width, name):
     return lengths, width or 0
 
 
-def _as_dense(item, name):
+def _as_dense(item, i, name):
     if isinstance(item, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: fill or drop masked entries")
+        raise TypeError(f"{name}[{i}] is a masked array: fill or drop masked entries")
+    if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
+        return item
+    name = f"{name}[{i}]"
     raw = _raw_features(item)
     if raw is not None:
         raise TypeError(
