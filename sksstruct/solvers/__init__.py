@@ -55,7 +55,7 @@ SOLVERS = Registry(
     },
     choices=(
         ("max", "hinge", "auto"),
-        ("exp", "smooth", "lbfgs"),
+        ("exp", "smooth", "sdca"),
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),

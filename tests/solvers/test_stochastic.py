@@ -36,6 +36,7 @@ def problem(form="dense", n_labels=3, boundary=True, intercept=True, seed=0):
         p,
         intercept=intercept,
         boundary=boundary,
+        length=None,
     )
     return model, packed, reference
 
