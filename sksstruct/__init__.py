@@ -9,6 +9,7 @@ from sksstruct.estimators import (
     SSVMPath,
     SSVMPathCV,
     Tagger,
+    crfsuite_parameters,
     make_tagger,
     ssvm_path,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "SSVMPathCV",
     "Tagger",
     "__version__",
+    "crfsuite_parameters",
     "make_tagger",
     "ssvm_path",
 ]

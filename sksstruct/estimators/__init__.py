@@ -1,6 +1,7 @@
 """scikit-learn's contract: parameters, wiring and attributes; no algorithm."""
 
 from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.crfsuite import crfsuite_parameters
 from sksstruct.estimators.linear_ssvc import LinearSSVC
 from sksstruct.estimators.lp_map import LPMAPPredictor
 from sksstruct.estimators.multilabel import MultilabelPairwise
@@ -18,6 +19,7 @@ __all__ = [
     "SSVMPath",
     "SSVMPathCV",
     "Tagger",
+    "crfsuite_parameters",
     "make_tagger",
     "ssvm_path",
 ]

@@ -1,10 +1,13 @@
 """The base of all solvers: parameters, required oracles, and one call."""
 
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
+from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.utils._param_validation import Interval, validate_params
@@ -251,10 +254,20 @@ class Solver(BaseEstimator):
         options = Options(
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
-        return self._solve(model, alpha, options)
+        # A product of vectors that are read once is slower on all cores than on one,
+        # and in some libraries many times slower.
+        blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
+        with blas:
+            return self._solve(model, alpha, options)
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError
+
+
+@cache
+def _controller():
+    """The threads of the libraries that are loaded, which are looked for once."""
+    return ThreadpoolController()
 
 
 def _missing(name, asked, offered):
