@@ -185,7 +185,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     %(features_seen)s
     alpha_ : float
         The regularisation that was used.
-    validation_scores_ : ndarray of shape (n_iter_,)
+    validation_scores_ : ndarray of shape (n_passes,)
         With `early_stopping`, the score of the sequences set aside after each pass.
     n_iter_ : int
         Passes over the data, or iterations, in all.
