@@ -5,7 +5,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import RandomState
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import train
+from sksstruct.estimators._weights_by_name import WeightsByName
 from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
@@ -39,6 +39,7 @@ _OF_THE_MODEL = (
     "loss",
     "loss_normalization",
     "score_function",
+    "transition_features",
     "fit_intercept",
     "boundary",
     "forbidden_transitions",
@@ -67,7 +68,7 @@ def _is_probabilistic(estimator):
     }
 )
 @dataclass(eq=False, repr=False)
-class ChainCRF(CallbackSupportMixin, BaseEstimator):
+class ChainCRF(WeightsByName, CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -75,7 +76,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
         + sum_t transitions_[y_t, y_{t+1}]``
 
-    and training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
+    plus, with `transition_features`, weights of features on pairs of labels, and
+    training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
     the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
     the Hamming loss divided by the mean length of the sequences, or the negative
     logarithm of the conditional likelihood (a conditional random field [3]_). All
@@ -105,6 +107,14 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
         instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
         by `sksstruct.solvers.ProxLinear`.
+    transition_features : str, array-like or None, default=None
+        Features that also have weights on pairs of labels, so that transitions depend
+        on the observations (the B templates of CRF++ and Wapiti): all whose name begins
+        with a string, or the names, column indices or mask of some. A feature of
+        position t, from the second on, has a weight for each pair of labels that it was
+        seen with in training, that at t - 1 and that at t; its weight in ``coef_``
+        stays. Not with `score_function`, and not with the solvers that decompose into
+        factors, "gdmm" and "soft_bcfw".
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
@@ -176,6 +186,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
         Weight of each pair of neighboring labels, from -> to. Sparse with
         `sksstruct.solvers.GDMM`.
+    transition_coef_ : CSR array of shape (n_features, n_classes ** 2)
+        With `transition_features`, weights of features on pairs of labels, in column
+        ``from * n_classes + to``. What is not stored was not seen in training, and has
+        no weight.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
     score_parameters_ : ndarray of shape (n_parameters,)
@@ -259,6 +273,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     loss: str | SmoothedHinge = "hinge"
     loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
+    transition_features: str | list | np.ndarray | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
@@ -288,6 +303,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "loss_normalization": [StrOptions({"mean", "sequence"}), None],
         "score_function": [ScoreFunction, None],
+        "transition_features": [str, "array-like", None],
         "fit_intercept": ["boolean"],
         "boundary": ["boolean"],
         "forbidden_transitions": [object],
@@ -408,6 +424,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             excluded,
             self.n_jobs,
             dense,
+            getattr(self, "transition_coef_", None),
         )
 
     def _check_feature_names(self, packed):
@@ -546,43 +563,3 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         weight = check_position_weight(sample_weight, lengths)
         y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
         return float(np.average(codes == y_true, weights=weight))
-
-    @property
-    def transition_features_(self):
-        """dict: weight of each pair of labels (from, to).
-
-        Where ``transitions_`` is sparse, only of the pairs that are stored.
-        """
-        check_is_fitted(self, "transitions_")
-        names = self.classes_.tolist()
-        if sparse.issparse(self.transitions_):
-            table = self.transitions_.tocoo()
-            return {
-                (names[i], names[j]): float(value)
-                for i, j, value in zip(table.row, table.col, table.data, strict=True)
-            }
-        return {
-            (a, b): float(self.transitions_[i, j])
-            for i, a in enumerate(names)
-            for j, b in enumerate(names)
-        }
-
-    @property
-    def state_features_(self):
-        """dict: the nonzero weights of pairs (feature, label).
-
-        Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...
-        """
-        check_is_fitted(self, "coef_")
-        if hasattr(self, "score_parameters_"):
-            raise AttributeError("state_features_: the score is no sum over features")
-        features = getattr(self, "feature_names_in_", None)
-        if features is None:
-            features = [f"x{j}" for j in range(self.n_features_in_)]
-        names = self.classes_.tolist()
-        rows, columns = np.nonzero(self.coef_)
-        values = self.coef_[rows, columns]
-        return {
-            (features[j], names[k]): float(value)
-            for k, j, value in zip(rows, columns, values, strict=True)
-        }

@@ -3,14 +3,15 @@
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
     forbidden_labels,
     sparse_mask,
     transition_mask,
 )
+from sksstruct.models.chain.pair_support import PairSupport
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -34,6 +35,8 @@ class FittedChain:
         Threads.
     dense : bool, default=False
         Whether a table of all transitions is needed.
+    transition_coef : CSR array or None
+        Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class FittedChain:
         excluded=None,
         n_jobs=None,
         dense=False,
+        transition_coef=None,
     ):
         n_classes, n_features = coef.shape
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
@@ -71,9 +75,17 @@ class FittedChain:
             return
         if sparse.issparse(transitions):
             transitions = transitions.toarray()
-        self.model = BoundChain(
+        # without any such weight, one table is enough
+        pairs = self._pair_weights = None
+        if transition_coef is not None and transition_coef.nnz:
+            pairs = PairSupport.stored(transition_coef)
+            self._pair_weights = np.ascontiguousarray(
+                transition_coef.data, dtype=np.float64
+            )
+        self.model = bind_chain(
             bound,
             n_classes,
+            pairs=pairs,
             mask=transition_mask(forbidden, index, ld),
             forbidden_labels=entries,
         )
@@ -84,7 +96,9 @@ class FittedChain:
     def _workspace(self):
         if self._tail is None:  # sparse transitions bring their own
             return None
-        return self.model.workspace_of_rows(self._emission, self._tail)
+        return self.model.workspace_of_rows(
+            self._emission, self._tail, self._pair_weights
+        )
 
     def decode(self):
         """Numbers of the best labels, flat, and their scores."""
