@@ -206,6 +206,15 @@ class PairChain(Chain):
         return unary, tables
 
 
+def flat_weights(model, rng):
+    """Random weights in the model's layout and in that of the reference."""
+    w = np.zeros(model.n_weights)
+    blocks = model.views(w)
+    for block in blocks.values():
+        block[...] = rng.normal(size=block.shape)
+    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
+
+
 def smoothed_maximum(values, kind, strength, k):
     """The smoothed maximum of the values of all labelings, by its definition."""
     if kind == "entropy":

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from reference import Chain, smooth_objective
+from reference import Chain, flat_weights, smooth_objective
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 from sklearn.base import clone
@@ -44,15 +44,6 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     if known is not None:
         model.unknown = ~np.concatenate(known)
     return model.smooth_loss(SmoothedHinge(*loss)), model, data
-
-
-def flat_weights(model, rng):
-    """Random weights in the model's layout and in that of the reference."""
-    w = np.zeros(model.n_weights)
-    blocks = model.views(w)
-    for block in blocks.values():
-        block[...] = rng.normal(size=block.shape)
-    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
 
 
 def flat_gradient(model, gradient):

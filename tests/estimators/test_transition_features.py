@@ -11,6 +11,7 @@ from reference import (
     PairChain,
     best_by_tie_rule,
     enumerate_chain,
+    flat_weights,
     in_order,
     smooth_objective,
 )
@@ -50,15 +51,6 @@ def problem(seed=0, n=6, dtype=np.float64):
     y = [rng.randint(3, size=size) for size in sizes]
     y[1][0], y[2][0], y[3][0] = 0, 1, 2
     return X, y
-
-
-def flat_weights(model, rng):
-    """Random weights in the model's layout and in that of the reference."""
-    w = np.zeros(model.n_weights)
-    blocks = model.views(w)
-    for block in blocks.values():
-        block[...] = rng.normal(size=block.shape)
-    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
 
 
 def bound(X, y, name, known=None, **options):

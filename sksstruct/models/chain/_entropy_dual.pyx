@@ -269,6 +269,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef double log_partition, score = 0.0, mean_score
         cdef const EdgeTable* tables
         self.load(workspace, i)
+        # the scores of tables stay at hand for the observed labeling
         tables = self._exponentiate(ws, i, self._pairs)
         self._oracle.by_entropy(size, ws.theta, tables, 1.0,
                                 self._tried.node_means, NULL, NULL, &log_partition)

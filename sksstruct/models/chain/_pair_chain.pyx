@@ -121,6 +121,7 @@ forbidden_labels, loss_length : objects
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         BoundChain.potentials(self, workspace, i)
+        # here, since no other call reads features
         self._form_tables(<ChainScratch*> workspace.scratch, i)
         return 0
 
@@ -147,6 +148,7 @@ forbidden_labels, loss_length : objects
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t t
         BoundChain.add_labeling(self, workspace, i, y, coef)
+        # edges that two labelings share cancel: what is listed may be zero
         for t in range(1, self._sizes[i]):
             self._add_pair(ws, i, t, y, coef)
         return 0
@@ -165,6 +167,7 @@ forbidden_labels, loss_length : objects
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, step = self._table_step
         cdef Py_ssize_t second = self._starts[i] + 1, k, edge
         cdef double total = ws.constant
+        # a key of an edge says which position it is of
         for k in range(n_keys):
             edge = keys[k] - edges
             if edge < 0:

@@ -77,6 +77,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         cdef Py_ssize_t second = self.chain._starts[i] + 1
         cdef const double* edges = self._oracle.edges
         memset(pair_means, 0, (step + n) * sizeof(double))
+        # zeros, to which the means are added
         self._spread_out(i, pair_means + step)
         for t in range(self.chain._sizes[i] - 1):
             sks_add_table(step, 1.0, edges, pair_means)
@@ -92,6 +93,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t first = self._first_read[i], k
         cdef double* scores = self._pairs + self.chain._table_step
+        # the table that is shared, and then the weights that the sequence reads
         ChainEntropyDual.load(self, workspace, i)
         for k in range(self._first_read[i + 1] - first):
             scores[k] = ws.pair_weights[self._read[first + k]] / self.mu
@@ -115,6 +117,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         cdef Py_ssize_t size = self.chain._sizes[i]
         cdef double* edges = self._oracle.edges
         memset(edges, 0, (size - 1) * self.chain._table_step * sizeof(double))
+        # tables of edge means live as long as this call only
         self._oracle.add_by_entropy(
             size, tried.nodes, self._exponentiate(ws, i, tried.pairs), 1.0,
             tried.node_means, edges, log_partition)
@@ -127,6 +130,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef double* edges = self._oracle.edges
         memset(edges, 0, (self.chain._sizes[i] - 1) * step * sizeof(double))
+        # as tables too, so that there is one way to sum them
         for t in range(self.chain._sizes[i] - 1):
             edges[t * step + y[t] * ld + y[t + 1]] = 1.0
         self._sum_edges(i, pair_means)
@@ -146,6 +150,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
         cdef Py_ssize_t first = self._first_read[i], step = self.chain._table_step, k
         cdef double change
         ChainEntropyDual._prepare_change(self, ws, i, new, old)
+        # lists of both are those of one sequence
         for k in range(self._first_read[i + 1] - first):
             change = new.pair_means[step + k] - old.pair_means[step + k]
             if change != 0.0:

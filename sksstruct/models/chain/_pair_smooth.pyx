@@ -45,6 +45,7 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
     cdef double* _anchor_edges
 
     def __init__(self, PairChain chain, *args):
+        # typed: the base knows it as a chain only
         self._pair_chain = chain
         ChainSmoothLoss.__init__(self, chain, *args)
 
@@ -72,6 +73,7 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
         cdef double* node = &self._difference[self.chain._starts[i], 0]
         cdef double scale = 1.0 / self.mu, value
         cdef const EdgeTable* tables
+        # both oracles add to the edge means
         memset(means.edges, 0, self.chain._edge_cells(size) * sizeof(double))
         if not self._entropy:
             return means.by_topk(
@@ -125,6 +127,7 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         cdef Py_ssize_t position
         ChainSmoothLoss.catch_up(self, weights, i)
+        # the first position has no pair
         for position in range(self.chain._starts[i] + 1, self.chain._starts[i + 1]):
             self._pair_chain.pair_features.catch_up(
                 position, self.chain.first_pair, self.row_size, weights)
