@@ -374,7 +374,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     def _check_feature_names(self, packed):
         if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            if not np.array_equal(packed.feature_names, self.feature_names_in_):
+            # one array, and a long one, where both are from the same vectorizer
+            if packed.feature_names is not self.feature_names_in_ and not (
+                np.array_equal(packed.feature_names, self.feature_names_in_)
+            ):
                 raise ValueError("X has other feature names than those seen in fit")
 
     def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
