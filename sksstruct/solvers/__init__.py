@@ -18,6 +18,7 @@ from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
 from sksstruct.solvers.stochastic.prox_linear import ProxLinear
+from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.solvers.stochastic.ssg import SSG
 from sksstruct.solvers.stochastic.svrg import SVRG
 
@@ -47,6 +48,7 @@ SOLVERS = Registry(
         "casimir_constant": partial(Casimir, schedule="constant"),
         "prox_linear": ProxLinear,
         "svrg": SVRG,
+        "sdca": SDCA,
         "gdmm": GDMM,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
@@ -68,6 +70,7 @@ __all__ = [
     "BMRM",
     "GDMM",
     "LBFGS",
+    "SDCA",
     "SOLVERS",
     "SSG",
     "SVRG",

@@ -163,6 +163,11 @@ cdef class BoundChain(BoundModel):
         return ChainSmoothLoss(
             self, smoothing, self.unknown, self.numbers, nonsmooth, self.support)
 
+    def entropy_dual(self, smoothing):
+        from sksstruct.models.chain._entropy_dual import ChainEntropyDual
+
+        return ChainEntropyDual(self, smoothing.mu)
+
     def dual_space(self):
         from sksstruct.models.chain._dual import ChainDual
 

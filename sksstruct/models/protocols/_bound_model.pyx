@@ -147,6 +147,20 @@ cdef class BoundModel:
 
         return TopKHinge(self, smoothing)
 
+    def entropy_dual(self, smoothing):
+        """Return dual variables of a loss smoothed by the entropy: "exp".
+
+        Parameters
+        ----------
+        smoothing : SmoothedHinge
+            Strength of the smoothing.
+
+        Returns
+        -------
+        dual : EntropyDual
+        """
+        raise NotImplementedError
+
     def dual_space(self):
         """Return the dual variables as a `DualSpace`: "projection"."""
         raise NotImplementedError
@@ -356,7 +370,7 @@ cdef class BoundModel:
             self.scatter(ws, i, scale, weights._v)
             if weights._u != NULL:
                 self.scatter(ws, i, average * scale, weights._u)
-            if weights._lower != NULL:
+            if weights._truncates:
                 self.truncate(ws, i, weights)
         return self.clear(ws, i)
 

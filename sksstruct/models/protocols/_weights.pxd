@@ -2,6 +2,8 @@ cdef class Weights:
     # A flat vector w and what solvers keep beside it; `_weights.pyx` states each.
     cdef readonly Py_ssize_t size
     cdef readonly object w, v, u, lower, upper
+    cdef readonly double threshold
+    cdef object _flags
     # their addresses
     cdef double* _w
     cdef double* _v
@@ -10,6 +12,10 @@ cdef class Weights:
     # NULL without a box
     cdef const double* _lower
     cdef const double* _upper
+    # 0 for weights that stay zero; NULL where all exist, or with a box
+    cdef const unsigned char* _kept
+    # whether w is another vector than v
+    cdef bint _truncates
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
 

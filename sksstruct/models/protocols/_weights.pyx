@@ -5,8 +5,13 @@ which vectors these are is said here and nowhere else. In the notation of Osokin
 (2016), Sections 3.1 and H:
 
     v   the unconstrained weights, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i)
-    w   v truncated to a box, lower <= w <= upper; the same memory without a box
+    w   v truncated: to a box, lower <= w <= upper, or towards zero by a threshold, as
+        a penalty threshold |w|_1 has it (Shalev-Shwartz and Zhang, 2016, Section 4);
+        the same memory where nothing is truncated
     u   the changes of v, each times a weight of its own, for averages of the iterates
+
+S. Shalev-Shwartz and T. Zhang, "Accelerated proximal stochastic dual coordinate ascent
+for regularized loss minimization", Mathematical Programming 155, 2016.
 
 `LazyWeights` are for steps that shrink and shift all weights, where an example reads
 only a few of them. Weights are numbered by k, rows of them are what is read together.
@@ -20,7 +25,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class Weights:
-    """Zero weights, with memory for an average, and with a box if one is given.
+    """Zero weights, with memory for an average; in a box, or shrunk, if that is given.
 
     Parameters
     ----------
@@ -30,6 +35,10 @@ cdef class Weights:
         Whether there is a vector u.
     box : tuple of ndarray, default=None
         Lower and upper bounds of each weight.
+    threshold : float, default=0.0
+        What w is nearer to zero than v. Not with a box.
+    support : ndarray of int, default=None
+        Weights that exist; the others stay zero. Not with a box.
 
     Attributes
     ----------
@@ -39,27 +48,41 @@ cdef class Weights:
         The box.
     """
 
-    def __init__(self, Py_ssize_t size, *, bint average=False, box=None):
+    def __init__(self, Py_ssize_t size, *, bint average=False, box=None,
+                 double threshold=0.0, support=None):
         cdef double[::1] view
-        cdef const double[::1] bound
         self.size = size
-        # without a box nothing is ever truncated, and one vector is enough
+        # where nothing is ever truncated one vector is enough
         self.w = self.v = aligned_zeros(size)
         self.u = aligned_zeros(size) if average else None
-        if box is not None:
+        self.threshold = threshold
+        self._truncates = box is not None or threshold > 0.0 or support is not None
+        if self._truncates:
             self.v = aligned_zeros(size)
-            self.lower, self.upper = box
-            # zero need not be in the box
-            np.clip(self.v, self.lower, self.upper, out=self.w)
-            bound = self.lower
-            self._lower = &bound[0]
-            bound = self.upper
-            self._upper = &bound[0]
+            self._bind_limits(box, support)
         view = self.w
         self._w = &view[0]
         view = self.v
         self._v = &view[0]
         self.collect_average(average)
+
+    def _bind_limits(self, box, support):
+        """Keep what w is truncated to."""
+        cdef const double[::1] bound
+        cdef const unsigned char[::1] flags
+        if box is not None:
+            self.lower, self.upper = box
+            bound = self.lower
+            self._lower = &bound[0]
+            bound = self.upper
+            self._upper = &bound[0]
+            # zero need not be in the box
+            np.clip(self.v, self.lower, self.upper, out=self.w)
+        elif support is not None:
+            self._flags = np.zeros(self.size, dtype=np.uint8)
+            self._flags[support] = 1
+            flags = self._flags
+            self._kept = &flags[0]
 
     def collect_average(self, bint collect):
         """Say whether changes go into u from now on."""
@@ -74,20 +97,27 @@ cdef class Weights:
         """Go to other unconstrained weights."""
         # in place: models and solvers hold addresses of these vectors
         self.v[:] = v
-        if self.lower is not None:
-            np.clip(self.v, self.lower, self.upper, out=self.w)
+        if self._truncates:
+            self.truncate(0, self.size)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
         """Bring w up to date with v for first <= k < first + count.
 
-        There must be a box.
+        w must be another vector.
         """
         cdef Py_ssize_t k
-        cdef double value
+        cdef double value, size
+        if self._lower != NULL:
+            for k in range(first, first + count):
+                value = self._v[k]
+                value = self._lower[k] if value < self._lower[k] else value
+                self._w[k] = self._upper[k] if value > self._upper[k] else value
+            return
         for k in range(first, first + count):
             value = self._v[k]
-            value = self._lower[k] if value < self._lower[k] else value
-            self._w[k] = self._upper[k] if value > self._upper[k] else value
+            size = (value if value > 0.0 else -value) - self.threshold
+            value = 0.0 if size <= 0.0 else (size if value > 0.0 else -size)
+            self._w[k] = value if self._kept == NULL or self._kept[k] else 0.0
 
 
 cdef class LazyWeights(Weights):

@@ -64,6 +64,7 @@ class Options:
     verbose: int = 0
     callback: Any = None
     dual_state: dict | None = None
+    l1: float = 0.0
 
 
 class Solver(BaseEstimator):
@@ -79,12 +80,16 @@ class Solver(BaseEstimator):
         "factors" or "nonlinear".
     losses : tuple of str
         Losses that it minimises: "hinge", or "smooth", which have a gradient.
+    penalties : tuple of str
+        What it adds to the loss: "l2", the squared norm, or "elasticnet", the sum of
+        the absolute weights too.
     bounded : bool
         Whether weights can be confined to a box.
     """
 
     required_oracles = ("max",)
     losses = ("hinge",)
+    penalties = ("l2",)
     bounded = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -141,6 +146,21 @@ class Solver(BaseEstimator):
                 "loss='log' or 'smoothed_hinge', or another solver"
             )
 
+    def check_penalty(self, l1):
+        """Raise an error if there is an l1 penalty and the solver cannot have one.
+
+        Parameters
+        ----------
+        l1 : float
+            Strength of the penalty ``l1 |w|_1``.
+        """
+        if l1 and "elasticnet" not in self.penalties:
+            raise ValueError(
+                f"{type(self).__name__} minimises with the penalty alpha/2 |w|^2 "
+                "alone; l1_ratio > 0 needs loss='log' or an entropy-smoothed hinge, "
+                "and solver='sdca'"
+            )
+
     def adapt(self, model):
         """Adapt a solver chosen by name to a model's oracles."""
 
@@ -186,6 +206,7 @@ class Solver(BaseEstimator):
         verbose=0,
         callback=None,
         dual_state=None,
+        l1=0.0,
     ):
         """Minimise ``alpha/2 |w|^2`` plus the mean loss of a bound model.
 
@@ -206,6 +227,8 @@ class Solver(BaseEstimator):
             forms the weights that would be returned now; a true value stops the run.
         dual_state : dict, default=None
             State of an earlier result to start from.
+        l1 : float, default=0.0
+            Strength of a further penalty ``l1 |w|_1``.
 
         Returns
         -------
@@ -214,7 +237,8 @@ class Solver(BaseEstimator):
         """
         self.check()
         self.check_model(model)
-        options = Options(random_state, n_jobs, verbose, callback, dual_state)
+        self.check_penalty(l1)
+        options = Options(random_state, n_jobs, verbose, callback, dual_state, l1)
         return self._solve(model, alpha, options)
 
     def _solve(self, model, alpha, options):

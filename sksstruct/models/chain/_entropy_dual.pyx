@@ -1,0 +1,272 @@
+"""Dual variables of smooth losses of chains, one Gibbs distribution for each sequence.
+
+Natural parameters of a sequence are a row of scores for each position and one table of
+scores of pairs, as potentials are; mixtures of potentials at several weights have that
+form too. Its mean parameters are the node means and the sum of the edge means over the
+positions, as nothing else enters the weights. The rest of the notation is that of
+`_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._means cimport ChainMeans
+from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
+from sksstruct.utils._simd cimport sks_add_table
+
+from sksstruct.utils._layout import aligned_zeros
+
+# Below this a change of a mean parameter is rounding error.
+cdef double TINY = 1e-13
+
+
+cdef struct Gibbs:
+    # A distribution of the labelings of one sequence, or of all of them.
+    double* nodes           # (size, ld) natural parameters
+    double* node_means
+    double* pairs           # (n_labels, ld) natural parameters of pairs
+    double* pair_means      # their means, summed over positions
+
+
+cdef inline double inner(Py_ssize_t n, const double* scores,
+                         const double* means) noexcept nogil:
+    """Return <scores, means>; a score of -inf counts nothing where the mean is zero."""
+    cdef Py_ssize_t k
+    cdef double total = 0.0
+    for k in range(n):
+        if means[k] != 0.0:
+            total += scores[k] * means[k]
+    return total
+
+
+cdef class ChainEntropyDual(EntropyDual):
+    """The dual variables of a chain.
+
+    Parameters
+    ----------
+    chain : BoundChain
+        The chain with its data.
+    mu : float
+        Strength of the smoothing.
+    kept : list of ndarray, default=None
+        The distributions of another object, to be shared.
+    """
+
+    cdef BoundChain chain
+    cdef ChainMeans _oracle
+    # distributions of all sequences, one after the other, and what is tried
+    cdef readonly list kept
+    cdef list _scratch
+    cdef Gibbs _kept, _tried
+    # (n_labels, ld) scores of pairs at the loaded weights, over mu
+    cdef double* _pairs
+    cdef EdgeTable _table
+
+    def __init__(self, BoundChain chain, double mu, kept=None):
+        cdef Py_ssize_t ld = chain.ld, cells = chain.n_labels * ld
+        cdef Py_ssize_t n_positions = chain.starts[chain.n_examples]
+        self.chain, self._oracle = chain, ChainMeans(chain)
+        if kept is None:
+            sizes = n_positions * ld, chain.n_examples * cells
+            kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
+        self.kept = kept
+        nodes = chain.max_size * ld
+        self._scratch = [
+            aligned_zeros(size) for size in (nodes, cells, nodes, cells, 3 * cells)]
+        point_to(&self._kept, self.kept)
+        point_to(&self._tried, self._scratch)
+        cdef double[::1] tables = self._scratch[4]
+        self._pairs = &tables[0]
+        self._table.ahead, self._table.back = &tables[cells], &tables[2 * cells]
+
+    def sharing(self):
+        return self.bind(self.chain)
+
+    def bind(self, BoundModel model):
+        other = ChainEntropyDual(model, self.mu, self.kept)
+        other._use(self.losses, self.entropies, self.visited)
+        return other
+
+    cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil:
+        """Return where the distribution of a sequence is kept."""
+        cdef Py_ssize_t first = self.chain._starts[i] * self.chain.ld
+        cdef Py_ssize_t table = i * self.chain.n_labels * self.chain.ld
+        cdef Gibbs gibbs = self._kept
+        gibbs.nodes += first
+        gibbs.node_means += first
+        gibbs.pairs += table
+        gibbs.pair_means += table
+        return gibbs
+
+    # ---- potentials and distributions ----
+
+    cdef int load(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, k
+        cdef const double* mask = self.chain._constraints.mask
+        self.chain.potentials(workspace, i)
+        if self.mu != 1.0:
+            for k in range(self.chain._sizes[i] * ld):
+                ws.theta[k] /= self.mu
+        memset(self._pairs, 0, cells * sizeof(double))
+        sks_add_table(cells, 1.0 / self.mu, ws.tail + TRANSITIONS * ld, self._pairs)
+        # rows of first and last labels come before those of transitions
+        if mask != NULL:
+            sks_add_table(cells, 1.0, mask + 2 * ld, self._pairs)
+        return 0
+
+    cdef int begin(self, Workspace workspace, Py_ssize_t i, double advantage,
+                   DualStep* out) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
+        cdef Py_ssize_t cells = self.chain.n_labels * ld
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        cdef Gibbs kept = self._of(i)
+        memcpy(self._tried.nodes, ws.theta, size * ld * sizeof(double))
+        memcpy(self._tried.pairs, self._pairs, cells * sizeof(double))
+        for t in range(size):
+            self._tried.nodes[t * ld + y[t]] += advantage
+        # what the change is from: the observed labeling, whose entropy is zero
+        memset(kept.node_means, 0, size * ld * sizeof(double))
+        memset(kept.pair_means, 0, cells * sizeof(double))
+        for t in range(size):
+            kept.node_means[t * ld + y[t]] = 1.0
+        for t in range(size - 1):
+            kept.pair_means[y[t] * ld + y[t + 1]] += 1.0
+        self._find_means(ws, i, &kept, out)
+        # eta_i is infinite: there is no slope
+        out.slope = 0.0
+        return 0
+
+    cdef int mix(self, Workspace workspace, Py_ssize_t i, double share,
+                 DualStep* out) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, k
+        cdef Py_ssize_t nodes = self.chain._sizes[i] * ld
+        cdef Py_ssize_t cells = self.chain.n_labels * ld
+        cdef double rest = 1.0 - share
+        cdef Gibbs kept = self._of(i)
+        for k in range(nodes):
+            self._tried.nodes[k] = rest * kept.nodes[k] + share * ws.theta[k]
+        for k in range(cells):
+            self._tried.pairs[k] = rest * kept.pairs[k] + share * self._pairs[k]
+        self._find_means(ws, i, &kept, out)
+        out.slope = out.linear - self.mu * (
+            inner(nodes, kept.nodes, ws.node_change)
+            + inner(cells, kept.pairs, ws.edge_change))
+        return 0
+
+    cdef int _find_means(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* kept,
+                         DualStep* out) except -1 nogil:
+        """Find the means of what is tried, and prepare the change from those kept."""
+        cdef Gibbs* tried = &self._tried
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
+        cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld
+        cdef double log_partition
+        self._table.scores = tried.pairs
+        exponentiate_table(self.chain.n_labels, self.chain.ld, &self._table)
+        memset(tried.pair_means, 0, cells * sizeof(double))
+        self._oracle.add_by_entropy(
+            self.chain._sizes[i], tried.nodes, &self._table, tried.node_means,
+            tried.pair_means, &log_partition)
+        out.loss = self._loss(i, tried.node_means)
+        out.entropy = self.mu * (
+            log_partition - inner(nodes, tried.nodes, tried.node_means)
+            - inner(cells, tried.pairs, tried.pair_means))
+        self._prepare_change(ws, i, tried, kept)
+        # all labelings gain the same from the constant part of the loss
+        out.linear = self.mu * (
+            inner(nodes, ws.theta, ws.node_change)
+            + inner(cells, self._pairs, ws.edge_change))
+        return 0
+
+    cdef double _loss(self, Py_ssize_t i, const double* node_means) noexcept nogil:
+        """Return L_i of a mean."""
+        cdef Py_ssize_t start = self.chain._starts[i], t
+        cdef double total = 0.0
+        for t in range(self.chain._sizes[i]):
+            total += self.chain._cost[start + t] * (
+                1.0 - node_means[t * self.chain.ld + self.chain._labels[start + t]])
+        return total
+
+    cdef void _prepare_change(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* new,
+                              const Gibbs* old) noexcept nogil:
+        """Write the difference of two means to the workspace."""
+        cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels
+        cdef Py_ssize_t k, label
+        cdef double change
+        for k in range(self.chain._sizes[i] * ld):
+            ws.node_change[k] = new.node_means[k] - old.node_means[k]
+        for label in range(n_labels):
+            for k in range(label * ld, label * ld + n_labels):
+                change = new.pair_means[k] - old.pair_means[k]
+                # others would make lists of changed weights as long as the table
+                if change > TINY or change < -TINY:
+                    add_edge(ws, k, change)
+        ws.scanned = False
+
+    cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
+        cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld * sizeof(double)
+        cdef Py_ssize_t pairs = self.chain.n_labels * self.chain.ld * sizeof(double)
+        cdef Gibbs kept = self._of(i)
+        memcpy(kept.nodes, self._tried.nodes, nodes)
+        memcpy(kept.node_means, self._tried.node_means, nodes)
+        memcpy(kept.pairs, self._tried.pairs, pairs)
+        memcpy(kept.pair_means, self._tried.pair_means, pairs)
+        return EntropyDual.accept(self, i, step)
+
+    cdef int distance(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        cdef Gibbs kept = self._of(i)
+        memset(self._tried.node_means, 0, size * ld * sizeof(double))
+        memset(self._tried.pair_means, 0, self.chain.n_labels * ld * sizeof(double))
+        for t in range(size):
+            self._tried.node_means[t * ld + y[t]] = 1.0
+        for t in range(size - 1):
+            self._tried.pair_means[y[t] * ld + y[t + 1]] += 1.0
+        self._prepare_change(ws, i, &kept, &self._tried)
+        return 0
+
+    # ---- certificates ----
+
+    cdef int gap(self, Workspace workspace, Py_ssize_t i, double* loss,
+                 double* gap) except -1 nogil:
+        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        cdef Gibbs kept = self._of(i)
+        cdef double log_partition, score = 0.0, mean_score
+        self.load(workspace, i)
+        self._table.scores = self._pairs
+        exponentiate_table(self.chain.n_labels, ld, &self._table)
+        self._oracle.by_entropy(size, ws.theta, &self._table, 1.0,
+                                self._tried.node_means, NULL, NULL, &log_partition)
+        for t in range(size):
+            score += ws.theta[t * ld + y[t]]
+        for t in range(size - 1):
+            score += self._pairs[y[t] * ld + y[t + 1]]
+        # the constant part of the loss is in both, and in no difference
+        loss[0] = gap[0] = self.mu * (log_partition - score)
+        if not self._visited[i]:
+            return 0
+        mean_score = (inner(size * ld, ws.theta, kept.node_means)
+                      + inner(self.chain.n_labels * ld, self._pairs, kept.pair_means))
+        gap[0] = self.mu * (log_partition - mean_score) - self._entropies[i]
+        return 0
+
+
+cdef int point_to(Gibbs* gibbs, list arrays) except -1:
+    """Let a distribution be the first four of some arrays."""
+    cdef double[::1] nodes, pairs, node_means, pair_means
+    nodes, pairs, node_means, pair_means = arrays[:4]
+    gibbs.nodes, gibbs.node_means = &nodes[0], &node_means[0]
+    gibbs.pairs, gibbs.pair_means = &pairs[0], &pair_means[0]
+    return 0

@@ -1,0 +1,112 @@
+"""Dual variables of losses that are smoothed by the entropy.
+
+Let f_i be the structured hinge smoothed by the entropy with strength mu, or with mu = 1
+and no loss the negative log-likelihood. The dual of alpha/2 |w|^2 + sum_i p_i f_i(w) is
+
+    D = sum_i p_i (L_i(mu_i) + mu H(mu_i)) - alpha/2 |w|^2,
+    w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i)
+
+where H(mu_i) is the entropy of the distribution of labelings with mean parameters mu_i
+(Collins et al., 2008, Section 3; Le Priol et al., 2018, Section 2). The difference of
+primal and dual is a sum of block gaps, each a Kullback-Leibler divergence:
+
+    gap_i = p_i mu KL(mu_i | distribution with the potentials theta_i / mu)
+
+Every mu_i belongs to a Gibbs distribution, and is kept together with its natural
+parameters eta_i. These take the room of potentials, where the means of pairs at every
+position would take the square of the number of labels, and H(mu_i) is
+log Z(eta_i) - <eta_i, mu_i>. At first mu_i is mu_i(y_i), for which eta_i is infinite.
+
+M. Collins, A. Globerson, T. Koo, X. Carreras and P. Bartlett, "Exponentiated gradient
+algorithms for conditional random fields and max-margin Markov networks", JMLR 9, 2008.
+R. Le Priol, A. Piche and S. Lacoste-Julien, "Adaptive stochastic dual coordinate ascent
+for conditional random fields", UAI 2018.
+"""
+
+import numpy as np
+
+
+cdef class EntropyDual:
+    """The dual variables of all examples of a bound model.
+
+    The methods that try a distribution prepare the change from mu_i in the workspace,
+    where the model's `change_norm` and `apply_change` find it.
+
+    Parameters
+    ----------
+    model : BoundModel
+        The model with its data.
+    mu : float
+        Strength of the smoothing.
+
+    Attributes
+    ----------
+    losses, entropies : ndarray of shape (n_examples,)
+        L_i(mu_i), and mu H(mu_i).
+    visited : ndarray of shape (n_examples,), uint8
+        Whether mu_i has left mu_i(y_i).
+    """
+
+    def __cinit__(self, BoundModel model, double mu, *args):
+        self.model, self.mu = model, mu
+        n_examples = model.n_examples
+        self._use(np.zeros(n_examples), np.zeros(n_examples),
+                  np.zeros(n_examples, dtype=np.uint8))
+
+    def _use(self, losses, entropies, visited):
+        """Use the given arrays."""
+        self.losses, self.entropies, self.visited = losses, entropies, visited
+        self._losses, self._entropies, self._visited = losses, entropies, visited
+
+    def sharing(self):
+        """Return an object with the same dual variables and scratch of its own."""
+        raise NotImplementedError
+
+    def fits(self, BoundModel model, double mu):
+        """Return whether these can be the dual variables of another bound model."""
+        return self.mu == mu and self.model.signature == model.signature
+
+    def bind(self, BoundModel model):
+        """Return the same dual variables for another model that they fit."""
+        raise NotImplementedError
+
+    # Load the potentials theta_i at the weights that the workspace reads.
+    cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # Try the distribution with the loaded potentials, where every observed label gains
+    # an advantage; for an example that was not visited.
+    cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
+                   DualStep* out) except -1 nogil:
+        raise NotImplementedError
+
+    # Try the natural parameters (1 - share) eta_i + share theta_i / mu, 0 < share < 1.
+    cdef int mix(self, Workspace ws, Py_ssize_t i, double share,
+                 DualStep* out) except -1 nogil:
+        raise NotImplementedError
+
+    # Keep the distribution that was tried last.
+    cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
+        self._losses[i], self._entropies[i] = step.loss, step.entropy
+        self._visited[i] = True
+        return 0
+
+    # Prepare mu_i - mu_i(y_i) in the workspace.
+    cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil:
+        raise NotImplementedError
+
+    # f_i at the weights that the workspace reads, and gap_i / p_i.
+    cdef int gap(self, Workspace ws, Py_ssize_t i, double* loss,
+                 double* gap) except -1 nogil:
+        raise NotImplementedError
+
+    def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
+              double[::1] losses, double[::1] gaps):
+        """Write f_i and gap_i / p_i of start <= i < stop; changes scratch only."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(start, stop):
+                self.gap(ws, i, &losses[i], &gaps[i])
+                # rounding errors, where the block is at its optimum
+                if gaps[i] < 0.0:
+                    gaps[i] = 0.0

@@ -1,0 +1,224 @@
+"""Stochastic dual coordinate ascent on smooth losses: the visit of one example, compiled.
+
+The duals are those of `models/protocols/_entropy_dual.pyx`. A visit moves the natural
+parameters of one example towards its potentials, by a share s:
+
+    eta_i' = (1 - s) eta_i + s theta_i / mu
+
+With d = mu_i' - mu_i, found by one call of the exp oracle, the dual gains
+
+    p_i ( <theta_i, d> + mu H(mu_i') - mu H(mu_i) - q/2 ),  q = p_i/alpha |A_i^T d|^2
+
+as the potentials theta_i count the loss. To first order d is s C (theta_i/mu - eta_i),
+C being the covariance of the parts under mu_i. With the slope
+b = <theta_i - mu eta_i, d>, the gain is largest at the share s b / (s b + q), up to
+terms of third order. So the share that one visit finds is what the next visit of the
+example begins with, and only where it was more than twice too long is the oracle called
+again. The slope tells the block's gap too: it is b / (2 s) to second order.
+
+The line search of Le Priol et al. (2018), Section 3, mixes means and not natural
+parameters, which is the same to first order; it needs the means of pairs at every
+position, and a logarithm of each at each trial.
+
+With a threshold, w is shrunk towards zero (see `Weights`), and the gain above is a
+lower bound.
+"""
+
+cimport cython
+
+import numpy as np
+
+from libc.math cimport INFINITY
+
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
+from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
+
+cdef enum:
+    # Addresses of an example's memory are asked for so many visits ahead.
+    FAR_AHEAD = 4
+    # Shares that a visit tries: halved so often, a step is rounding error.
+    MOST_TRIALS = 40
+
+# The share that the second visit of an example begins with, and the largest one.
+cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
+# The first advantage of observed labels, and by how much it changes: down a little
+# whenever the dual gains at once, up where it does not.
+cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5
+# Visits by gap end when the estimates are less than this part of the last exact gap.
+cdef double LEAST_ESTIMATES = 0.01
+
+
+@cython.final
+cdef class DualAscentKernel:
+    """State of the ascent and the compiled passes over it.
+
+    Parameters
+    ----------
+    dual : EntropyDual
+        The dual variables.
+    weights : Weights
+        The weights that they stand for.
+    alpha : float
+        Regularisation.
+
+    Attributes
+    ----------
+    gaps : ndarray of shape (n_examples,)
+        Estimates of the block gaps.
+    oracle_calls : int
+        Calls of the exp oracle.
+    gain : float
+        Increase of the dual since it was last reset.
+    """
+
+    cdef EntropyDual dual
+    cdef BoundModel model
+    cdef Weights weights
+    cdef Workspace workspace
+    cdef double alpha, advantage
+    # of the last exact gaps; inf before
+    cdef double gap_total
+    cdef readonly object gaps
+    cdef readonly Py_ssize_t oracle_calls
+    cdef public double gain
+    # what visits begin with, and the gaps
+    cdef double[::1] _shares, _gaps
+    cdef SumTree tree
+
+    def __cinit__(self, EntropyDual dual, Weights weights, double alpha):
+        n_examples = dual.model.n_examples
+        self.dual, self.model, self.weights = dual, dual.model, weights
+        self.workspace = dual.model.workspace(weights.w)
+        self.alpha, self.advantage = alpha, FIRST_ADVANTAGE
+        self.gap_total = INFINITY
+        self.gaps = np.zeros(n_examples)
+        self._shares, self._gaps = np.full(n_examples, FIRST_SHARE), self.gaps
+        self.tree = SumTree(n_examples)
+
+    # ---- passes ----
+
+    def visit_in_order(self, const Py_ssize_t[::1] order):
+        """Visit the given examples."""
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(order.shape[0]):
+                # what says where memory is comes a few visits before the memory
+                if k + FAR_AHEAD < order.shape[0]:
+                    self.model.prefetch(order[k + FAR_AHEAD], False)
+                if k + 1 < order.shape[0]:
+                    self.model.prefetch(order[k + 1], True)
+                self._visit(order[k])
+
+    def visit_by_gap(self, const double[::1] uniforms):
+        """Visit examples drawn in proportion to their gap estimates.
+
+        Returns whether all were visited: not once the estimates together are a
+        hundredth of the gap last computed, or zero. They tell little then.
+        """
+        cdef Py_ssize_t k, i
+        cdef bint enough = True
+        cdef double least = 0.0
+        if self.gap_total != INFINITY:
+            least = LEAST_ESTIMATES * self.gap_total
+        self.tree.fill(self.gaps)
+        with nogil:
+            for k in range(uniforms.shape[0]):
+                if self.tree.total() <= least:
+                    enough = False
+                    break
+                i = self.tree.find(uniforms[k])
+                self._visit(i)
+                self.tree.set(i, self._gaps[i])
+        return enough
+
+    def set_gaps(self, gaps):
+        """Replace the estimates by exact block gaps."""
+        self.gaps[:] = gaps
+        self.gap_total = gaps.sum()
+
+    def restore(self):
+        """Form the weights that the dual variables stand for."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(self.model.n_examples):
+                if self.dual._visited[i]:
+                    self.dual.distance(self.workspace, i)
+                    self._apply(i)
+
+    # ---- one example ----
+
+    cdef int _visit(self, Py_ssize_t i) except -1 nogil:
+        """Load an example, and take a step."""
+        self.dual.load(self.workspace, i)
+        if self.dual._visited[i]:
+            return self._step(i)
+        return self._begin(i)
+
+    cdef int _begin(self, Py_ssize_t i) except -1 nogil:
+        """Take a first step, away from the observed labeling.
+
+        There the entropy has an infinite slope, so that every advantage that is large
+        enough gains; what is enough for one example is a good guess for the next.
+        """
+        cdef double norm, gain
+        cdef DualStep step
+        cdef Py_ssize_t trial
+        for trial in range(MOST_TRIALS):
+            self.oracle_calls += 1
+            self.dual.begin(self.workspace, i, self.advantage, &step)
+            self.model.change_norm(self.workspace, i, &norm)
+            gain = step.linear + step.entropy - 0.5 * self._rate(i) * norm
+            if gain > 0.0:
+                # no better guess of what the next step gains
+                self._gaps[i] = self.model._example_weights[i] * gain
+                self.advantage -= DOWN
+                return self._accept(i, &step, gain)
+            self.advantage += UP
+            self.model.clear(self.workspace, i)
+        return 0
+
+    cdef int _step(self, Py_ssize_t i) except -1 nogil:
+        """Take a step towards the potentials."""
+        cdef double share = self._shares[i], best, norm, gain
+        cdef DualStep step
+        cdef Py_ssize_t trial
+        for trial in range(MOST_TRIALS):
+            self.oracle_calls += 1
+            self.dual.mix(self.workspace, i, share, &step)
+            # at the optimum of the block, as far as rounding errors allow to say
+            if not step.slope > 0.0:
+                self._gaps[i] = 0.0
+                break
+            self.model.change_norm(self.workspace, i, &norm)
+            norm *= self._rate(i)
+            self._gaps[i] = (
+                0.5 * self.model._example_weights[i] * step.slope / share)
+            best = step.slope / (step.slope + norm / share)
+            if best > MOST_SHARE:
+                best = MOST_SHARE
+            gain = (step.linear + step.entropy - self.dual._entropies[i]
+                    - 0.5 * norm)
+            if gain > 0.0 and share < 2.0 * best:
+                self._shares[i] = best
+                return self._accept(i, &step, gain)
+            share = best if best < 0.5 * share else 0.5 * share
+            self.model.clear(self.workspace, i)
+        return self.model.clear(self.workspace, i)
+
+    cdef double _rate(self, Py_ssize_t i) noexcept nogil:
+        """Return p_i / alpha."""
+        return self.model._example_weights[i] / self.alpha
+
+    cdef int _accept(self, Py_ssize_t i, const DualStep* step,
+                     double gain) except -1 nogil:
+        """Keep what was tried, and change the weights."""
+        self.gain += self.model._example_weights[i] * gain
+        self.dual.accept(i, step)
+        return self._apply(i)
+
+    cdef int _apply(self, Py_ssize_t i) except -1 nogil:
+        """Subtract the prepared change of means from the weights."""
+        return self.model.apply_change(
+            self.workspace, i, self.weights, -self._rate(i), 0.0)

@@ -1,0 +1,196 @@
+"""Stochastic dual coordinate ascent for losses smoothed by the entropy.
+
+Maximises the dual of P(w) = alpha/2 |w|^2 + l1 |w|_1 + sum_i p_i f_i(w). With dual
+variables mu_i and v = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i),
+
+    D = sum_i p_i (L_i(mu_i) + mu H(mu_i)) - alpha/2 |w|^2
+
+where w is v, each entry moved towards zero by l1 / alpha. P - D is the sum of the block
+gaps at every step.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sksstruct.models.protocols._weights import Weights
+from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.parallel import run_in_chunks
+
+# Passes in order before examples are drawn by gap: the second visit of an example is
+# the first whose gain says how far it is from its optimum.
+IN_ORDER = 2
+# With check_every="auto" the next check comes after so many times the passes so far.
+GROWTH = 1.25
+
+
+@fill_doc(example('loss="log", solver="sdca", random_state=0'))
+@dataclass(eq=False, repr=False)
+class SDCA(GradientSolver):
+    """Stochastic dual coordinate ascent: the default for the likelihood.
+
+    Visits one example after the other, and moves its dual variables, the mean
+    parameters of a distribution of its labelings [1]_, so that the dual objective
+    rises. A visit calls the sum-product oracle once, and needs no step size: it
+    computes the gain of a step exactly, and finds the length of the next one from it.
+    The duality gap is a sum over the examples, which are drawn in proportion to it. It
+    is known at any regularisation, and minimises the elastic net as well [2]_.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of as many visits as there are examples.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective.
+    sampling : {"gap", "permutation"}, default="gap"
+        Order of the visits after the first two passes: in proportion to the estimated
+        gaps, or all examples in a new random order every pass. The first two passes
+        are permutations.
+    check_every : int or "auto", default="auto"
+        Passes between two computations of the objective and the gap, each of which
+        takes an oracle call per example. "auto": the more, the more passes there were.
+
+    Notes
+    -----
+    Each example keeps two numbers for each position and label, and two for each pair of
+    labels.
+
+    References
+    ----------
+    .. [1] R. Le Priol, A. Piche and S. Lacoste-Julien, "Adaptive stochastic dual
+       coordinate ascent for conditional random fields", UAI 2018.
+    .. [2] S. Shalev-Shwartz and T. Zhang, "Accelerated proximal stochastic dual
+       coordinate ascent for regularized loss minimization", Mathematical Programming
+       155, 2016.
+    .. [3] M. Collins, A. Globerson, T. Koo, X. Carreras and P. Bartlett, "Exponentiated
+       gradient algorithms for conditional random fields and max-margin Markov
+       networks", JMLR 9, 2008.
+
+    %(example)s
+    """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    sampling: str = "gap"
+    check_every: int | str = "auto"
+
+    required_oracles = ("exp",)
+    penalties = ("l2", "elasticnet")
+    _parameter_constraints = {
+        **GradientSolver._parameter_constraints,
+        "sampling": [StrOptions({"gap", "permutation"})],
+        "check_every": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    }
+
+    def asks_for(self, model):
+        return self.required_oracles
+
+    def check_model(self, model):
+        super().check_model(model)
+        if model.surrogate.smoothing != "entropy":
+            raise ValueError(
+                "SDCA keeps distributions of labelings: it needs loss='log' or "
+                "smoothing='entropy'"
+            )
+        if getattr(model, "unknown", None) is not None:
+            raise ValueError(
+                "labels that were not observed make loss='log' non-convex, which needs "
+                "solver='lbfgs'"
+            )
+
+    def accepts(self, dual_state, model):
+        dual = dual_state.get("entropy_dual")
+        return dual is not None and dual.fits(model, model.surrogate.mu)
+
+    def _solve(self, model, alpha, options):
+        return Ascent(self, model, alpha, options).run()
+
+
+class Ascent:
+    """A run of `SDCA`: passes, certificates, and the state that they share.
+
+    Parameters
+    ----------
+    solver : SDCA
+        Its parameters are read.
+    model : BoundModel
+        The model with its data.
+    alpha : float
+        Regularisation.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.model, self.alpha, self.l1 = solver, model, alpha, options.l1
+        self.n_jobs = options.n_jobs
+        self.rng = check_random_state(options.random_state)
+        self.weights = Weights(
+            model.n_weights, threshold=options.l1 / alpha, support=model.support
+        )
+        if options.dual_state is None:
+            self.dual = model.entropy_dual(model.surrogate)
+        else:
+            self.dual = options.dual_state["entropy_dual"].bind(model)
+        self.kernel = DualAscentKernel(self.dual, self.weights, alpha)
+        if options.dual_state is not None:
+            self.kernel.restore()
+        self.loop = Loop(solver, alpha, options)
+        self.losses, self.gaps = np.empty((2, model.n_examples))
+        self.next_check = 0
+
+    def run(self):
+        """Take passes until the gap is small enough."""
+        self.look()
+        # without a step there is no gap to draw from, and no scale for tol
+        return self.loop.run(
+            self.one_pass, self.look, self.state, lambda: self.weights.w.copy()
+        )
+
+    def state(self):
+        """What another run can start from."""
+        return {"weights": self.loop.weights, "entropy_dual": self.dual}
+
+    def one_pass(self):
+        """Visit as many examples as there are; return whether none was moved."""
+        n, kernel, loop = self.model.n_examples, self.kernel, self.loop
+        before, kernel.gain = kernel.oracle_calls, 0.0
+        complete = True
+        if self.solver.sampling == "gap" and loop.n_iter > IN_ORDER:
+            complete = kernel.visit_by_gap(self.rng.random_sample(n))
+        else:
+            kernel.visit_in_order(self.rng.permutation(n).astype(np.intp))
+        loop.calls += kernel.oracle_calls - before
+        if loop.n_iter >= self.next_check or not complete:
+            self.look()
+        return complete and kernel.gain == 0.0
+
+    def look(self):
+        """Compute the objective, the dual and the block gaps, and report them."""
+        w = self.weights.w
+
+        def check(first, last):
+            dual = self.dual.sharing()
+            workspace = self.model.workspace(w, training=False)
+            dual.check(workspace, first, last, self.losses, self.gaps)
+
+        run_in_chunks(check, self.model.n_examples, self.n_jobs)
+        shares = self.model.example_weights
+        self.kernel.set_gaps(shares * self.gaps)
+        self.loop.calls += self.model.n_examples
+        ridge = self.alpha / 2 * float(w @ w)
+        penalty = self.l1 * float(np.abs(w).sum()) if self.l1 else 0.0
+        primal = float(shares @ self.losses) + ridge + penalty
+        dual_loss = float(shares @ (self.dual.losses + self.dual.entropies))
+        self.loop.report(primal, w, dual_loss - ridge)
+        if self.solver.check_every == "auto":
+            self.next_check = max(self.loop.n_iter + 1, GROWTH * self.loop.n_iter)
+        else:
+            self.next_check = self.loop.n_iter + self.solver.check_every
