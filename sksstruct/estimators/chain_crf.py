@@ -344,6 +344,33 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     # ---- prediction ----
 
+    def cast(self, dtype):
+        """Convert the weights to single precision, or back to double, in place.
+
+        With weights in single precision, which take half the memory, `predict`,
+        `score` and `decision_function` compute in it. Labels may differ where two
+        labelings have nearly the same score. The other methods, and training, compute
+        in double precision always; a fit sets weights in double precision.
+
+        Parameters
+        ----------
+        dtype : {numpy.float32, numpy.float64}
+            Precision of ``coef_``.
+
+        Returns
+        -------
+        self : ChainCRF
+            The fitted tagger.
+        """
+        check_is_fitted(self, "coef_")
+        if dtype not in (np.float32, np.float64, "float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if self.coef_.dtype != dtype:
+            n_classes = len(self.coef_)
+            rows = padded_rows(self.coef_.astype(dtype), padded_length(n_classes))
+            self.coef_ = rows[:, :n_classes].T
+        return self
+
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
         check_is_fitted(self, "coef_")

@@ -68,6 +68,7 @@ cdef class Rows:
         else:
             reserve(<void**> &self._values64, &self._value_capacity, needed,
                     sizeof(double))
+        # in place, as the list is not needed again
         for k in range(count):
             if features[k].column >= 0:
                 features[kept] = features[k]
@@ -85,6 +86,7 @@ cdef class Rows:
     cdef void _write(self, Py_ssize_t place, const Feature* feature) noexcept nogil:
         """Write an entry."""
         self._indices[place] = <int32_t> feature.column
+        # the same test each time, which costs nothing
         if self._single:
             self._values32[place] = <float> feature.value
         else:
@@ -96,6 +98,7 @@ cdef class Rows:
         cdef int32_t[FEW] places
         cdef Py_ssize_t j, k
         cdef int32_t column, after
+        # side by side, so that vectors hold many
         for k in range(count):
             columns[k] = <int32_t> features[k].column
         memset(places, 0, sizeof(places))
@@ -128,6 +131,7 @@ cdef class Rows:
         # rarely is there any
         if not repeated:
             return count
+        # `last` is where the entry is that the next one may add to
         for k in range(1, count):
             if indices[k] == indices[last]:
                 if self._single:
@@ -146,7 +150,7 @@ cdef class Rows:
         return last + 1
 
     def arrays(self):
-        """Return data, indices and indptr, and start again without rows."""
+        """Return data, indices and indptr, once: the rows are theirs then."""
         cdef cython_array values, indices, ends
         cdef Py_ssize_t count = self._count
         # One entry more than needed, so that there is always one; what was reserved
@@ -165,7 +169,7 @@ cdef class Rows:
         values.callback_free_data = free
         indices.callback_free_data = free
         ends.callback_free_data = free
-        self._values32, self._values64, self._indices = NULL, NULL, NULL
-        self._ends = NULL
+        self._values32, self._values64 = NULL, NULL
+        self._indices, self._ends = NULL, NULL
         return (np.asarray(values)[:count], np.asarray(indices)[:count],
                 np.asarray(ends))
