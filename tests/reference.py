@@ -57,7 +57,7 @@ class Chain:
 
     def __init__(
         self, X, y, n_labels, p=None, costs=None, intercept=True, boundary=True,
-        length=None,
+        length="mean",
     ):  # fmt: skip
         self.X = [np.asarray(x, dtype=np.float64) for x in X]
         self.y = [np.asarray(row) for row in y]
@@ -66,6 +66,8 @@ class Chain:
         self.costs = np.ones(n_labels) if costs is None else costs
         self.intercept, self.boundary = intercept, boundary
         # what losses are divided by; None: each by its own length
+        if length == "mean":
+            length = self.p @ [len(row) for row in self.y]
         self.lengths = [len(row) if length is None else length for row in self.y]
 
     def feature_map(self, i, labels):

@@ -14,12 +14,15 @@ class PassCallbacks:
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     X, y : objects
         The training data, as given to fit.
+    validation : Validation, default=None
+        Scores every pass; says when to stop.
     """
 
-    def __init__(self, estimator, max_iter, attributes, X, y):
+    def __init__(self, estimator, max_iter, attributes, X, y, *, validation=None):
         self._estimator = estimator
         self._max_iter = max_iter
         self._attributes = attributes
+        self._validation = validation
         self._data = {"X": X, "y": y}
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
@@ -36,6 +39,8 @@ class PassCallbacks:
             **self._data,
         )
         self._pass = None
+        if not stop and self._validation is not None:
+            stop = self._validation(self._attributes(weights()))
         if not stop and n_passes != self._max_iter:
             self._begin()
         return stop

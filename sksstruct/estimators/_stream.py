@@ -30,7 +30,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # the mean over more sequences gives each of the earlier ones less weight
     share = np.ones(n) if data.weight is None else data.weight * total
     data.weight = share / (seen + total)
-    stream = {"visits": seen, "alpha": tagger.alpha, "mean_length": 0.0}
+    alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
+    stream = {"visits": seen, "alpha": alpha, "mean_length": 0.0}
     stream.update(getattr(tagger, "_stream", {}))
     # of all sequences so far
     positions = seen * stream["mean_length"] + total * spec.mean_length_
@@ -40,24 +41,25 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     _write_weights(tagger, model.views(averaged))
     # The iterate continues from where it was; the attributes hold the average.
     # for given dual variables, weights are proportional to 1 / alpha
-    rescale = stream["alpha"] / tagger.alpha
+    rescale = stream["alpha"] / alpha
     iterate = stream.get("iterate", averaged) * (rescale * seen / (seen + total))
     averaged *= rescale
     iterate, weights = solver.solve_stream(
         model,
-        tagger.alpha,
+        alpha,
         iterate,
         averaged,
         stream["visits"],
         random_state=tagger.random_state,
     )
-    stream["iterate"], stream["alpha"] = iterate, tagger.alpha
+    stream["iterate"], stream["alpha"] = iterate, alpha
     stream["visits"] += n
     attributes = {
         **_inputs(tagger, spec, names),
         **view_attributes(model.views(weights)),
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
+        "alpha_": alpha,
         "n_seen_": seen + total,
         "_loss": tagger.loss,
         "_stream": stream,

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._validation import Validation
 from sksstruct.models.spec import ModelSpec
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.procedures import procedure
@@ -38,18 +39,24 @@ class Problem:
         The solver of the problem.
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
+    alpha : float
+        Regularisation: the number that stands for alpha="auto".
+    l1_ratio : float
+        Share of the l1 penalty in it.
     """
 
     spec: ModelSpec
     model: Any
     solver: Any
     attributes: Callable[[Any], dict]
+    alpha: float
+    l1_ratio: float
 
 
 def checked_model(estimator):
     """The model of an estimator, after the parameters of both were checked."""
     validate_params(estimator)
-    if not np.isfinite(estimator.alpha):
+    if estimator.alpha != "auto" and not np.isfinite(estimator.alpha):
         raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
     check_random_state(estimator.random_state)
     # name and parameters now; whether the model suits it, once that is bound
@@ -70,6 +77,9 @@ def prepare(estimator, X, y, sample_weight=None):
     solver = SOLVERS.resolve(
         estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol, model=model
     )
+    l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    solver.check_penalty(l1_ratio)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     attributes = partial(
         _attributes,
         getattr(estimator, "_describe", _describe),
@@ -77,7 +87,7 @@ def prepare(estimator, X, y, sample_weight=None):
         input_attributes(seen),
         solver.layout(model),
     )
-    return Problem(spec, model, solver, attributes)
+    return Problem(spec, model, solver, attributes, alpha, l1_ratio)
 
 
 def input_attributes(estimator):
@@ -115,32 +125,43 @@ def train(estimator, X, y, sample_weight, noun):
     estimator : estimator
         The same object.
     """
+    validation = None
+    if getattr(estimator, "early_stopping", False):
+        validation = Validation(estimator, X, y, sample_weight)
+        X, y, sample_weight = validation.rest
     problem = prepare(estimator, X, y, sample_weight)
     state = _warm_state(estimator, problem)
     solver = procedure(problem.solver, problem.model, state)
     callbacks = PassCallbacks(
-        estimator, getattr(solver, "max_iter", None), problem.attributes, X, y
+        estimator,
+        getattr(solver, "max_iter", None),
+        problem.attributes,
+        X,
+        y,
+        validation=validation,
     )
     try:
         result = solver.solve(
             problem.model,
-            estimator.alpha,
+            problem.alpha * (1.0 - problem.l1_ratio),
+            l1=problem.alpha * problem.l1_ratio,
             random_state=estimator.random_state,
             n_jobs=estimator.n_jobs,
             verbose=estimator.verbose,
             callback=callbacks,
             dual_state=state,
+            max_seconds=getattr(estimator, "max_seconds", None),
         )
     except BaseException:
         callbacks.close()
         raise
-    _set_attributes(estimator, problem, result)
+    _set_attributes(estimator, problem, result, validation)
     callbacks.close()
     report_result(result, noun)
     return estimator
 
 
-def _set_attributes(estimator, problem, result):
+def _set_attributes(estimator, problem, result, validation=None):
     """Set all fitted attributes; nothing of an earlier fit remains."""
     attributes = {
         **problem.attributes(result.weights),
@@ -152,6 +173,8 @@ def _set_attributes(estimator, problem, result):
     }
     if getattr(estimator, "warm_start", False):
         attributes["_warm"] = problem.spec, result.dual_state
+    if validation is not None:
+        attributes["validation_scores_"] = np.array(validation.scores)
     if hasattr(estimator, "_further"):
         attributes.update(estimator._further(problem, result))
     replace_attributes(estimator, attributes)

@@ -1,6 +1,7 @@
 """Sequence tagging with a first-order chain."""
 
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import RandomState
@@ -24,7 +25,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._layout import padded_length
-from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -76,19 +77,25 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     and training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
     the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
-    the Hamming loss divided by the length of the sequence, or the negative logarithm
-    of the conditional likelihood (a conditional random field [3]_). All weights are
-    regularised.
+    the Hamming loss divided by the mean length of the sequences, or the negative
+    logarithm of the conditional likelihood (a conditional random field [3]_). All
+    weights are regularised.
 
     Parameters
     ----------
-    alpha : float, default=0.01
+    alpha : float or "auto", default="auto"
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
-        1 / (n C). CRFsuite's c2 is ``alpha * n / 2``.
+        1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto" is 0.02 for the hinge
+        losses and ``0.06 / n`` for the likelihood, n being the number, or total weight,
+        of the sequences; see the user guide.
+    l1_ratio : float, default=0.0
+        Share of the sum of the absolute weights in the penalty, which is
+        ``alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, less than 1. Many weights
+        are zero then. Only for ``loss="log"`` and hinges smoothed by the entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
-    loss_normalization : {"mean", "sequence"} or None, default="sequence"
+    loss_normalization : {"mean", "sequence"} or None, default="mean"
         What the number of wrong positions of a sequence, the Hamming loss, is divided
         by: the mean length of the training sequences, the own length of the sequence,
         or nothing. With "mean" a wrong position costs the same in all sequences, which
@@ -105,7 +112,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest, and "gdmm" is for thousands of labels. For the other losses
         %(smooth_solvers)s;
-        "auto" is "lbfgs". With `score_function`
+        "auto" is "sdca" where it can be, and "lbfgs" for an l2-smoothed hinge and for
+        a likelihood with labels that were not observed. With `score_function`
         %(nonlinear_solvers)s.
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
@@ -114,6 +122,16 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Where `solver` is a name, training stops at a duality gap of ``tol`` times an
         objective: for the hinge the objective at w = 0, which is 1 without class
         weights; for the other losses the objective reached.
+    max_seconds : float, default=None
+        Training ends after the first pass that ends later than so many seconds after
+        the first one began.
+    early_stopping : bool, default=False
+        Whether to set a part of the sequences aside and stop when their `score` has not
+        risen for `n_iter_no_change` passes, as in `sklearn.linear_model.SGDClassifier`.
+    validation_fraction : float, default=0.1
+        Share of the sequences that is set aside.
+    n_iter_no_change : int, default=5
+        Passes without a better score.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     boundary : bool, default=True
@@ -165,6 +183,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     score_function_ : ScoreFunction
         The score function that was fitted, where there is one.
     %(features_seen)s
+    alpha_ : float
+        The regularisation that was used.
+    validation_scores_ : ndarray of shape (n_iter_,)
+        With `early_stopping`, the score of the sequences set aside after each pass.
     n_iter_ : int
         Passes over the data, or iterations, in all.
     objective_ : float
@@ -230,14 +252,19 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     ['high', 'high', 'low']
     """
 
-    alpha: float = 0.01
+    alpha: float | str = "auto"
     _: KW_ONLY
+    l1_ratio: float = 0.0
     loss: str | SmoothedHinge = "hinge"
-    loss_normalization: str | None = "sequence"
+    loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
+    max_seconds: float | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
     fit_intercept: bool = True
     boundary: bool = True
     forbidden_transitions: list | str | None = None
@@ -251,6 +278,12 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints = {
         **TRAINING,
+        "alpha": [*TRAINING["alpha"], StrOptions({"auto"})],
+        "l1_ratio": [Interval(Real, 0, 1, closed="left")],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "loss_normalization": [StrOptions({"mean", "sequence"}), None],
         "score_function": [ScoreFunction, None],
@@ -309,9 +342,13 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         """Attributes that only taggers have, besides weights and certificate."""
         # what partial_fit needs to go on: the attributes are the iterate
         spec = problem.spec
-        stream = {"visits": spec.n_sequences_, "alpha": self.alpha}
+        stream = {"visits": spec.n_sequences_, "alpha": problem.alpha}
         stream["mean_length"] = spec.mean_length_
-        further = {"dual_loss_": result.dual_loss, "_stream": stream}
+        further = {
+            "alpha_": problem.alpha,
+            "dual_loss_": result.dual_loss,
+            "_stream": stream,
+        }
         surrogate = spec.surrogate_
         if surrogate is not None and surrogate.smoothing == "l2":
             further["topk_exact_"] = result.exact

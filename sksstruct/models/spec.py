@@ -59,6 +59,11 @@ class ModelSpec:
         """
         raise NotImplementedError
 
+    @property
+    def default_alpha(self):
+        """The regularisation that alpha="auto" stands for, once data were read."""
+        raise NotImplementedError
+
     def _can_continue(self, previous, state):
         """Whether duals, or weights, of an earlier fit are valid for this model.
 

@@ -19,6 +19,7 @@ from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
 from sksstruct.solvers.stochastic.prox_linear import ProxLinear
 from sksstruct.solvers.stochastic.sdca import SDCA
+from sksstruct.solvers.stochastic.sgd import SGD
 from sksstruct.solvers.stochastic.ssg import SSG
 from sksstruct.solvers.stochastic.svrg import SVRG
 
@@ -49,13 +50,14 @@ SOLVERS = Registry(
         "prox_linear": ProxLinear,
         "svrg": SVRG,
         "sdca": SDCA,
+        "sgd": SGD,
         "gdmm": GDMM,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
     },
     choices=(
         ("max", "hinge", "auto"),
-        ("exp", "smooth", "lbfgs"),
+        ("exp", "smooth", "sdca"),
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),
@@ -71,6 +73,7 @@ __all__ = [
     "GDMM",
     "LBFGS",
     "SDCA",
+    "SGD",
     "SOLVERS",
     "SSG",
     "SVRG",

@@ -52,7 +52,8 @@ class Status(StrEnum):
         "The labels completed by decoding still changed after the last round: "
         "increase alpha, or use loss='log'.",
     )
-    TIME_LIMIT = "time_limit", "time_limit was reached"
+    TIME_LIMIT = "time_limit", "the time limit was reached"
+    EARLY = "early", "the score of the validation set no longer rises"
     CALLBACK = "callback", "a callback asked to stop"
     STOPPED = "stopped", "the callback asked to stop"
     INTERRUPTED = "interrupted", "the run was interrupted"

@@ -309,7 +309,7 @@ class TestPartialFit:
         np.testing.assert_allclose(weights(1.0, [0.1] * 3), weights(1e3, [0.1] * 3))
         # what was learnt before shrinks with a stronger regularisation
         strong = np.abs(weights(1.0, [0.1, 100.0])).max()
-        assert strong < 0.2 * np.abs(weights(1.0, [0.1, 0.1])).max()
+        assert strong < 0.25 * np.abs(weights(1.0, [0.1, 0.1])).max()
 
     def test_earlier_sequences_lose_weight(self, data):
         """A batch without features halves what an equal batch has learnt."""
@@ -550,7 +550,9 @@ def test_ocr_small_figures(data_home):
     solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, check_every=50)
     primal = []
     for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
-        model = ChainCRF(1 / 626, solver=solver, random_state=seed)
+        model = ChainCRF(
+            1 / 626, loss_normalization="sequence", solver=solver, random_state=seed
+        )
         with pytest.warns(ConvergenceWarning):
             model.fit(small.X, small.y)
         dual = model.objective_ - model.dual_gap_
@@ -559,7 +561,7 @@ def test_ocr_small_figures(data_home):
     assert model.coef_.size + 3 * 26 + model.transitions_.size == 4082
     assert np.mean(primal) == pytest.approx(0.16, abs=0.01)
     codes = [np.array([ord(c) - ord("a") for c in word]) for word in small.y]
-    reference = Chain(small.X, codes, 26)
+    reference = Chain(small.X, codes, 26, length=None)
     w = reference.flatten(model)
     assert model.objective_ == pytest.approx(reference.primal(w, 1 / 626), abs=1e-9)
     assert dual == pytest.approx(model.dual_loss_ - w @ w / 626 / 2, abs=1e-9)
@@ -575,7 +577,9 @@ def test_ocr_small_figures(data_home):
 )
 def test_ocr_small_optimum(data_home, alpha, low, high):
     small = fetch_ocr_letters("fold0", data_home=data_home)
-    model = ChainCRF(alpha, tol=0.002, random_state=0).fit(small.X, small.y)
+    model = ChainCRF(
+        alpha, loss_normalization="sequence", tol=0.002, random_state=0
+    ).fit(small.X, small.y)
     assert model.objective_ >= low
     assert model.objective_ - model.dual_gap_ <= high
     assert model.dual_gap_ <= 0.002

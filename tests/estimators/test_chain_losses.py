@@ -106,7 +106,7 @@ def test_value_and_gradient(name, form):
     given, w = flat_weights(model, np.random.RandomState(1))
     gradient = np.full(model.n_weights, np.nan)
     value = smooth.value_and_gradient(given, gradient)
-    chain = Chain(X, y, 3)
+    chain = Chain(X, y, 3, length=None)
 
     def reference(w):
         return objective(chain, w, loss, augmented=name != "log")
@@ -127,7 +127,7 @@ def test_topk_says_where_it_is_exact():
     everything, model, _ = bound(X, y, ("l2", 0.8, 1000), True)
     given, w = flat_weights(model, np.random.RandomState(3))
     everything.value_and_gradient(given, np.empty(model.n_weights))
-    chain = Chain(X, y, 3)
+    chain = Chain(X, y, 3, length=None)
     seen = set()
     for k in (1, 2, 4):
         smooth, _, _ = bound(X, y, ("l2", 0.8, k), True)
@@ -343,17 +343,17 @@ class TestSolver:
         y = [np.array([0, 1, 0, 1, 2]), np.array([1, 2, 1])] * 5
         X = [rng.normal(size=(len(row), 4)) for row in y]
         rules = [(0, 0), (None, 2)]
-        model = ChainCRF(0.05, warm_start=True, tol=1e-5, random_state=0).fit(X, y)
+        model = ChainCRF(0.05, warm_start=True, tol=2e-4, random_state=0).fit(X, y)
         other = clone(model).set_params(solver="casimir", tol=0.01).fit(X, y)
         for fitted in (model, other):
             fitted.set_params(forbidden_transitions=rules)
             with pytest.warns(UserWarning, match="fewer forbidden transitions"):
                 fitted.fit(X, y)
         cold = clone(model).set_params(warm_start=False).fit(X, y)
-        assert abs(cold.objective_ - model.objective_) <= 2e-5
+        assert abs(cold.objective_ - model.objective_) <= 4e-4
         # the other way round they fit
         model.set_params(forbidden_transitions=rules[:1]).fit(X, y)
-        assert model.dual_gap_ <= 1e-5
+        assert model.dual_gap_ <= 2e-4
 
     def test_parameters_can_be_searched(self):
         X, y = problem(n=20)
@@ -375,8 +375,9 @@ class TestSolver:
         X, y = problem(n=50)
         for loss in ("log", "smoothed_hinge", SmoothedHinge("l2")):
             for data in (X, [x * (np.abs(x) > 1.2) for x in X]):
-                one = ChainCRF(0.1, loss=loss).fit(data, y)
-                many = ChainCRF(0.1, loss=loss, n_jobs=threads).fit(data, y)
+                one = ChainCRF(0.1, loss=loss, random_state=0).fit(data, y)
+                many = ChainCRF(0.1, loss=loss, n_jobs=threads, random_state=0)
+                many.fit(data, y)
                 np.testing.assert_array_equal(one.coef_, many.coef_)
                 np.testing.assert_array_equal(one.transitions_, many.transitions_)
 
@@ -438,7 +439,7 @@ def test_stored_zeros_are_not_seen():
         matrix = sparse.csr_array(np.ones_like(x))
         matrix.data[:] = x.ravel()
         stored.append(matrix)
-    arguments = {"loss": "log", "all_possible_states": False}
+    arguments = {"loss": "log", "all_possible_states": False, "random_state": 0}
     one = ChainCRF(0.1, **arguments).fit([sparse.csr_array(x) for x in X], y)
     two = ChainCRF(0.1, **arguments).fit(stored, y)
     np.testing.assert_allclose(one.coef_, two.coef_)
@@ -483,8 +484,9 @@ class TestUnobserved:
             labels = completed[i]
             true = unary[np.arange(len(labels)), labels].sum()
             true += pairwise[labels[:-1], labels[1:]].sum()
-            unary = unary + mask[:, None] / mask.sum()
-            unary[np.arange(len(labels)), labels] -= mask / mask.sum()
+            length = np.mean([sum(k is not None for k in row) for row in partial])
+            unary = unary + mask[:, None] / length
+            unary[np.arange(len(labels)), labels] -= mask / length
             best = unary[0]
             for row in unary[1:]:
                 best = (best[:, None] + pairwise).max(axis=0) + row

@@ -60,7 +60,13 @@ def problem(
     model = BoundChain(packed, n_labels, labels, p, costs, **kwargs)
     names = {"fit_intercept": "intercept", "boundary": "boundary"}
     reference = Chain(
-        X, y, n_labels, p, costs, **{names[key]: v for key, v in kwargs.items()}
+        X,
+        y,
+        n_labels,
+        p,
+        costs,
+        **{names[key]: v for key, v in kwargs.items()},
+        length=None,
     )
     return model, reference
 
@@ -483,7 +489,7 @@ def test_weights_follow_the_duals_at_any_scale(scale, error, inner_steps):
     X = [scale * x for x in data.X]
     packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
     model = BoundChain(packed, 3, np.concatenate(data.y).astype(np.int32))
-    reference = Chain(X, data.y, 3)
+    reference = Chain(X, data.y, 3, length=None)
     solver = BCFW(
         "permutation", "pairwise", averaging=False, max_iter=30, tol=0,
         inner_steps=inner_steps,

@@ -184,7 +184,7 @@ def test_every_step_rule_of_subgradients(data):
     ):
         solver = SSG(4000, 1e-3, check_every=20, **kwargs)
         model = ChainCRF(1.0, solver=solver, random_state=0).fit(data.X, data.y)
-        assert model.objective_ == pytest.approx(best, rel=1e-2)
+        assert model.objective_ == pytest.approx(best, rel=2e-2)
         certified = kwargs.get("sampling", "p") == "p" and not kwargs.get("step_size")
         assert np.isfinite(model.dual_gap_) == certified
         assert model.objective_ - best <= model.dual_gap_ + 1e-6
@@ -197,8 +197,9 @@ def test_steps_that_begin_far_above_do_not_end_early():
         solver = SSG(
             3000, step_size="constant_then_decay", averaging=averaging, check_every=5
         )
-        model = ChainCRF(0.01, solver=solver, random_state=0).fit(data.X, data.y)
-        best = ChainCRF(0.01, tol=1e-6, random_state=0).fit(data.X, data.y)
+        tagger = ChainCRF(0.01, loss_normalization="sequence", random_state=0)
+        best = clone(tagger).set_params(tol=1e-6).fit(data.X, data.y)
+        model = tagger.set_params(solver=solver).fit(data.X, data.y)
         assert model.objective_ <= 2 * best.objective_
 
 

@@ -36,6 +36,7 @@ def problem(form="dense", n_labels=3, boundary=True, intercept=True, seed=0):
         p,
         intercept=intercept,
         boundary=boundary,
+        length=None,
     )
     return model, packed, reference
 
@@ -67,7 +68,7 @@ def test_subgradient_steps(form, rule):
     model, _, reference = problem(form)
     alpha, steps = 0.3, 90
     weights = Weights(model.n_weights, average=True)
-    kernel = SubgradientKernel(model, weights, alpha)
+    kernel = SubgradientKernel(weights, model, alpha)
     rng = np.random.RandomState(1)
     order = rng.randint(5, size=steps).astype(np.intp)
     t = np.arange(1.0, steps + 1)

@@ -168,6 +168,12 @@ cdef class BoundChain(BoundModel):
 
         return ChainEntropyDual(self, smoothing.mu)
 
+    @property
+    def entropy_dual_bytes(self):
+        """Memory that `entropy_dual` takes."""
+        tables = self.n_examples * self.n_labels
+        return 16 * self.ld * (int(self.starts[self.n_examples]) + tables)
+
     def dual_space(self):
         from sksstruct.models.chain._dual import ChainDual
 

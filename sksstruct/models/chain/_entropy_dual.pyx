@@ -89,8 +89,14 @@ cdef class ChainEntropyDual(EntropyDual):
         return self.bind(self.chain)
 
     def bind(self, BoundModel model):
-        other = ChainEntropyDual(model, self.mu, self.kept)
+        cdef ChainEntropyDual other = ChainEntropyDual(model, self.mu, self.kept)
+        cdef Py_ssize_t i
         other._use(self.losses, self.entropies, self.visited)
+        # costs, and what was observed, may be others there
+        if model is not self.chain:
+            for i in range(model.n_examples):
+                if other._visited[i]:
+                    other._losses[i] = other._loss(i, other._of(i).node_means)
         return other
 
     cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil:

@@ -19,6 +19,10 @@ from sksstruct.models.chain.score import ScoreFunction
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
+# What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
+# alpha n / 2, with the likelihood.
+HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
+
 
 @dataclass(eq=False, repr=False)
 class ChainModel(ModelSpec):
@@ -54,7 +58,7 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
 
     _: KW_ONLY
     loss: str | SmoothedHinge = "hinge"
-    loss_normalization: str | None = "sequence"
+    loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
     fit_intercept: bool = True
     boundary: bool = True
@@ -120,6 +124,14 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
         return data
 
     @property
+    def default_alpha(self):
+        # chosen by cross-validation, see the user guide
+        if self.loss == "log":
+            # the sum of the losses against a penalty that does not depend on n
+            return 2.0 * LIKELIHOOD_C2 / self.n_seen_
+        return HINGE_ALPHA
+
+    @property
     def loss_length_(self):
         """What the losses of all sequences are divided by; None: the own length."""
         lengths = {"mean": self.mean_length_, "sequence": None, None: 1.0}
@@ -179,11 +191,21 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
     def _can_continue(self, previous, state):
         if not np.array_equal(previous.classes_, self.classes_):
             return False
+        # natural parameters of what is forbidden are infinite, and stay so
+        if "entropy_dual" in state:
+            return equal_masks(previous.mask_, self.mask_)
         # labelings that have a weight must still be allowed
         if self.surrogate_ is None and self.mask_ is not None:
             before = 0.0 if previous.mask_ is None else previous.mask_
             return bool((self.mask_ >= before).all())
         return True
+
+
+def equal_masks(one, other):
+    """Whether two masks forbid the same; None forbids nothing."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def view_attributes(views):

@@ -76,6 +76,11 @@ class IncompleteChain:
             )
         return labels
 
+    @property
+    def entropy_dual_bytes(self):
+        """Memory that the dual variables of a round take."""
+        return self.segments.entropy_dual_bytes
+
     def with_labels(self, labels):
         """The chain bound to completed labels."""
         return self._bind(self.data, labels=labels)

@@ -1,10 +1,13 @@
 """The base of all solvers: parameters, required oracles, and one call."""
 
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
+from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.utils._param_validation import Interval, validate_params
@@ -65,6 +68,7 @@ class Options:
     callback: Any = None
     dual_state: dict | None = None
     l1: float = 0.0
+    max_seconds: float | None = None
 
 
 class Solver(BaseEstimator):
@@ -161,6 +165,11 @@ class Solver(BaseEstimator):
                 "and solver='sdca'"
             )
 
+    @classmethod
+    def suits(cls, model):
+        """Whether "auto" may stand for the solver, given that the oracle is there."""
+        return True
+
     def adapt(self, model):
         """Adapt a solver chosen by name to a model's oracles."""
 
@@ -207,6 +216,7 @@ class Solver(BaseEstimator):
         callback=None,
         dual_state=None,
         l1=0.0,
+        max_seconds=None,
     ):
         """Minimise ``alpha/2 |w|^2`` plus the mean loss of a bound model.
 
@@ -224,11 +234,14 @@ class Solver(BaseEstimator):
             Print a line whenever the objective is computed.
         callback : callable, default=None
             ``callback(n_passes, weights)`` after each pass, with a function that
-            forms the weights that would be returned now; a true value stops the run.
+            forms the weights that would be returned now; a true value stops the run,
+            and may be the `Status` that says why.
         dual_state : dict, default=None
             State of an earlier result to start from.
         l1 : float, default=0.0
             Strength of a further penalty ``l1 |w|_1``.
+        max_seconds : float, default=None
+            The run ends after the first pass that ends later.
 
         Returns
         -------
@@ -238,11 +251,23 @@ class Solver(BaseEstimator):
         self.check()
         self.check_model(model)
         self.check_penalty(l1)
-        options = Options(random_state, n_jobs, verbose, callback, dual_state, l1)
-        return self._solve(model, alpha, options)
+        options = Options(
+            random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
+        )
+        # A product of vectors that are read once is slower on all cores than on one, and
+        # in some libraries many times slower.
+        blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
+        with blas:
+            return self._solve(model, alpha, options)
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError
+
+
+@cache
+def _controller():
+    """The threads of the libraries that are loaded, which are looked for once."""
+    return ThreadpoolController()
 
 
 def _missing(name, asked, offered):

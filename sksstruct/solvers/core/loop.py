@@ -55,6 +55,7 @@ class Loop(Progress):
         )
         self.solver, self.alpha, self.scale = solver, alpha, scale
         self.callback, self.keep_best = options.callback, keep_best
+        self.max_seconds = options.max_seconds
         self.primal, self.weights, self.dual = np.inf, None, -np.inf
         self.dual_loss = None
         self.exact = 1.0
@@ -176,9 +177,11 @@ class Loop(Progress):
         stop = self.callback is not None and self.callback(self.n_iter, weights)
         # before anything else: a procedure must not go on where a callback has stopped
         if stop:
-            return Status.CALLBACK
+            return stop if isinstance(stop, Status) else Status.CALLBACK
         if self.converged:
             return Status.CONVERGED
+        if self.max_seconds is not None and self.seconds() >= self.max_seconds:
+            return Status.TIME_LIMIT
         if stalled:
             return Status(stalled) if isinstance(stalled, str) else Status.STALLED
         if self.n_iter >= self.solver.max_iter:

@@ -1,5 +1,7 @@
 """Training that calls a solver more than once: in rounds, or from a smoother loss."""
 
+import time
+
 import numpy as np
 from sklearn.base import clone
 
@@ -13,6 +15,8 @@ MAX_ROUNDS = 10
 # The training with entropy that precedes an l2-smoothed loss: its largest mu, and its
 # smallest tolerance.
 _FIRST_MU, _FIRST_TOL = 0.1, 0.05
+# After these nothing more is to be called.
+_ENDED = {Status.INTERRUPTED, Status.CALLBACK, Status.EARLY, Status.TIME_LIMIT}
 
 
 def procedure(solver, model, state=None):
@@ -53,6 +57,11 @@ class Procedure(Solver):
 
     def __init__(self, solver):
         self.solver = solver
+        self.started = time.perf_counter()
+
+    def check_penalty(self, l1):
+        """Check the penalty as the solver does."""
+        self.solver.check_penalty(l1)
 
     def check_model(self, model):
         """Check the model as the solver does, to which all problems are alike."""
@@ -71,9 +80,14 @@ class Procedure(Solver):
             def callback(number, weights):
                 return options.callback(passes + number, weights)
 
+        left = options.max_seconds
+        if left is not None:
+            left = max(0.0, left - (time.perf_counter() - self.started))
         result = solver.solve(
             model,
             alpha,
+            l1=options.l1,
+            max_seconds=left,
             random_state=options.random_state,
             n_jobs=options.n_jobs,
             verbose=options.verbose,
@@ -99,7 +113,7 @@ class FromEntropy(Procedure):
         finally:
             model.surrogate = loss
         left = solver.max_iter - result.n_iter
-        if left < 1 or result.status in (Status.INTERRUPTED, Status.CALLBACK):
+        if left < 1 or result.status in _ENDED:
             # the certificate is for another loss: nothing is known of this one
             result.dual_gap, result.exact = np.inf, 0.0
             return result
@@ -124,7 +138,7 @@ class CompletionRounds(Procedure):
         labels = None
         try:
             for _ in range(MAX_ROUNDS):
-                if result.status in (Status.INTERRUPTED, Status.CALLBACK):
+                if result.status in _ENDED:
                     break
                 completed = complete()
                 if labels is not None and np.array_equal(completed, labels):

@@ -13,7 +13,7 @@ class Registry:
         class, or a `functools.partial` of one.
     choices : tuple of (str, str, str)
         What "auto" means: the first entry that fits, each with an oracle, a kind of
-        loss, "hinge" or "smooth", and a name.
+        loss, "hinge" or "smooth", and the name of a solver that suits the model.
     """
 
     def __init__(self, makers, choices):
@@ -49,7 +49,8 @@ class Registry:
             return preferred
         loss = "hinge" if model.surrogate is None else "smooth"
         for oracle, kind, name in self.choices:
-            if oracle in model.oracles and kind == loss:
+            cls = _class_of(self.makers[name])
+            if oracle in model.oracles and kind == loss and cls.suits(model):
                 return name
         return "auto"
 

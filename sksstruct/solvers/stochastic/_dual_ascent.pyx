@@ -35,6 +35,10 @@ from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.solvers.frank_wolfe._sampling cimport SumTree
 
+from sksstruct.solvers.core.base import SCALING
+
+BREAKDOWN = f"training broke down: a step is not finite. {SCALING}"
+
 cdef enum:
     # Addresses of an example's memory are asked for so many visits ahead.
     FAR_AHEAD = 4
@@ -169,6 +173,8 @@ cdef class DualAscentKernel:
             self.oracle_calls += 1
             self.dual.begin(self.workspace, i, self.advantage, &step)
             self.model.change_norm(self.workspace, i, &norm)
+            if not norm < INFINITY:
+                raise ValueError(BREAKDOWN)
             gain = step.linear + step.entropy - 0.5 * self._rate(i) * norm
             if gain > 0.0:
                 # no better guess of what the next step gains

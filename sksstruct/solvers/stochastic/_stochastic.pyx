@@ -4,10 +4,10 @@ A factor takes the shrinking by the regulariser, so that a step costs the exampl
 features only: w = s v. In variance-reduced steps the part that is the same for all
 examples is added to a row when an example reads it, see `LazyWeights`.
 
-Averages weigh the iterate of step t by t. With S the sum of t s over the steps so far,
-a change c of v enters the later iterates only, so that the weighted sum of all iterates
-is S v - u with u = sum S c, S being that at the time of each change. When s gets small
-it goes into v, the sum so far is put aside, and S and u begin anew.
+Averages weigh the iterate of step t by a weight a_t. With S the sum of a_t s over the
+steps so far, a change c of v enters the later iterates only, so that the weighted sum
+of all iterates is S v - u with u = sum S c, S being that at the time of each change.
+When s gets small it goes into v, the sum so far is put aside, and S and u begin anew.
 """
 
 cimport cython
@@ -38,45 +38,117 @@ cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
         model.prefetch(order[k + 1], True)
 
 
-# final, as the other kernel: private methods are called directly
-@cython.final
-cdef class SubgradientKernel:
-    """Stochastic subgradient steps on the structured hinge.
+cdef class AveragedIterate:
+    """Weights w = s v that steps shrink and change, and the average of the iterates.
 
     Parameters
     ----------
-    model : BoundModel
-        The model with its data.
     weights : Weights
         Where to start, with or without memory for the average; without a box.
-    alpha : float
-        Regularisation.
 
     Attributes
     ----------
     steps : float
         Number of steps so far.
+    """
+
+    cdef Weights iterate
+    cdef readonly double steps
+    # s and S; the sum of the weights a_t; the weighted sum of the iterates before S
+    # last began
+    cdef double scale, scale_sum, total
+    cdef object put_aside
+
+    def __cinit__(self, weights, *args):
+        self.iterate = weights
+        self.scale = 1.0
+        self.put_aside = 0.0
+
+    cdef int _shrink(self, double factor) except -1 nogil:
+        """Multiply the weights by a factor, if it is positive, and else by zero."""
+        if factor < SMALL:
+            # nothing is left of them: the first step of rates 1 / (alpha t) is one
+            with gil:
+                self._fold(0.0)
+        else:
+            self.scale *= factor
+        return 0
+
+    cdef int _count(self, double weight) except -1 nogil:
+        """Count the iterate after a step, with a weight in the average."""
+        self.steps += 1.0
+        self.total += weight
+        self.scale_sum += weight * self.scale
+        if self.scale < SMALL:
+            with gil:
+                self._fold(self.scale)
+        return 0
+
+    def _fold(self, double factor):
+        """Multiply v by a factor, and begin at s = 1 with a new sum of iterates."""
+        weights = self.iterate
+        # without steps since the last time, S and u are zero
+        if weights.u is not None and self.scale_sum:
+            self.put_aside += self.scale_sum * weights.v - weights.u
+            weights.u[:] = 0.0
+        self.scale_sum = 0.0
+        weights.v *= factor
+        # another vector, where some weights do not exist
+        if weights.w is not weights.v:
+            weights.set(weights.v)
+        self.scale = 1.0
+
+    def begin_average(self):
+        """Forget the iterates so far."""
+        self._fold(self.scale)
+        self.put_aside = self.total = 0.0
+
+    def weights(self):
+        """Return a copy of the iterate."""
+        return self.scale * self.iterate.v
+
+    def average(self):
+        """Return the weighted mean of the iterates."""
+        # nothing to divide by
+        if not self.total:
+            return self.weights()
+        weights = self.iterate
+        return (self.put_aside + self.scale_sum * weights.v - weights.u) / self.total
+
+
+# final, as the other kernels: private methods are called directly
+@cython.final
+cdef class SubgradientKernel(AveragedIterate):
+    """Stochastic subgradient steps on the structured hinge.
+
+    The iterates have the weights 1, 2, 3, ... in the average.
+
+    Parameters
+    ----------
+    weights : Weights
+        As in `AveragedIterate`.
+    model : BoundModel
+        The model with its data.
+    alpha : float
+        Regularisation.
+
+    Attributes
+    ----------
     loss : float
-        The sum of n p_i L_i(y) over them.
+        The sum of n p_i L_i(y) over the steps.
     """
 
     cdef BoundModel model
-    cdef Weights iterate
     cdef Workspace workspace
     cdef double alpha
-    cdef readonly double steps, loss
-    # s and S; the weighted sum of the iterates before S last began
-    cdef double scale, scale_sum
-    cdef object put_aside
+    cdef readonly double loss
     # labelings of the example that is visited
     cdef int32_t[::1] decoded, observed
 
-    def __cinit__(self, BoundModel model, Weights weights, double alpha):
-        self.model, self.iterate = model, weights
+    def __cinit__(self, Weights weights, BoundModel model, double alpha):
+        self.model = model
         self.workspace = model.workspace(weights.w)
         self.alpha = alpha
-        self.scale = 1.0
-        self.put_aside = 0.0
         self.decoded = np.zeros(model.max_size, dtype=np.int32)
         self.observed = np.zeros(model.max_size, dtype=np.int32)
 
@@ -105,12 +177,7 @@ cdef class SubgradientKernel:
         # with S before this step: the change is in no iterate yet
         self.model.apply_change(self.workspace, i, self.iterate,
                                 rate * share / self.scale, self.scale_sum)
-        self.steps += 1.0
-        self.scale_sum += self.steps * self.scale
-        if self.scale < SMALL:
-            with gil:
-                self._fold(self.scale)
-        return 0
+        return self._count(self.steps + 1.0)
 
     cdef double _decode(self, Py_ssize_t i) except? -1.0 nogil:
         """Write the max oracle's and the observed labeling; return the loss."""
@@ -123,39 +190,57 @@ cdef class SubgradientKernel:
         self.model.y_true(i, &self.observed[0])
         return loss
 
-    cdef int _shrink(self, double factor) except -1 nogil:
-        """Multiply the weights by a factor, if it is positive, and else by zero."""
-        if factor < SMALL:
-            # nothing is left of them: the first step of rates 1 / (alpha t) is one
-            with gil:
-                self._fold(0.0)
-        else:
-            self.scale *= factor
-        return 0
 
-    def _fold(self, double factor):
-        """Multiply v by a factor, and begin at s = 1 with a new sum of iterates."""
-        weights = self.iterate
-        # without steps since the last time, S and u are zero
-        if weights.u is not None and self.scale_sum:
-            self.put_aside += self.scale_sum * weights.v - weights.u
-            weights.u[:] = 0.0
-        self.scale_sum = 0.0
-        weights.v *= factor
-        self.scale = 1.0
+@cython.final
+cdef class GradientKernel(AveragedIterate):
+    """Stochastic gradient steps on a smooth loss (Bottou, 2010).
 
-    def weights(self):
-        """Return a copy of the iterate."""
-        return self.scale * self.iterate.v
+    The objective is sum_i p_i f_i(w) + alpha/2 |w|^2, and a step
 
-    def average(self):
-        """Return the mean of the iterates with weights 1, 2, 3, ..."""
-        # nothing to divide by
-        if not self.steps:
-            return self.weights()
-        total = self.steps * (self.steps + 1.0) / 2.0
-        weights = self.iterate
-        return (self.put_aside + self.scale_sum * weights.v - weights.u) / total
+        w <- (1 - rate alpha) w - rate n p_i grad f_i(w)
+
+    Parameters
+    ----------
+    weights : Weights
+        As in `AveragedIterate`.
+    loss : SmoothLoss
+        The losses.
+    alpha : float
+        Regularisation.
+    """
+
+    cdef SmoothLoss smooth
+    cdef BoundModel model
+    cdef Workspace workspace
+    cdef double alpha
+
+    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha):
+        self.smooth, self.model, self.alpha = loss, loss.model, alpha
+        self.workspace = loss.model.workspace(weights.w)
+
+    def visit(self, const Py_ssize_t[::1] order, const double[::1] rates):
+        """Take a step of the given rate on each of the given examples."""
+        cdef Py_ssize_t k
+        # changes of v are divided by the factors that these make
+        if len(rates) and not np.max(rates) * self.alpha < 1.0:
+            raise ValueError(
+                f"a step of {np.max(rates)} is too long for an alpha of {self.alpha}")
+        self.smooth.start_visits(False)
+        with nogil:
+            for k in range(order.shape[0]):
+                prefetch(self.model, order, k)
+                self._visit(order[k], rates[k])
+
+    cdef int _visit(self, Py_ssize_t i, double rate) except -1 nogil:
+        """Take a step on one example."""
+        # examples are drawn evenly, whatever their weights
+        cdef double share = self.model.n_examples * self.model._example_weights[i]
+        self.smooth.mean_change(self.workspace, i, self.scale, False)
+        self._shrink(1.0 - rate * self.alpha)
+        # with S before this step: the change is in no iterate yet
+        self.model.apply_change(self.workspace, i, self.iterate,
+                                -rate * share / self.scale, self.scale_sum)
+        return self._count(1.0)
 
 
 @cython.final

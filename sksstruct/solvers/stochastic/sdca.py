@@ -28,6 +28,8 @@ from sksstruct.utils.parallel import run_in_chunks
 IN_ORDER = 2
 # With check_every="auto" the next check comes after so many times the passes so far.
 GROWTH = 1.25
+# "auto" stands for another solver where the dual variables would take more than this.
+MOST_BYTES = 2 * 2**30
 
 
 @fill_doc(example('loss="log", solver="sdca", random_state=0'))
@@ -89,6 +91,12 @@ class SDCA(GradientSolver):
         "check_every": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
 
+    @classmethod
+    def suits(cls, model):
+        if model.surrogate.smoothing != "entropy" or not _observed(model):
+            return False
+        return model.entropy_dual_bytes <= MOST_BYTES
+
     def asks_for(self, model):
         return self.required_oracles
 
@@ -99,7 +107,7 @@ class SDCA(GradientSolver):
                 "SDCA keeps distributions of labelings: it needs loss='log' or "
                 "smoothing='entropy'"
             )
-        if getattr(model, "unknown", None) is not None:
+        if not _observed(model):
             raise ValueError(
                 "labels that were not observed make loss='log' non-convex, which needs "
                 "solver='lbfgs'"
@@ -111,6 +119,11 @@ class SDCA(GradientSolver):
 
     def _solve(self, model, alpha, options):
         return Ascent(self, model, alpha, options).run()
+
+
+def _observed(model):
+    """Whether all labels of the training data were observed."""
+    return getattr(model, "unknown", None) is None
 
 
 class Ascent:
@@ -133,7 +146,7 @@ class Ascent:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         self.weights = Weights(
-            model.n_weights, threshold=options.l1 / alpha, support=model.support
+            model.n_weights, threshold=options.l1 / alpha, support=getattr(model, "support", None)
         )
         if options.dual_state is None:
             self.dual = model.entropy_dual(model.surrogate)

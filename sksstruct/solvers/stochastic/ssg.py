@@ -109,7 +109,7 @@ class SSG(Solver):
         n = model.n_examples
         rng = check_random_state(options.random_state)
         risk = Risk(model, options.n_jobs)
-        kernel = SubgradientKernel(model, weights, alpha)
+        kernel = SubgradientKernel(weights, model, alpha)
         loop = Loop(self, alpha, options)
         has_dual = self.step_size == "pegasos" and self.sampling == "permutation"
 

@@ -1,0 +1,223 @@
+"""Averaged stochastic gradient descent for smooth losses.
+
+Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
+
+    w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w),  eta_t = eta0 / (1 + alpha eta0 t)
+
+(Bottou, 2010), and the result is the mean of the iterates since the last pass whose
+number is a power of two.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sksstruct.models.protocols._weights import Weights
+from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, check_convex
+from sksstruct.solvers.stochastic._stochastic import GradientKernel
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+# Step lengths are tried on this share of the examples, each so many times the last one,
+# up and down to these powers.
+TRIAL, FACTOR, POWERS = 0.1, 4.0, 12
+# Passes in each of the two halves that are compared, at least.
+LEAST_PASSES = 3
+
+
+@fill_doc(example('loss="log", solver="sgd", random_state=0'))
+@dataclass(eq=False, repr=False)
+class SGD(GradientSolver):
+    """Averaged stochastic gradient descent: quick and rough, losses with a gradient.
+
+    Visits one example after the other, and makes a step along its gradient. Steps get
+    shorter as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_.
+    The weights shrink lazily, so that a step costs what the non-zero features of its
+    example do. It needs no memory besides a few vectors of weights. `SDCA` comes as
+    far in about as many passes, with a certificate, where the oracle is sum-product.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Largest number of passes, each of two oracle calls per example: one for the
+        step, and one for the objective.
+    tol : float, default=3e-3
+        Stop when the second half of the passes so far has lowered the objective by less
+        than ``tol`` times itself, or when the duality gap is less than that. The gap is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose
+        where alpha is small.
+    eta0 : float or "auto", default="auto"
+        First step length, less than ``1 / alpha``. "auto" is the length with which the
+        average over a part of the examples has the lowest objective.
+    averaging : bool, default=True
+        Whether to return the mean of the iterates since the last pass whose number is a
+        power of two, and not the last one.
+
+    References
+    ----------
+    .. [1] L. Bottou, "Large-scale machine learning with stochastic gradient descent",
+       COMPSTAT 2010.
+    .. [2] A. Rakhlin, O. Shamir and K. Sridharan, "Making gradient descent optimal for
+       strongly convex stochastic optimization", ICML 2012.
+
+    %(example)s
+    """
+
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    eta0: float | str = "auto"
+    averaging: bool = True
+
+    _parameter_constraints = {
+        **GradientSolver._parameter_constraints,
+        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "averaging": ["boolean"],
+    }
+
+    def _solve(self, model, alpha, options):
+        return Descent(self, model, alpha, options).run()
+
+
+class DescentLoop(Loop):
+    """Ends when the second half of the passes has lowered the objective by little."""
+
+    @property
+    def converged(self):
+        if min(self.gap, self.residual) <= self.target:
+            return True
+        # the error falls as 1 / t, so that what half of the passes gained is as much as
+        # is left; single passes tell little, as averages begin anew
+        half = len(self.values) // 2
+        if half < LEAST_PASSES:
+            return False
+        return min(self.values[:half]) - min(self.values[half:]) <= self.target
+
+
+class Descent:
+    """A run of `SGD`: step lengths, passes, and objectives.
+
+    Parameters
+    ----------
+    solver : SGD
+        Its parameters are read.
+    model : BoundModel
+        The model with its data.
+    alpha : float
+        Regularisation.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, model, alpha, options):
+        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
+        self.n = model.n_examples
+        self.loss = solver.smooth_loss(model)
+        check_convex(self.loss)
+        self.rng = check_random_state(options.random_state)
+        self.loop = DescentLoop(solver, alpha, options)
+        self.gradient = aligned_zeros(model.n_weights)
+        self.outside = None
+        if self.loss.support is not None:
+            self.outside = np.ones(model.n_weights, dtype=bool)
+            self.outside[self.loss.support] = False
+        self.start = aligned_zeros(model.n_weights)
+        if options.dual_state is not None:
+            self.start[:] = self.existing(options.dual_state["weights"])
+        self.kernel = self.new_kernel()
+
+    def existing(self, w):
+        """Weights without those that do not exist."""
+        if self.outside is not None:
+            w[self.outside] = 0.0
+        return w
+
+    def new_kernel(self):
+        """A kernel at the start."""
+        weights = Weights(
+            len(self.start), average=True, support=self.loss.support
+        )
+        weights.set(self.start)
+        return GradientKernel(weights, self.loss, self.alpha)
+
+    def weights(self):
+        """The weights that would be returned now."""
+        averaged = self.solver.averaging
+        return self.existing(
+            self.kernel.average() if averaged else self.kernel.weights()
+        )
+
+    def objective(self, w):
+        """P(w); the gradient of the losses is written."""
+        value = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
+        self.loop.calls += self.n
+        return value + self.alpha / 2 * float(w @ w)
+
+    def run(self):
+        """Take passes until they no longer lower the objective."""
+        self.look()
+        eta0 = self.solver.eta0
+        if eta0 == "auto":
+            eta0 = self.best_length()
+        self.eta0 = min(eta0, 0.5 / self.alpha)
+        return self.loop.run(self.one_pass, weights=self.weights)
+
+    def visit(self, order, eta0):
+        """Take a step on each of some examples."""
+        t = self.kernel.steps + np.arange(len(order))
+        self.kernel.visit(
+            order.astype(np.intp), eta0 / (1.0 + self.alpha * eta0 * t)
+        )
+        self.loop.calls += len(order)
+
+    def one_pass(self):
+        """Visit all examples once."""
+        number = self.loop.n_iter
+        if number & (number - 1) == 0:
+            self.kernel.begin_average()
+        self.visit(self.rng.permutation(self.n), self.eta0)
+        self.look()
+
+    def look(self):
+        """Report the weights and their certificate."""
+        w = self.weights()
+        primal = self.objective(w)
+        exact = float(np.mean(self.loss.exact))
+        dual = -np.inf
+        if exact == 1.0:
+            residual = self.existing(self.gradient + self.alpha * w)
+            dual = primal - float(residual @ residual) / (2 * self.alpha)
+        self.loop.report(primal, w, dual, exact)
+
+    def best_length(self):
+        """The first step length with which a part of a pass comes furthest."""
+        visits = min(self.n, max(int(TRIAL * self.n), LEAST_VISITS))
+        order = self.rng.permutation(self.n)[:visits]
+        half = len(order) // 2
+
+        def value(power):
+            self.kernel = self.new_kernel()
+            length = min(FACTOR**power, 0.5 / self.alpha)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.visit(order[:half], length)
+                self.kernel.begin_average()
+                self.visit(order[half:], length)
+                w = self.weights()
+                if not np.isfinite(w @ w):
+                    return np.inf
+            return self.objective(w)
+
+        # from a length that is rarely too short; the objective has one valley
+        best, power = value(-1), -1
+        for step in (-1, 1):
+            first = power
+            while abs(power) < POWERS and (now := value(power + step)) < best:
+                best, power = now, power + step
+            if power != first:
+                break
+        self.kernel = self.new_kernel()
+        return FACTOR**power
