@@ -5,7 +5,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import RandomState
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -21,6 +20,7 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.chain import ChainModel
 from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
+from sksstruct.models.chain.names import weights_of_features, weights_of_pairs
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
@@ -583,18 +583,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Where ``transitions_`` is sparse, only of the pairs that are stored.
         """
         check_is_fitted(self, "transitions_")
-        names = self.classes_.tolist()
-        if sparse.issparse(self.transitions_):
-            table = self.transitions_.tocoo()
-            return {
-                (names[i], names[j]): float(value)
-                for i, j, value in zip(table.row, table.col, table.data, strict=True)
-            }
-        return {
-            (a, b): float(self.transitions_[i, j])
-            for i, a in enumerate(names)
-            for j, b in enumerate(names)
-        }
+        return weights_of_pairs(self.classes_, self.transitions_)
 
     @property
     def state_features_(self):
@@ -606,12 +595,4 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         if hasattr(self, "score_parameters_"):
             raise AttributeError("state_features_: the score is no sum over features")
         features = getattr(self, "feature_names_in_", None)
-        if features is None:
-            features = [f"x{j}" for j in range(self.n_features_in_)]
-        names = self.classes_.tolist()
-        rows, columns = np.nonzero(self.coef_)
-        values = self.coef_[rows, columns]
-        return {
-            (features[j], names[k]): float(value)
-            for k, j, value in zip(rows, columns, values, strict=True)
-        }
+        return weights_of_features(self.classes_, self.coef_, features)

@@ -59,7 +59,9 @@ def test_ids_that_stand_in_the_first_row_only():
         "Sentence: 1,Iraq,NNP,B-geo\n,null,NN,O\n"
         "Sentence: 2,NA,NNP,B-org\n,left,VBD,O\n"
     )
-    table = pandas.read_csv(StringIO(text), keep_default_na=False, na_values={0: ""})
+    table = pandas.read_csv(
+        StringIO(text), keep_default_na=False, na_values={"Sentence #": [""]}
+    )
     with pytest.raises(ValueError, match="row 1 has no 'Sentence #': pass fill_ids"):
         sequences_from_table(table, "Sentence #", target="Tag")
     words, tags = sequences_from_table(
