@@ -39,6 +39,8 @@ cdef enum:
     # so many features are sought together: few enough for the caches, and enough for
     # the memory that each needs to be asked for long before
     ENOUGH = 512
+    # names whose prefix is found by their address
+    RECENT = 64
 
 
 cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
@@ -88,6 +90,10 @@ cdef class Collector:
     cdef str separator
     # by name, so that each is joined with the separator once
     cdef dict prefixes
+    # of recent names, by the address of the name, which is most often the same object
+    # in all dicts; `recent` keeps both alive, and holds each name before its prefix
+    cdef list recent
+    cdef PyObject* recent_names[RECENT]
     # the features of some positions, which end at `ends`; their strings are references
     # of our own
     cdef Feature* features
@@ -99,6 +105,7 @@ cdef class Collector:
     def __init__(self, Vocabulary vocabulary, bint grow, str separator, bint single):
         self.vocabulary, self.grow, self.separator = vocabulary, grow, separator
         self.rows, self.prefixes = Rows(single), {}
+        self.recent = [None] * (2 * RECENT)
 
     def __dealloc__(self):
         self.release()
@@ -241,12 +248,23 @@ cdef class Collector:
 
     cdef inline Prefix prefix(self, name):
         """Return the prefix that a name makes."""
+        # objects are 16 bytes or more
+        cdef Py_ssize_t place = (<size_t> <PyObject*> name >> 4) % RECENT
+        if self.recent_names[place] == <PyObject*> name:
+            return <Prefix> PyList_GET_ITEM(self.recent, 2 * place + 1)
+        return self.prefix_of_other(name, place)
+
+    cdef Prefix prefix_of_other(self, name, Py_ssize_t place):
+        """Return the prefix of a name that is not among the recent ones."""
         cdef PyObject* found = PyDict_GetItemWithError(self.prefixes, name)
-        if found != NULL:
-            return <Prefix> found
-        # only here: the name of a prefix that is found has been checked before
-        self.check_name(name)
-        made = self.prefixes[name] = Prefix(f"{name}{self.separator}")
+        if found == NULL:
+            # only here: the name of a prefix that is found has been checked before
+            self.check_name(name)
+            made = self.prefixes[name] = Prefix(f"{name}{self.separator}")
+        else:
+            made = <object> found
+        self.recent[2 * place], self.recent[2 * place + 1] = name, made
+        self.recent_names[place] = <PyObject*> name
         return made
 
     cdef int check_name(self, name) except -1:

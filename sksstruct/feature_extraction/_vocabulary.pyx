@@ -16,7 +16,7 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_Concat
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp
+from libc.string cimport memcpy
 
 from sksstruct.utils._simd cimport sks_prefetch
 
@@ -60,30 +60,40 @@ cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil:
     return hash * POWERS[length]
 
 
+cdef inline uint64_t hash_narrow(const uint8_t* data, Py_ssize_t length) noexcept nogil:
+    """h of up to N_POWERS characters of a byte each"""
+    cdef uint64_t even = 0, odd = 0
+    cdef Py_ssize_t k
+    # two sums, as one would wait for itself
+    for k in range(0, length - 1, 2):
+        even += POWERS[k] * data[k]
+        odd += POWERS[k + 1] * data[k + 1]
+    if length & 1:
+        even += POWERS[length - 1] * data[length - 1]
+    return even + odd
+
+
 cdef uint64_t hash_text(PyObject* text) noexcept:
     """h of a str"""
     cdef int kind = PyUnicode_KIND(text)
     cdef const void* data = PyUnicode_DATA(text)
     cdef const uint8_t* narrow = <const uint8_t*> data
-    cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), k, start = 0, stop
-    cdef uint64_t total = 0, even, odd
+    cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start, k
+    cdef uint64_t total, part
+    # nearly all
+    if kind == 1 and length <= N_POWERS:
+        return hash_narrow(narrow, length)
     # from the last part to the first, each moved to its place by those before it
-    start = (length - 1) // N_POWERS * N_POWERS if length else 0
-    stop = length
+    start, total = length // N_POWERS * N_POWERS, 0
     while start >= 0:
-        even, odd = 0, 0
+        part = 0
         if kind == 1:
-            # two sums, as one would wait for itself
-            for k in range(start, stop - 1, 2):
-                even += POWERS[k - start] * narrow[k]
-                odd += POWERS[k + 1 - start] * narrow[k + 1]
-            if (stop - start) & 1:
-                even += POWERS[stop - 1 - start] * narrow[stop - 1]
+            part = hash_narrow(narrow + start, min(length - start, N_POWERS))
         else:
-            for k in range(start, stop):
-                even += POWERS[k - start] * PyUnicode_READ(kind, data, k)
-        total = total * POWERS[N_POWERS] + even + odd
-        stop, start = start, start - N_POWERS
+            for k in range(start, min(length, start + N_POWERS)):
+                part += POWERS[k - start] * PyUnicode_READ(kind, data, k)
+        total = total * POWERS[N_POWERS] + part
+        start -= N_POWERS
     return total
 
 
@@ -91,6 +101,23 @@ cdef inline uint64_t mixed(uint64_t hash) noexcept nogil:
     """h with all bits depending on all of its bits; those of h only on lower ones."""
     hash = (hash ^ (hash >> 32)) * <uint64_t> 0x9E3779B97F4A7C15
     return hash ^ (hash >> 29)
+
+
+cdef inline bint same_bytes(const char* a, const char* b, size_t size) noexcept nogil:
+    """Whether two pieces of memory hold the same; most are of some bytes."""
+    cdef uint64_t first, second
+    # a call of memcmp takes longer than all else about a string
+    while size >= 8:
+        memcpy(&first, a, 8)
+        memcpy(&second, b, 8)
+        if first != second:
+            return False
+        a, b, size = a + 8, b + 8, size - 8
+    while size:
+        if a[0] != b[0]:
+            return False
+        a, b, size = a + 1, b + 1, size - 1
+    return True
 
 
 cdef inline bint same_part(PyObject* name, Py_ssize_t first, PyObject* part,
@@ -101,7 +128,8 @@ cdef inline bint same_part(PyObject* name, Py_ssize_t first, PyObject* part,
     cdef const void* wanted = PyUnicode_DATA(part)
     cdef Py_ssize_t k
     if kind == other:
-        return memcmp(<const char*> data + first * kind, wanted, length * kind) == 0
+        return same_bytes(<const char*> data + first * kind, <const char*> wanted,
+                          length * kind)
     for k in range(length):
         if PyUnicode_READ(kind, data, first + k) != PyUnicode_READ(other, wanted, k):
             return False
