@@ -24,7 +24,9 @@ for alpha in (1 / 626, 0.01, 0.001):
     primal, dual, error, seconds = [], [], [], []
     for seed in range(10):
         with Clock() as clock:
-            model = ChainCRF(alpha, solver=plain, random_state=seed)
+            model = ChainCRF(
+                alpha, loss_normalization="sequence", solver=plain, random_state=seed
+            )
             model.fit(small.X, small.y)
         primal.append(model.objective_)
         dual.append(model.objective_ - model.dual_gap_)
@@ -66,7 +68,9 @@ for name, data, alpha, limit in (
     sweep_model = bind(data.X, data.y)
     w = np.zeros(sweep_model.n_weights)
     for seed in range(3):
-        model = ChainCRF(alpha, tol=0.01, random_state=seed)
+        model = ChainCRF(
+            alpha, loss_normalization="sequence", tol=0.01, random_state=seed
+        )
         with Clock() as clock:
             model.fit(data.X, data.y)
         # The weights decide how much work a sweep is: those of the solution.
@@ -111,7 +115,9 @@ table(
 rows = []
 with Clock() as clock:
     search = GridSearchCV(
-        ChainCRF(random_state=0), {"alpha": [3e-4, 1e-3, 3e-3]}, cv=3
+        ChainCRF(loss_normalization="sequence", random_state=0),
+        {"alpha": [3e-4, 1e-3, 3e-3]},
+        cv=3,
     ).fit(large.X, large.y)
 rows.append(
     [

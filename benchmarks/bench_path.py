@@ -23,8 +23,14 @@ def guarantee(X, y, path, n=200):
     """Largest distance to a lower bound of the optimum, at random alphas."""
     rng = np.random.RandomState(0)
     alphas = np.sort(10.0 ** rng.uniform(-4, 2, size=n))[::-1]
-    tagger = ChainCRF(tol=3e-3, max_iter=2000, warm_start=True, random_state=0)
-    model = prepare(ChainCRF(), X, y).model
+    tagger = ChainCRF(
+        loss_normalization="sequence",
+        tol=3e-3,
+        max_iter=2000,
+        warm_start=True,
+        random_state=0,
+    )
+    model = prepare(ChainCRF(loss_normalization="sequence"), X, y).model
     hinge = np.empty(model.n_examples)
     worst = 0.0
     for alpha in alphas:
@@ -59,7 +65,7 @@ def main():
             for method in ("exact", "heuristic", "grid"):  # in turns: it is noisy
                 started = time.process_time()
                 path = ssvm_path(
-                    ChainCRF(random_state=seed),
+                    ChainCRF(loss_normalization="sequence", random_state=seed),
                     X,
                     y,
                     method=method,
@@ -73,7 +79,9 @@ def main():
             path = found[0]
             scores = [held_out(each, test.X, test.y)[1] for each in found]
             alpha = held_out(path, test.X, test.y)[0]
-            refit = ChainCRF(alpha, tol=1e-3, random_state=0).fit(X, y)
+            refit = ChainCRF(
+                alpha, loss_normalization="sequence", tol=1e-3, random_state=0
+            ).fit(X, y)
             row = [
                 method,
                 len(path),
@@ -107,7 +115,11 @@ def main():
     rows = []
     for kappa in (0.3, 0.5, 0.7, 0.9, 0.99):
         path = ssvm_path(
-            ChainCRF(random_state=0), small.X, small.y, epsilon=0.1, kappa=kappa
+            ChainCRF(loss_normalization="sequence", random_state=0),
+            small.X,
+            small.y,
+            epsilon=0.1,
+            kappa=kappa,
         )
         rows.append(
             [
@@ -127,7 +139,13 @@ def main():
     if args.conll:
         X, y = chunking_data("train", args.data_home)
         X = SequenceVectorizer(dtype=np.float32).fit_transform(X)
-        path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=0.05, alpha_min=1e-3)
+        path = ssvm_path(
+            ChainCRF(loss_normalization="sequence", random_state=0),
+            X,
+            y,
+            epsilon=0.05,
+            alpha_min=1e-3,
+        )
         kept = sum(values.nbytes for _, _, values in path._weights) / 1e6
         print(
             f"\nCoNLL-2000, epsilon 0.05: {len(path)} segments down to "

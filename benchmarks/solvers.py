@@ -191,14 +191,14 @@ if "ocr" in args.only:
     large = fetch_ocr_letters("rest", data_home=args.data_home)
     splits = (small.X, small.y), (large.X, large.y)
     some = {**HINGE, "Pragam, first 60 words": Pragam(FOREVER, 0.0)}
-    tagger = ChainCRF(alpha=1 / 626, random_state=0)
+    tagger = ChainCRF(alpha=1 / 626, loss_normalization="sequence", random_state=0)
     compare("OCR small, alpha = 1/626", tagger, HINGE, *splits, 5)
     few = (small.X[:60], small.y[:60])
     some = {k: HINGE[k] for k in ("BCFW, auto", "BMRM", "n-slack cutting planes")}
     some["Pragam"] = Pragam(FOREVER, 0.0, check_every=2)
-    compare("OCR 60 words, alpha = 0.01", ChainCRF(0.01, random_state=0), some, few,
-            splits[1], 10)  # fmt: skip
-    tagger = ChainCRF(alpha=0.001, random_state=0)
+    tagger = ChainCRF(0.01, loss_normalization="sequence", random_state=0)
+    compare("OCR 60 words, alpha = 0.01", tagger, some, few, splits[1], 10)
+    tagger = ChainCRF(alpha=0.001, loss_normalization="sequence", random_state=0)
     compare("OCR large, alpha = 0.001", tagger, HINGE, *splits[::-1], 15)
     tagger = ChainCRF(alpha=0.001, loss="log", random_state=0)
     compare("OCR large likelihood, alpha = 0.001", tagger, SMOOTH, *splits[::-1], 10)
@@ -216,7 +216,7 @@ if "conll" in args.only or "crf" in args.only:
 if "conll" in args.only:
     compare(
         "CoNLL-2000, alpha = 0.02",
-        ChainCRF(alpha=0.02, random_state=0),
+        ChainCRF(alpha=0.02, loss_normalization="sequence", random_state=0),
         {k: v for k, v in HINGE.items() if "top-5" not in k},
         (packed, labels),
         (packed_test, test_labels),

@@ -8,6 +8,7 @@ from sksstruct.estimators import (
     SSVMClassifier,
     SSVMPath,
     SSVMPathCV,
+    crfsuite_parameters,
     ssvm_path,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "SSVMPath",
     "SSVMPathCV",
     "__version__",
+    "crfsuite_parameters",
     "ssvm_path",
 ]

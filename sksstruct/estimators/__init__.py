@@ -1,6 +1,7 @@
 """scikit-learn's contract: parameters, wiring and attributes; no algorithm."""
 
 from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.crfsuite import crfsuite_parameters
 from sksstruct.estimators.linear_ssvc import LinearSSVC
 from sksstruct.estimators.lp_map import LPMAPPredictor
 from sksstruct.estimators.multilabel import MultilabelPairwise
@@ -16,5 +17,6 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "crfsuite_parameters",
     "ssvm_path",
 ]

@@ -7,6 +7,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import _safe_indexing, check_random_state, indexable
 from sklearn.utils.validation import _num_samples
 
+from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.progress import Status
 
 
@@ -29,6 +30,8 @@ class Validation:
     """
 
     def __init__(self, estimator, X, y, sample_weight):
+        # a bad share would be called by another name
+        validate_params(estimator)
         self._tagger = copy.copy(estimator)
         self._patience = estimator.n_iter_no_change
         given = [X, y] if sample_weight is None else [X, y, sample_weight]
@@ -37,7 +40,8 @@ class Validation:
         if not isinstance(estimator.random_state, np.random.RandomState):
             # the solver's own order must not depend on whether there is a validation
             rng = np.random.RandomState(rng.randint(2**31 - 1))
-        split = ShuffleSplit(1, test_size=estimator.validation_fraction, random_state=rng)
+        share = estimator.validation_fraction
+        split = ShuffleSplit(1, test_size=share, random_state=rng)
         train, held_out = next(split.split(np.zeros(_num_samples(X))))
         rest = [_part(each, np.sort(train)) for each in given]
         self.rest = (*rest, None) if sample_weight is None else tuple(rest)

@@ -38,7 +38,7 @@ def test_scikit_learn(estimator, check):
 
 def chain():
     data = make_chain(25, n_features=4, max_length=6, random_state=0)
-    return ChainCRF(random_state=0), data.X, data.y
+    return ChainCRF(loss_normalization="sequence", random_state=0), data.X, data.y
 
 
 def binary():

@@ -85,6 +85,11 @@ cdef class ChainEntropyDual(EntropyDual):
         self._pairs = &tables[0]
         self._table.ahead, self._table.back = &tables[cells], &tables[2 * cells]
 
+    def fits(self, BoundModel model, double mu):
+        # they are certain of what was observed, which is slow to unlearn
+        return EntropyDual.fits(self, model, mu) and np.array_equal(
+            self.chain.labels, model.labels)
+
     def sharing(self):
         return self.bind(self.chain)
 
@@ -92,7 +97,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef ChainEntropyDual other = ChainEntropyDual(model, self.mu, self.kept)
         cdef Py_ssize_t i
         other._use(self.losses, self.entropies, self.visited)
-        # costs, and what was observed, may be others there
+        # costs may be others there
         if model is not self.chain:
             for i in range(model.n_examples):
                 if other._visited[i]:

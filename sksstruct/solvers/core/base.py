@@ -254,8 +254,8 @@ class Solver(BaseEstimator):
         options = Options(
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
-        # A product of vectors that are read once is slower on all cores than on one, and
-        # in some libraries many times slower.
+        # A product of vectors that are read once is slower on all cores than on one,
+        # and in some libraries many times slower.
         blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
         with blas:
             return self._solve(model, alpha, options)

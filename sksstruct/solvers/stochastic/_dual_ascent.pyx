@@ -1,4 +1,4 @@
-"""Stochastic dual coordinate ascent on smooth losses: the visit of one example, compiled.
+"""Dual coordinate ascent on smooth losses: the visit of one example, compiled.
 
 The duals are those of `models/protocols/_entropy_dual.pyx`. A visit moves the natural
 parameters of one example towards its potentials, by a share s:
@@ -168,8 +168,8 @@ cdef class DualAscentKernel:
         """
         cdef double norm, gain
         cdef DualStep step
-        cdef Py_ssize_t trial
-        for trial in range(MOST_TRIALS):
+        cdef Py_ssize_t _
+        for _ in range(MOST_TRIALS):
             self.oracle_calls += 1
             self.dual.begin(self.workspace, i, self.advantage, &step)
             self.model.change_norm(self.workspace, i, &norm)
@@ -189,8 +189,8 @@ cdef class DualAscentKernel:
         """Take a step towards the potentials."""
         cdef double share = self._shares[i], best, norm, gain
         cdef DualStep step
-        cdef Py_ssize_t trial
-        for trial in range(MOST_TRIALS):
+        cdef Py_ssize_t _
+        for _ in range(MOST_TRIALS):
             self.oracle_calls += 1
             self.dual.mix(self.workspace, i, share, &step)
             # at the optimum of the block, as far as rounding errors allow to say

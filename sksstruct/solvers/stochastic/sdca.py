@@ -88,7 +88,10 @@ class SDCA(GradientSolver):
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "sampling": [StrOptions({"gap", "permutation"})],
-        "check_every": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "check_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
     }
 
     @classmethod
@@ -146,7 +149,9 @@ class Ascent:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         self.weights = Weights(
-            model.n_weights, threshold=options.l1 / alpha, support=getattr(model, "support", None)
+            model.n_weights,
+            threshold=options.l1 / alpha,
+            support=getattr(model, "support", None),
         )
         if options.dual_state is None:
             self.dual = model.entropy_dual(model.surrogate)
@@ -185,6 +190,12 @@ class Ascent:
             self.look()
         return complete and kernel.gain == 0.0
 
+    def dual_value(self):
+        """D at the dual variables."""
+        w, dual = self.weights.w, self.dual
+        linear = self.model.example_weights @ (dual.losses + dual.entropies)
+        return float(linear) - self.alpha / 2 * float(w @ w)
+
     def look(self):
         """Compute the objective, the dual and the block gaps, and report them."""
         w = self.weights.w
@@ -198,11 +209,10 @@ class Ascent:
         shares = self.model.example_weights
         self.kernel.set_gaps(shares * self.gaps)
         self.loop.calls += self.model.n_examples
-        ridge = self.alpha / 2 * float(w @ w)
-        penalty = self.l1 * float(np.abs(w).sum()) if self.l1 else 0.0
-        primal = float(shares @ self.losses) + ridge + penalty
-        dual_loss = float(shares @ (self.dual.losses + self.dual.entropies))
-        self.loop.report(primal, w, dual_loss - ridge)
+        penalty = self.alpha / 2 * float(w @ w)
+        if self.l1:
+            penalty += self.l1 * float(np.abs(w).sum())
+        self.loop.report(float(shares @ self.losses) + penalty, w, self.dual_value())
         if self.solver.check_every == "auto":
             self.next_check = max(self.loop.n_iter + 1, GROWTH * self.loop.n_iter)
         else:

@@ -2,7 +2,8 @@
 
 Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
 
-    w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w),  eta_t = eta0 / (1 + alpha eta0 t)
+    w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w)
+    eta_t = eta0 / (1 + alpha eta0 t)
 
 (Bottou, 2010), and the result is the mean of the iterates since the last pass whose
 number is a power of two.
@@ -48,8 +49,9 @@ class SGD(GradientSolver):
         step, and one for the objective.
     tol : float, default=3e-3
         Stop when the second half of the passes so far has lowered the objective by less
-        than ``tol`` times itself, or when the duality gap is less than that. The gap is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose
-        where alpha is small.
+        than ``tol`` times itself, or when the duality gap is less than that. The gap
+        is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose where alpha is
+        small.
     eta0 : float or "auto", default="auto"
         First step length, less than ``1 / alpha``. "auto" is the length with which the
         average over a part of the examples has the lowest objective.
@@ -138,9 +140,7 @@ class Descent:
 
     def new_kernel(self):
         """A kernel at the start."""
-        weights = Weights(
-            len(self.start), average=True, support=self.loss.support
-        )
+        weights = Weights(len(self.start), average=True, support=self.loss.support)
         weights.set(self.start)
         return GradientKernel(weights, self.loss, self.alpha)
 
@@ -169,9 +169,7 @@ class Descent:
     def visit(self, order, eta0):
         """Take a step on each of some examples."""
         t = self.kernel.steps + np.arange(len(order))
-        self.kernel.visit(
-            order.astype(np.intp), eta0 / (1.0 + self.alpha * eta0 * t)
-        )
+        self.kernel.visit(order.astype(np.intp), eta0 / (1.0 + self.alpha * eta0 * t))
         self.loop.calls += len(order)
 
     def one_pass(self):

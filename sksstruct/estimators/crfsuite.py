@@ -1,0 +1,84 @@
+"""Parameters of CRFsuite as parameters of `ChainCRF`."""
+
+from numbers import Integral, Real
+
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+_ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
+
+
+def crfsuite_parameters(
+    n_sequences,
+    *,
+    algorithm="lbfgs",
+    c1=0.0,
+    c2=1.0,
+    max_iterations=None,
+    all_possible_states=False,
+    all_possible_transitions=False,
+):
+    """Parameters of `ChainCRF` for a problem that CRFsuite would solve.
+
+    CRFsuite minimises the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
+    biases nor weights of first and last labels, and by default only with weights for
+    what was seen together in the training data.
+
+    Parameters
+    ----------
+    n_sequences : int
+        Number of training sequences.
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, default="lbfgs"
+        CRFsuite's training algorithm. The likelihood of "lbfgs" and "l2sgd" has the
+        same optimum here. For the three online algorithms, which have no objective, it
+        is the structured hinge with its defaults; `c1` and `c2` have no effect then.
+    c1, c2 : float
+        Factors of the sum of the absolute weights and of the squared norm. `c2` must be
+        positive.
+    max_iterations : int, default=None
+        Largest number of passes. None: `max_iter` keeps its default.
+    all_possible_states, all_possible_transitions : bool, default=False
+        Whether pairs that were not seen together have weights.
+
+    Returns
+    -------
+    parameters : dict
+        Keyword arguments of `ChainCRF`.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF, crfsuite_parameters
+    >>> tagger = ChainCRF(**crfsuite_parameters(1000, c1=0.1, c2=0.1))
+    >>> round(tagger.alpha, 6), round(tagger.l1_ratio, 3)
+    (0.0003, 0.333)
+    """
+    _check(n_sequences, algorithm, c1, c2, max_iterations)
+    parameters = {"fit_intercept": False, "boundary": False}
+    if max_iterations is not None:
+        parameters["max_iter"] = max_iterations
+    if algorithm not in ("lbfgs", "l2sgd"):
+        return parameters
+    total = c1 + 2.0 * c2
+    return {
+        **parameters,
+        "loss": "log",
+        "alpha": total / n_sequences,
+        "l1_ratio": c1 / total,
+        "all_possible_states": all_possible_states,
+        "all_possible_transitions": all_possible_transitions,
+    }
+
+
+def _check(n_sequences, algorithm, c1, c2, max_iterations):
+    """Raise an error if an argument is not valid."""
+    checks = [
+        ("n_sequences", n_sequences, Interval(Integral, 1, None, closed="left")),
+        ("algorithm", algorithm, StrOptions(set(_ALGORITHMS))),
+        ("c1", c1, Interval(Real, 0, None, closed="left")),
+        ("c2", c2, Interval(Real, 0, None, closed="neither")),
+    ]
+    if max_iterations is not None:
+        limit = Interval(Integral, 1, None, closed="left")
+        checks.append(("max_iterations", max_iterations, limit))
+    for name, value, constraint in checks:
+        if not constraint.is_satisfied_by(value):
+            raise ValueError(f"{name} must be {constraint}, got {value!r}")

@@ -1,0 +1,119 @@
+"""When training of a tagger ends, besides the tolerance."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sksstruct import ChainCRF, crfsuite_parameters
+from sksstruct.datasets import make_chain
+from sksstruct.utils.packed import PackedSequences
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_chain(60, n_classes=3, noise=1.0, random_state=0)
+
+
+class TestEarlyStopping:
+    @pytest.mark.parametrize("loss", ["hinge", "log"])
+    def test_it_stops_when_the_score_no_longer_rises(self, data, loss):
+        tagger = ChainCRF(
+            1e-4, loss=loss, tol=0.0, early_stopping=True, n_iter_no_change=4,
+            validation_fraction=0.25, random_state=0,
+        ).fit(data.X, data.y)  # fmt: skip
+        scores = tagger.validation_scores_
+        assert tagger.n_iter_ == len(scores) < tagger.max_iter
+        assert scores[-4:].max() <= scores[:-4].max()
+        # and not before
+        for end in range(5, len(scores)):
+            assert scores[end - 4 : end].max() > scores[: end - 4].max()
+        assert tagger.n_seen_ == 45
+
+    def test_data_in_every_form(self, data):
+        lists = ChainCRF(early_stopping=True, random_state=0).fit(data.X, data.y)
+        lengths = [len(x) for x in data.X]
+        packed = PackedSequences.from_lengths(np.vstack(data.X), lengths)
+        other = clone(lists).fit(packed, data.y)
+        np.testing.assert_array_equal(lists.coef_, other.coef_)
+        equal = np.zeros((20, 3, 2)) + np.arange(3)[:, None]
+        one = clone(lists).fit(equal, np.tile([0, 1, 2], (20, 1)))
+        assert one.n_seen_ == 18
+        weight = np.full(60, 0.5)
+        assert clone(lists).fit(data.X, data.y, weight).n_seen_ == 27
+
+    def test_nothing_remains_without_it(self, data):
+        tagger = ChainCRF(early_stopping=True, random_state=0).fit(data.X, data.y)
+        tagger.set_params(early_stopping=False).fit(data.X, data.y)
+        assert not hasattr(tagger, "validation_scores_")
+
+    @pytest.mark.parametrize(
+        "bad", [{"validation_fraction": 1.0}, {"n_iter_no_change": 0}]
+    )
+    def test_bad_values(self, data, bad):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            ChainCRF(early_stopping=True, **bad).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize("solver", ["auto", "casimir"])
+def test_time_limit(data, loss, solver):
+    tagger = ChainCRF(1e-6, loss=loss, solver=solver, tol=0.0, max_seconds=1e-9)
+    tagger.fit(data.X, data.y)  # no warning: it is what was asked for
+    assert tagger.n_iter_ == 1
+    assert np.isfinite(tagger.objective_)
+    # and for labels that are completed in rounds
+    partial = [[*row[:-1], None] if len(row) > 1 else row for row in data.y]
+    assert tagger.set_params(loss="hinge").fit(data.X, partial).n_iter_ == 1
+
+
+class TestAlpha:
+    def test_auto(self, data):
+        weight = np.full(60, 0.5)
+        log = ChainCRF(loss="log", random_state=0).fit(data.X, data.y)
+        assert log.alpha_ == pytest.approx(0.06 / 60)
+        assert log.fit(data.X, data.y, weight).alpha_ == pytest.approx(0.06 / 30)
+        assert ChainCRF().fit(data.X, data.y).alpha_ == 0.02
+        assert ChainCRF(0.5).fit(data.X, data.y).alpha_ == 0.5
+        batch = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
+        assert batch.alpha_ == 0.02
+
+    @pytest.mark.parametrize("alpha", ["mean", 0.0, -1.0, np.inf, np.nan])
+    def test_bad_values(self, data, alpha):
+        with pytest.raises(ValueError, match="alpha"):
+            ChainCRF(alpha).fit(data.X, data.y)
+
+
+class TestCRFsuiteParameters:
+    def test_objective(self, data):
+        """c1 |w|_1 + c2 |w|^2 + the sum of the losses, divided by n."""
+        parameters = crfsuite_parameters(60, c1=0.3, c2=0.2)
+        tagger = ChainCRF(**parameters, tol=1e-6, random_state=0).fit(data.X, data.y)
+        losses = 0.0
+        for x, row in zip(data.X, data.y, strict=True):
+            best, scores = tagger.predict_topk([x], 10**6)
+            true = scores[0][(best[0] == row).all(axis=1)]
+            # labelings that the model cannot tell apart are among them
+            losses += np.logaddexp.reduce(scores[0]) - true[0] if len(true) else 0.0
+        blocks = tagger.coef_, tagger.transitions_
+        w = np.concatenate([block.ravel() for block in blocks])
+        total = losses + 0.3 * np.abs(w).sum() + 0.2 * w @ w
+        assert tagger.objective_ * 60 == pytest.approx(total, rel=1e-6)
+        assert not tagger.intercept_.any()
+        assert not tagger.start_.any()
+
+    def test_other_algorithms(self):
+        assert crfsuite_parameters(10, algorithm="pa", max_iterations=5) == {
+            "fit_intercept": False,
+            "boundary": False,
+            "max_iter": 5,
+        }
+
+    @pytest.mark.parametrize(
+        "bad",
+        [{"c1": -1.0}, {"c2": 0.0}, {"algorithm": "sgd"}, {"max_iterations": 0}],
+    )
+    def test_bad_values(self, bad):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            crfsuite_parameters(10, **bad)
+        with pytest.raises(ValueError, match="n_sequences"):
+            crfsuite_parameters(0)

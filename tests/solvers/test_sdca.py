@@ -1,0 +1,269 @@
+"""Dual coordinate ascent: certificate, elastic net, and what it refuses."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import Chain
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.protocols._weights import Weights
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+
+from sksstruct import ChainCRF
+from sksstruct.datasets import make_chain
+from sksstruct.losses import SmoothedHinge
+from sksstruct.solvers import LBFGS, SDCA
+from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.stochastic.sdca import Ascent
+from sksstruct.utils.packed import PackedSequences
+
+
+def problem(seed=0, n=6, n_labels=3, n_features=4):
+    rng = np.random.RandomState(seed)
+    y = [rng.randint(n_labels, size=size) for size in rng.randint(1, 5, size=n)]
+    X = [rng.normal(size=(len(row), n_features)) for row in y]
+    return X, y
+
+
+def ascent(X, y, alpha, mu=1.0, l1=0.0, p=None, n_labels=3, support=None, **kwargs):
+    """A run that has not begun, and the same objective in NumPy."""
+    costs = np.zeros(n_labels) if mu == 1.0 else np.ones(n_labels)
+    packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])
+    labels = np.concatenate(y).astype(np.int32)
+    model = BoundChain(packed, n_labels, labels, p, costs, **kwargs)
+    model.surrogate = SmoothedHinge("entropy", mu, 1)
+    model.support = support
+    options = Options(random_state=0, l1=l1)
+    return Ascent(SDCA(50, 0.0), model, alpha, options), Chain(
+        X, y, n_labels, p=p, costs=costs, length=None
+    )
+
+
+def all_scores(chain, i, w):
+    """Every labeling of a sequence, its features, and its loss-augmented score."""
+    labelings = list(product(range(chain.n_labels), repeat=len(chain.y[i])))
+    scores = []
+    for y in labelings:
+        scores.append(w @ chain.feature_map(i, y) + chain.loss(i, y))
+    return labelings, np.array(scores)
+
+
+def smooth_objective(chain, w, alpha, mu, l1=0.0):
+    total = alpha / 2 * w @ w + l1 * np.abs(w).sum()
+    for i, row in enumerate(chain.y):
+        scores = all_scores(chain, i, w)[1]
+        true = w @ chain.feature_map(i, row)
+        total += chain.p[i] * (mu * logsumexp(scores / mu) - true)
+    return total
+
+
+def flat(chain, model, w):
+    """Weights of a bound chain in the order of the reference."""
+    blocks = model.views(np.asarray(w))
+    names = ("coef", "intercept", "start", "end", "transitions")
+    return np.concatenate([np.ravel(blocks[name]) for name in names])
+
+
+@pytest.mark.parametrize("sampling", ["gap", "permutation"])
+@pytest.mark.parametrize("mu", [1.0, 0.3])
+@pytest.mark.parametrize("l1", [0.0, 0.02])
+def test_certificate_at_every_pass(sampling, mu, l1):
+    """The primal is NumPy's, the dual rises, and is never above the primal."""
+    X, y = problem()
+    p = np.array([0.1, 0.3, 0.2, 0.1, 0.1, 0.2])
+    run, chain = ascent(X, y, 0.1, mu, l1, p)
+    run.solver.sampling = sampling
+    run.look()
+    duals = []
+    for number in range(1, 30):
+        run.loop.n_iter = number
+        run.kernel.gain = 0.0
+        before = run.dual_value() if duals else 0.0
+        run.one_pass()
+        run.look()
+        w = flat(chain, run.model, run.weights.w)
+        primal = smooth_objective(chain, w, 0.1, mu, l1)
+        duals.append(run.dual_value())
+        if not l1:
+            assert duals[-1] - before == pytest.approx(run.kernel.gain, abs=1e-10)
+        else:  # a lower bound of the gain
+            assert duals[-1] - before >= run.kernel.gain - 1e-10
+        assert run.loop.primal <= primal + 1e-10
+        assert duals[-1] <= primal + 1e-10
+        # the block gaps add up to the gap
+        assert run.kernel.gaps.sum() == pytest.approx(primal - duals[-1], abs=1e-9)
+    assert (np.diff(duals) >= -1e-12).all()
+    assert primal - duals[-1] <= 0.1
+
+
+def test_the_weights_are_those_of_the_duals():
+    X, y = problem(1)
+    run, _ = ascent(X, y, 0.05, l1=0.01)
+    run.look()
+    for number in range(1, 8):
+        run.loop.n_iter = number
+        run.one_pass()
+    restored = Weights(run.model.n_weights, threshold=0.01 / 0.05)
+    DualAscentKernel(run.dual, restored, 0.05).restore()
+    np.testing.assert_allclose(restored.v, run.weights.v, atol=1e-10)
+    np.testing.assert_allclose(restored.w, run.weights.w, atol=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.0, 2.0), st.lists(st.floats(-5, 5), min_size=1, max_size=9))
+def test_soft_threshold(threshold, values):
+    v = np.array(values)
+    support = np.arange(0, len(v), 2)
+    for kept in (None, support):
+        weights = Weights(len(v), threshold=threshold, support=kept)
+        weights.set(v)
+        expected = np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
+        if kept is not None:
+            expected[1::2] = 0.0
+        np.testing.assert_array_equal(weights.w, expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.05, 0.95), st.floats(0.02, 0.5))
+def test_elastic_net_subgradient(seed, l1_ratio, alpha):
+    """At the optimum the gradient is within the subdifferential of the penalty."""
+    X, y = problem(seed, n=8)
+    y[0][0], y[1][0] = 0, 1  # at least two labels
+    tagger = ChainCRF(
+        alpha, l1_ratio=l1_ratio, loss="log", tol=1e-8, max_iter=5000, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tagger.fit(X, y)
+    n_labels = len(tagger.classes_)
+    codes = [np.searchsorted(tagger.classes_, row) for row in y]
+    chain = Chain(X, codes, n_labels, costs=np.zeros(n_labels))
+    w = chain.flatten(tagger)
+    gradient = alpha * (1 - l1_ratio) * w
+    for i, row in enumerate(codes):
+        labelings, scores = all_scores(chain, i, w)
+        shares = np.exp(scores - logsumexp(scores))
+        features = np.array([chain.feature_map(i, each) for each in labelings])
+        gradient += chain.p[i] * (shares @ features - chain.feature_map(i, row))
+    limit, slack = alpha * l1_ratio, 2e-3
+    assert (np.abs(gradient) <= limit + slack).all()
+    np.testing.assert_allclose(
+        gradient[w != 0], -limit * np.sign(w[w != 0]), atol=slack
+    )
+    objective = smooth_objective(chain, w, alpha * (1 - l1_ratio), 1.0, limit)
+    assert tagger.objective_ == pytest.approx(objective, rel=1e-9)
+
+
+def test_elastic_net_against_another_optimiser():
+    """Positive and negative parts as weights of their own, by scipy's L-BFGS-B."""
+    X, y = problem(3, n=8)
+    chain = Chain(X, y, 3, costs=np.zeros(3))
+    alpha, l1 = 0.05, 0.03
+
+    def objective(parts):
+        w = parts[: len(parts) // 2] - parts[len(parts) // 2 :]
+        return smooth_objective(chain, w, alpha, 1.0) + l1 * parts.sum()
+
+    size = len(chain.feature_map(0, y[0]))
+    best = minimize(
+        objective, np.zeros(2 * size), method="L-BFGS-B", bounds=[(0, None)] * 2 * size
+    ).fun
+    tagger = ChainCRF(
+        alpha + l1, l1_ratio=l1 / (alpha + l1), loss="log", tol=1e-7, random_state=0
+    ).fit(X, y)
+    assert tagger.objective_ == pytest.approx(best, rel=1e-5)
+    assert tagger.objective_ - tagger.dual_gap_ <= best + 1e-8
+    assert 0 < (tagger.coef_ == 0).mean() < 1
+
+
+def test_weights_that_do_not_exist():
+    data = make_chain(25, n_classes=4, n_features=6, random_state=0)
+    X = [x * (np.abs(x) > 1.0) for x in data.X]
+    tagger = ChainCRF(
+        0.02, loss="log", all_possible_states=False, all_possible_transitions=False,
+        tol=1e-6, random_state=0,
+    )  # fmt: skip
+    other = clone(tagger).set_params(solver=LBFGS(2000, 1e-7)).fit(X, data.y)
+    tagger.fit(X, data.y)
+    assert tagger.objective_ == pytest.approx(other.objective_, rel=1e-5)
+    np.testing.assert_array_equal(tagger.coef_ == 0, other.coef_ == 0)
+    np.testing.assert_array_equal(tagger.transitions_ == 0, other.transitions_ == 0)
+
+
+@pytest.mark.parametrize("change", [{"alpha": 0.01}, {"l1_ratio": 0.4}])
+def test_warm_start(change):
+    data = make_chain(40, n_classes=3, random_state=0)
+    tagger = ChainCRF(0.05, loss="log", warm_start=True, tol=1e-4, random_state=0)
+    tagger.fit(data.X, data.y).set_params(**change)
+    cold = clone(tagger).set_params(tol=1e-7).fit(data.X, data.y)
+    tagger.fit(data.X, data.y)
+    assert tagger.objective_ - cold.objective_ <= 1.1e-4 * tagger.objective_
+    again = tagger.fit(data.X, data.y)
+    assert again.n_iter_ == 0  # where it starts is good enough
+    # duals that are certain of other labels are no start
+    shifted = [(row + 1) % 3 for row in data.y]
+    other = clone(tagger).set_params(tol=1e-7).fit(data.X, shifted)
+    with pytest.warns(UserWarning, match="starting afresh"):
+        tagger.fit(data.X, shifted)
+    assert abs(tagger.objective_ - other.objective_) <= 1.1e-4 * tagger.objective_
+
+
+def test_choice_of_the_solver(monkeypatch):
+    data = make_chain(20, n_classes=3, random_state=0)
+    partial = [[*row[:-1], None] if len(row) > 1 else row for row in data.y]
+
+    def chosen(y=data.y, **parameters):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return type(ChainCRF(0.1, **parameters).fit(data.X, y).solver_)
+
+    assert chosen(loss="log") is SDCA
+    assert chosen(loss="smoothed_hinge") is SDCA
+    assert chosen(loss=SmoothedHinge("l2")) is LBFGS
+    assert chosen(partial, loss="log") is LBFGS
+    assert chosen(partial, loss="smoothed_hinge") is SDCA
+    monkeypatch.setattr("sksstruct.solvers.stochastic.sdca.MOST_BYTES", 1)
+    assert chosen(loss="log") is LBFGS
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": SmoothedHinge("l2"), "solver": "sdca"}, "smoothing='entropy'"),
+        ({"loss": "hinge", "solver": "sdca"}, "gradient"),
+        ({"loss": "hinge", "l1_ratio": 0.5}, "l1_ratio"),
+        ({"loss": "log", "solver": "lbfgs", "l1_ratio": 0.5}, "l1_ratio"),
+        ({"loss": "log", "l1_ratio": 1.0}, "l1_ratio"),
+    ],
+)
+def test_refusals(parameters, message):
+    data = make_chain(5, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        ChainCRF(0.1, **parameters).fit(data.X, data.y)
+
+
+def test_labels_that_were_not_observed():
+    data = make_chain(5, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match="solver='lbfgs'"):
+        ChainCRF(0.1, loss="log", solver="sdca").fit(
+            data.X, [[*row[:-1], None] if len(row) > 1 else row for row in data.y]
+        )
+
+
+def test_no_number_is_lost():
+    data = make_chain(5, n_classes=3, random_state=0)
+    with pytest.raises(ValueError, match="not finite"):
+        ChainCRF(1e-300, loss="log").fit([1e200 * x for x in data.X], data.y)
+    # a tolerance of zero ends where rounding errors allow no more
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tagger = ChainCRF(0.1, loss="log", tol=0.0, max_iter=300, random_state=0)
+        tagger.fit(data.X, data.y)
+    assert tagger.dual_gap_ <= 1e-12
+    assert tagger.n_iter_ < 300
