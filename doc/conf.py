@@ -38,7 +38,8 @@ numpydoc_xref_param_type = False
 # What a class page says after the list of its methods.
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "CallbackSupportMixin, BaseEstimator, tuple, Sequence",
+    "inherited-members": "CallbackSupportMixin, BaseEstimator, Pipeline, tuple, "
+    "Sequence",
     # Made by scikit-learn, with references into its own documentation.
     "exclude-members": "get_metadata_routing, set_output, "
     + ", ".join(

@@ -26,8 +26,8 @@ print(
 # %%
 # Marginal probabilities of the labels of ``predict``. They should come true as often as
 # they say.
-read = np.array(crf.predict(data.X_test))
-probabilities = np.array(crf.predict_proba(data.X_test))
+read = np.stack(crf.predict(data.X_test))
+probabilities = np.stack(crf.predict_proba(data.X_test))
 sure = np.take_along_axis(probabilities, read[:, :, None], axis=2)[:, :, 0]
 right = read == data.y_test
 print(f"digit error {100 * (1 - right.mean()):.2f} %")
@@ -43,7 +43,7 @@ for labels, score in zip(labelings[0], scores[0], strict=True):
 # Somebody tells the last digit of each year, and that it begins with 1 or 2.
 known = [[None, None, None, int(row[-1])] for row in data.y_test]
 rules = [(None, digit) for digit in (0, 3, 4, 5, 6, 7, 8, 9)]
-helped = np.array(crf.predict(data.X_test, known=known, forbidden_transitions=rules))
+helped = np.stack(crf.predict(data.X_test, known=known, forbidden_transitions=rules))
 for name, labels in (("alone", read), ("with hints", helped)):
     wrong = (labels != data.y_test)[:, :3]
     print(f"error of the first three digits, {name}: {100 * wrong.mean():.2f} %")

@@ -42,7 +42,7 @@ search = GridSearchCV(
 )
 search.fit(list(X_train), list(y_train))
 tagger = search.best_estimator_
-read = np.array(tagger.predict(X_test))
+read = np.stack(tagger.predict(X_test))
 
 # %%
 # Errors of both, per digit and per string, and the certificate of the training: the

@@ -43,7 +43,7 @@ print(
 # trained on all data.
 search = SSVMPathCV(ChainCRF(tol=1e-3, random_state=0), epsilon=0.02, cv=5)
 search.fit(X, y)
-errors = np.array(search.predict(data.X_test)) != data.y_test
+errors = np.stack(search.predict(data.X_test)) != data.y_test
 print(
     f"best alpha {search.alpha_:.3g}: held-out accuracy {search.best_score_:.3f}, "
     f"digit error on test strings {100 * errors.mean():.2f} %"

@@ -8,7 +8,9 @@ from sksstruct.estimators import (
     SSVMClassifier,
     SSVMPath,
     SSVMPathCV,
+    Tagger,
     crfsuite_parameters,
+    make_tagger,
     ssvm_path,
 )
 
@@ -22,7 +24,9 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "Tagger",
     "__version__",
     "crfsuite_parameters",
+    "make_tagger",
     "ssvm_path",
 ]

@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "estimators": {
         "estimators",
         "factor_graphs",
+        "feature_extraction",
         "inference",
         "losses",
         "models",

@@ -8,6 +8,7 @@ from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.path import SSVMPath, ssvm_path
 from sksstruct.estimators.path_cv import SSVMPathCV
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.estimators.tagger import Tagger, make_tagger
 
 __all__ = [
     "ChainCRF",
@@ -17,6 +18,8 @@ __all__ = [
     "SSVMClassifier",
     "SSVMPath",
     "SSVMPathCV",
+    "Tagger",
     "crfsuite_parameters",
+    "make_tagger",
     "ssvm_path",
 ]

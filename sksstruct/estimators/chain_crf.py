@@ -7,7 +7,6 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._parameters import TEXTS, TRAINING
@@ -23,14 +22,15 @@ from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.models.chain.names import weights_of_features, weights_of_pairs
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
+from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
-    check_sequence_weight,
+    check_position_weight,
     check_sequences,
 )
 
@@ -53,9 +53,9 @@ def _is_probabilistic(estimator):
     loss = getattr(estimator, "_loss", estimator.loss)
     if loss != "log":
         raise AttributeError(
-            f"probabilities need loss='log', the likelihood, not {loss!r}"
+            "predict_proba and predict_marginals need loss='log', the likelihood; this "
+            f"{type(estimator).__name__} has loss={loss!r}"
         )
-    return True
 
 
 @fill_doc(
@@ -185,7 +185,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     %(features_seen)s
     alpha_ : float
         The regularisation that was used.
-    validation_scores_ : ndarray of shape (n_iter_,)
+    validation_scores_ : ndarray of shape (n_passes,)
         With `early_stopping`, the score of the sequences set aside after each pass.
     n_iter_ : int
         Passes over the data, or iterations, in all.
@@ -211,6 +211,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     See Also
     --------
+    make_tagger : Tagger that takes dicts or strings.
     sksstruct.feature_extraction.SequenceVectorizer : Features from dicts and strings.
     sksstruct.solvers.BCFW : The solver and its options.
 
@@ -219,7 +220,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     X is a list with one array of shape (n_positions, n_features), or one CSR matrix,
     for each sequence, a 3-D array of sequences of equal length, or a
     `sksstruct.utils.packed.PackedSequences`; y is a list with the labels of each
-    sequence.
+    sequence. Empty sequences do not count in training, and neither do their weights.
 
     A label that was not observed is given as None; every sequence needs at least one
     that was. With ``loss="log"`` the likelihood is that of the observed labels. With
@@ -411,7 +412,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
         check_is_fitted(self, "coef_")
-        packed = check_sequences(X, n_features=self.n_features_in_)
+        packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
         if hasattr(self, "score_parameters_"):
@@ -462,7 +463,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        y : list of ndarray of shape (n_positions,)
+        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
             Labels.
 
         Raises
@@ -471,7 +472,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             If a constraint names a label not seen in fit, or leaves no labeling.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions)
-        return chain.split(self.classes_[chain.decode()[0]])
+        # not a list: cross_val_predict concatenates the results of the folds
+        return object_array(chain.split(self.classes_[chain.decode()[0]]))
 
     def predict_topk(
         self, X, k, *, known=None, excluded=None, forbidden_transitions=None
@@ -529,13 +531,14 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        probabilities : list of list of dict
+        probabilities : ndarray of shape (n_sequences,), of lists of dict
             For each position the marginal probability of each label.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
         names = self.classes_.tolist()
         rows = chain.marginals().tolist()
-        return chain.split([dict(zip(names, row, strict=True)) for row in rows])
+        dicts = [dict(zip(names, row, strict=True)) for row in rows]
+        return object_array(chain.split(dicts))
 
     def decision_function(self, X):
         """Score of the best labeling of each sequence.
@@ -570,10 +573,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         chain = self._fitted(X)
         codes, lengths = chain.decode()[0], chain.packed.lengths
         flat = check_labels(y, lengths)
-        weight = check_sequence_weight(sample_weight, len(lengths))
+        weight = check_position_weight(sample_weight, lengths)
         y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
-        if weight is not None:
-            weight = np.repeat(weight, lengths)
         return float(np.average(codes == y_true, weights=weight))
 
     @property

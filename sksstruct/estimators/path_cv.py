@@ -11,7 +11,6 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -28,6 +27,7 @@ from sksstruct.estimators.path import (
     warn_path,
 )
 from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
 
@@ -79,7 +79,7 @@ class _Tasks:
 def _has(name):
     def check(self):
         fitted = getattr(self, "best_estimator_", None)
-        return hasattr(self._estimator() if fitted is None else fitted, name)
+        getattr(self._estimator() if fitted is None else fitted, name)
 
     return check
 

@@ -7,7 +7,11 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, f1_score
 
-from sksstruct.utils.validation import check_labels, check_sequence_weight
+from sksstruct.utils.validation import (
+    check_labels,
+    check_position_weight,
+    check_sequence_weight,
+)
 
 
 def _are_sequences(y):
@@ -70,9 +74,7 @@ def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
     0.6666666666666666
     """
     correct, lengths = _correct(y_true, y_pred)
-    weight = check_sequence_weight(sample_weight, len(lengths))
-    if weight is not None:
-        weight = np.repeat(weight, lengths)
+    weight = check_position_weight(sample_weight, lengths)
     return float(np.average(correct, weights=weight))
 
 

@@ -35,7 +35,7 @@ def fill_doc(texts):
     def decorate(documented):
         parts = [documented]
         if inspect.isclass(documented):
-            # `fn` is the method behind scikit-learn's available_if
+            # `fn` is the method behind available_if
             members = [getattr(part, "fn", part) for part in vars(documented).values()]
             parts += [part for part in members if inspect.isfunction(part)]
         for part in parts:

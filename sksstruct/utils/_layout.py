@@ -23,3 +23,13 @@ def pad_rows(table):
     out = out.reshape(len(table), -1)
     out[:, : table.shape[1]] = table
     return out
+
+
+def object_array(items):
+    """Items as a 1-D array of objects, whatever their shapes.
+
+    Lists of arrays of equal length would become 2-D where NumPy is left to choose.
+    """
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array

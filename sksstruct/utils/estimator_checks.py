@@ -14,7 +14,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.pipeline import Pipeline
 
 __all__ = ["CHECKS", "check_ragged_estimator"]
@@ -248,7 +253,34 @@ def check_model_selection(estimator):
         pipeline = Pipeline([("tagger", _fresh(estimator))])
         search = GridSearchCV(pipeline, {"tagger__alpha": [0.01, 0.1]}, cv=3)
         search.fit(X, [row.tolist() for row in y])
+        # one array for each sequence, also where all have the same length
+        for size in (1, None):
+            part_X, part_y = [x[:size] for x in X], [row[:size] for row in y]
+            predicted = cross_val_predict(_fresh(estimator), part_X, part_y, cv=3)
+            assert predicted.shape == (len(X),), "predict must return an object array"
+            assert [len(row) for row in predicted] == [len(row) for row in part_y]
     assert len(search.predict(X)) == len(X)
+
+
+def check_empty_sequences(estimator):
+    """Sequences without positions do not count in training, and get no labels."""
+    X, y = _data()
+    weight = np.arange(1.0, len(X) + 1.0)
+    expected = _fit(_fresh(estimator), X, y, sample_weight=weight)
+    # -1: an empty sequence, of the largest weight
+    order = [-1, *range(3), -1, *range(3, len(X)), -1]
+    more_X = [X[i] if i >= 0 else X[0][:0] for i in order]
+    more_y = [y[i] if i >= 0 else y[0][:0] for i in order]
+    found = _fit(_fresh(estimator), more_X, more_y, sample_weight=weight[order])
+    scores = expected.decision_function(X)
+    np.testing.assert_array_equal(found.decision_function(X), scores)
+    np.testing.assert_array_equal(
+        found.decision_function(more_X), [scores[i] * (i >= 0) for i in order]
+    )
+    predicted = found.predict([*more_X, []])
+    assert [len(row) for row in predicted] == [len(row) for row in more_y] + [0]
+    assert found.score(more_X, more_y) == expected.score(X, y)
+    assert [len(row) for row in found.predict([X[0][:0]])] == [0]
 
 
 def check_bad_input(estimator):
@@ -262,7 +294,8 @@ def check_bad_input(estimator):
     nan[0, 0], infinite[0, 0] = np.nan, np.inf
     cases = {
         "no sequences": ([], [], r"\bX is empty"),
-        "empty sequence": (replaced(X, 2, np.zeros((0, 3))), y, r"X\[2\]"),
+        "no positions": ([x[:0] for x in X], [row[:0] for row in y], r"\bX has no"),
+        "labels of no position": (replaced(X, 2, np.zeros((0, 3))), y, r"X\[2\]"),
         "fewer labels": (X, replaced(y, 2, y[2][:-1]), r"y\[2\]"),
         "fewer label sequences": (X, y[:-1], r"\by has"),
         "other width": (replaced(X, 2, np.zeros((len(y[2]), 4))), y, r"X\[2\]"),
@@ -274,6 +307,7 @@ def check_bad_input(estimator):
         "strings": (replaced(X, 2, X[2].astype(str)), y, r"X\[2\]"),
         "complex": (replaced(X, 2, X[2] * 1j), y, r"X\[2\]"),
         "single class": (X, [np.zeros(len(row)) for row in y], r"\by has"),
+        "dicts": ([[{"a": 1}] * len(row) for row in y], y, r"X\[0\] has a dict"),
         "2-D X": (np.vstack(X), np.concatenate(y), r"\bX is"),
         "one sparse item": (replaced(X, 2, sparse.csr_array(X[2])), y, r"X\[2\]"),
         "missing label": (X, replaced(y, 2, [None] * len(y[2])), r"y\[2\]"),
@@ -348,6 +382,7 @@ CHECKS = (
     check_sample_weight,
     check_string_labels,
     check_model_selection,
+    check_empty_sequences,
     check_bad_input,
     check_bad_weights,
     check_legal_corners,

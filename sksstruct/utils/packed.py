@@ -112,6 +112,23 @@ class PackedSequences(Sequence):
         key %= len(self)
         return self.values[self.offsets[key] : self.offsets[key + 1]]
 
+    def without_empty(self):
+        """Leave out sequences that have no positions.
+
+        Returns
+        -------
+        packed : PackedSequences
+            The other sequences, with the same rows.
+        numbers : ndarray of int
+            Their numbers.
+        """
+        numbers = np.flatnonzero(self.lengths)
+        if len(numbers) == len(self):
+            return self, numbers
+        # offsets repeat where a sequence is empty
+        offsets = np.unique(self.offsets)
+        return PackedSequences(self.values, offsets, self.feature_names), numbers
+
     def compact(self):
         """Choose the form that the kernels read fastest.
 

@@ -11,16 +11,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
+from sksstruct.utils._layout import object_array
 from sksstruct.utils.packed import PackedSequences
 
 _HINT = (
     "pass a list of arrays of shape (n_positions, n_features), or of scipy CSR "
     "matrices, one for each sequence; SequenceVectorizer makes them from dicts or "
-    "strings"
+    "strings, and make_tagger puts it in front of a tagger"
 )
 
 
-def check_sequences(X, *, n_features=None, name="X"):
+def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
     """Pack feature matrices of many sequences.
 
     Parameters
@@ -30,27 +31,30 @@ def check_sequences(X, *, n_features=None, name="X"):
         Features.
     n_features : int, default=None
         Number of features expected.
+    all_empty : bool, default=False
+        Whether it is enough to have sequences without positions.
     name : str, default="X"
         Name of the argument in errors.
 
     Returns
     -------
     packed : PackedSequences
-        float32 if all items are, else float64. Items are stacked, not kept.
+        float32 if all items are, else float64. Items are stacked, not kept. A sequence
+        may have no positions, and then be ``[]``.
 
     Raises
     ------
     TypeError
         If X, or an item, is of a kind that cannot hold features.
     ValueError
-        If X or an item is empty, has the wrong number of dimensions or features, or
+        If X is empty, or an item has the wrong number of dimensions or features, or
         holds NaN or infinity.
     """
-    if isinstance(X, PackedSequences):
-        packed = X
-        _check_lengths(packed.lengths, name)
-    else:
-        packed = _pack(X, name)
+    packed = X if isinstance(X, PackedSequences) else _pack(X, n_features, name)
+    if not len(packed):
+        raise ValueError(f"{name} is empty: at least one sequence is required")
+    if not all_empty and not packed.offsets[-1]:
+        raise ValueError(f"{name} has no positions: every sequence is empty")
     _check_finite(packed, name)
     if n_features is not None and packed.n_features != n_features:
         raise ValueError(
@@ -58,16 +62,6 @@ def check_sequences(X, *, n_features=None, name="X"):
             "features were seen in fit"
         )
     return packed
-
-
-def _check_lengths(lengths, name):
-    if not len(lengths):
-        raise ValueError(f"{name} is empty: at least one sequence is required")
-    empty = np.flatnonzero(lengths == 0)
-    if len(empty):
-        raise ValueError(
-            f"{name}[{empty[0]}] is empty: a sequence needs at least one position"
-        )
 
 
 def _check_finite(packed, name):
@@ -87,7 +81,33 @@ def _check_finite(packed, name):
     )
 
 
-def _pack(X, name):
+def _pack(X, n_features, name):
+    items = _items(X, name)
+    feature_names = _feature_names(items)
+    is_sparse = _in_one_form(items, name)
+    if not is_sparse:
+        items = [
+            item if item is None else _as_dense(item, i, name)
+            for i, item in enumerate(items)
+        ]
+    lengths, width = _shapes(items, n_features, name)
+    if is_sparse:
+        items = [item if item is None else item.tocsr() for item in items]
+    given = next((x for x in items if x is not None), np.zeros((0, width)))
+    items = [given[:0] if item is None else item for item in items]
+    dtypes = {item.dtype for item in items}
+    dtype = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
+    if is_sparse:
+        values = _stack_csr(items, lengths, width, dtype, name)
+    else:
+        values = np.empty((lengths.sum(), width), dtype=dtype)
+        if items:
+            np.concatenate(items, out=values, casting="unsafe")
+    return PackedSequences.from_lengths(values, lengths, feature_names)
+
+
+def _items(X, name):
+    """The sequences in a list; None for one without positions, such as ``[]``."""
     if sparse.issparse(X) or isinstance(X, str | bytes | Mapping):
         raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
     if isinstance(X, np.ma.MaskedArray):
@@ -96,80 +116,98 @@ def _pack(X, name):
         if X.ndim != 3:
             raise ValueError(f"{name} is a {X.ndim}-D array: {_HINT}")
         _check_numeric(X, name)
-    if hasattr(X, "iloc"):
+    if hasattr(X, "columns"):
         raise TypeError(f"{name} is a single {type(X).__name__}: {_HINT}")
     try:
         items = list(X)
     except TypeError:
         raise TypeError(f"{name} is a {type(X).__name__}: {_HINT}") from None
-    if not items:
-        raise ValueError(f"{name} is empty: at least one sequence is required")
-    feature_names = _feature_names(items)
-    is_sparse = [sparse.issparse(item) for item in items]
-    if any(is_sparse) and not all(is_sparse):
-        i = is_sparse.index(not is_sparse[0])
+    return [None if _is_blank(item) else item for item in items]
+
+
+def _is_blank(item):
+    """Whether a sequence has no positions and does not say how many features."""
+    if isinstance(item, np.ndarray):
+        return item.shape == (0,)
+    if sparse.issparse(item) or not _is_list(item):
+        return False
+    return len(item) == 0 and getattr(item, "ndim", 1) == 1
+
+
+def _in_one_form(items, name):
+    """Whether the sequences are sparse; they must all be, or none."""
+    given = [(i, sparse.issparse(x)) for i, x in enumerate(items) if x is not None]
+    if len({is_sparse for _, is_sparse in given}) > 1:
+        first = given[0]
+        other = next(pair for pair in given if pair[1] != first[1])
         raise TypeError(
-            f"{name}[{i}] is {'sparse' if is_sparse[i] else 'dense'} while {name}[0] "
-            "is not: pass all sequences in one form"
+            f"{name}[{other[0]}] is {'sparse' if other[1] else 'dense'} while "
+            f"{name}[{first[0]}] is not: pass all sequences in one form"
         )
-    if is_sparse[0]:
-        for i, item in enumerate(items):
-            if item.ndim != 2:
-                raise ValueError(
-                    f"{name}[{i}] is {item.ndim}-D: a sequence must be 2-D"
-                )
-        items = [item if item.format == "csr" else item.tocsr() for item in items]
-    else:
-        items = [_as_dense(item, i, name) for i, item in enumerate(items)]
-    width = items[0].shape[-1] if items[0].ndim else 0
-    lengths = np.empty(len(items), dtype=np.intp)
+    return bool(given) and given[0][1]
+
+
+def _shapes(items, width, name):
+    """Number of positions of each sequence, and the number of features of all."""
+    lengths = np.zeros(len(items), dtype=np.intp)
+    first = None
     for i, item in enumerate(items):
+        if item is None:
+            continue
         shape = item.shape
         if len(shape) != 2:
             raise ValueError(
                 f"{name}[{i}] is {len(shape)}-D: a sequence must be 2-D, of shape "
                 "(n_positions, n_features)"
             )
+        if first is None:
+            first, width = i, shape[1]
+            if not width:
+                raise ValueError(f"{name}[{i}] has 0 features: at least 1 is required")
         if shape[1] != width:
             raise ValueError(
-                f"{name}[{i}] has {shape[1]} features, but {name}[0] has {width}"
+                f"{name}[{i}] has {shape[1]} features, but {name}[{first}] has {width}"
             )
         lengths[i] = shape[0]
-    _check_lengths(lengths, name)
-    if width == 0:
-        raise ValueError(f"{name} has 0 features: at least one is required")
-    dtypes = {item.dtype for item in items}
-    dtype = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
-    if is_sparse[0]:
-        for i, item in enumerate(items):
-            _check_numeric(item, f"{name}[{i}]")
-        values = _stack_csr(items, lengths, width, dtype, name)
-    else:
-        values = np.empty((lengths.sum(), width), dtype=dtype)
-        np.concatenate(items, out=values, casting="unsafe")
-    return PackedSequences.from_lengths(values, lengths, feature_names)
+    return lengths, width or 0
 
 
 def _as_dense(item, i, name):
     if isinstance(item, np.ma.MaskedArray):
         raise TypeError(f"{name}[{i}] is a masked array: fill or drop masked entries")
-    if isinstance(item, np.ndarray):
-        array = item
-    else:
-        if isinstance(item, str | bytes | Mapping):
-            raise TypeError(f"{name}[{i}] is a {type(item).__name__}: {_HINT}")
-        try:
-            array = np.asarray(item)
-        except ValueError:
-            raise ValueError(
-                f"{name}[{i}] is not a matrix, its rows differ in length: {_HINT}"
-            ) from None
-        if array.size == 0 and array.ndim == 1:
-            raise ValueError(
-                f"{name}[{i}] is empty: a sequence needs at least one position"
-            )
-    _check_numeric(array, f"{name}[{i}]")
+    if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
+        return item
+    name = f"{name}[{i}]"
+    raw = _raw_features(item)
+    if raw is not None:
+        raise TypeError(
+            f"{name} has a {raw} in place of numbers: make_tagger() makes a tagger "
+            "that takes dicts or strings; ChainCRF alone takes what SequenceVectorizer "
+            "returns, or arrays of shape (n_positions, n_features)"
+        )
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise ValueError(
+            f"{name} is not a matrix, its rows differ in length: {_HINT}"
+        ) from None
+    if array.dtype.kind not in "biuf" and hasattr(item, "columns"):
+        for column in item.columns:
+            _check_numeric(np.asarray(item[column]), f"{name}[{column!r}]")
+    _check_numeric(array, name)
     return array
+
+
+def _raw_features(item):
+    """Kind of what still needs a vectorizer: a dict or string in the place of numbers.
+
+    None if the first entries are something else.
+    """
+    while isinstance(item, list | tuple | Set) and len(item):
+        item = next(iter(item))
+    if isinstance(item, np.ndarray) and item.dtype.kind in "US":
+        return "str"
+    return type(item).__name__ if isinstance(item, str | bytes | Mapping) else None
 
 
 def _check_numeric(array, name):
@@ -178,6 +216,8 @@ def _check_numeric(array, name):
 
 
 def _stack_csr(items, lengths, width, dtype, name):
+    for i, item in enumerate(items):
+        _check_numeric(item, f"{name}[{i}]")
     nnz = np.fromiter((len(item.data) for item in items), np.int64, len(items))
     # Stored entries beyond indptr[-1] are legal and not part of the matrix.
     ends = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
@@ -210,15 +250,16 @@ def _stack_csr(items, lengths, width, dtype, name):
 
 def _feature_names(items):
     """Column names where every item is a data frame with the same string columns."""
-    columns = getattr(items[0], "columns", None)
+    frames = [(i, item) for i, item in enumerate(items) if item is not None]
+    columns = getattr(frames[0][1], "columns", None) if frames else None
     if columns is None:
         return None
     names = list(columns)
     if not all(isinstance(name, str) for name in names):
         return None
-    for i, item in enumerate(items):
+    for i, item in frames:
         if list(getattr(item, "columns", ())) != names:
-            raise ValueError(f"X[{i}] has other column names than X[0]")
+            raise ValueError(f"X[{i}] has other column names than X[{frames[0][0]}]")
     return names
 
 
@@ -268,9 +309,7 @@ def _class_array(ordered):
         # Arrays change some labels: trailing zero characters, integers beside floats.
         if out.ndim == 1 and out.tolist() == ordered:
             return out
-    out = np.empty(len(ordered), dtype=object)
-    out[:] = ordered
-    return out
+    return object_array(ordered)
 
 
 def check_labels(y, lengths, *, name="y", unknown=False):
@@ -334,7 +373,7 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     if unknown and None in distinct:
         distinct.discard(None)
         for i, row in enumerate(rows):
-            if all(label is None for label in row):
+            if len(row) and all(label is None for label in row):
                 raise ValueError(
                     f"{name}[{i}] has a missing label: None, at every position. At "
                     "least one label must be known"
@@ -390,6 +429,20 @@ def check_sequence_weight(sample_weight, n_sequences):
     if not np.isfinite(weight.sum()):
         raise ValueError("sample_weight is too large: its sum is infinite")
     return weight
+
+
+def check_position_weight(sample_weight, lengths):
+    """Weights of all positions in a row, from weights of sequences, or None.
+
+    Raises
+    ------
+    ValueError
+        If `check_sequence_weight` does, or no position has a weight.
+    """
+    weight = check_sequence_weight(sample_weight, len(lengths))
+    if not np.any(lengths if weight is None else weight * lengths):
+        raise ValueError("no sequence of positive weight has positions to score")
+    return None if weight is None else np.repeat(weight, lengths)
 
 
 def check_example_weight(sample_weight, n_examples, factors=None):

@@ -136,6 +136,14 @@ def test_training_is_in_double_precision():
     assert tagger.cast(np.float32).fit(data.X, data.y).coef_.dtype == np.float64
 
 
+def test_empty_sequences():
+    tagger = tagger_with_integers(0, 3, 2).cast(np.float32)
+    X = [np.zeros((0, 2)), np.ones((3, 2)), np.zeros((0, 2))]
+    assert [len(labels) for labels in tagger.predict(X)] == [0, 3, 0]
+    assert tagger.decision_function(X)[[0, 2]].tolist() == [0, 0]
+    assert [len(labels) for labels in tagger.predict(X[:1])] == [0]
+
+
 def test_sparse_transitions():
     data = make_chain(random_state=0)
     tagger = ChainCRF(solver="gdmm", random_state=0).fit(data.X, data.y)

@@ -158,12 +158,13 @@ def test_pipeline_from_dicts():
     cross_val_score(pipeline, X, y, cv=2)
 
 
-def test_equal_lengths_as_3d_array_give_a_list(data):
+def test_equal_lengths_as_3d_array_give_one_array_per_sequence():
     X = np.random.RandomState(0).normal(size=(6, 4, 2))
     y = np.tile([0, 1, 1, 0], (6, 1))
     model = ChainCRF().fit(X, y)
     predicted = model.predict(X)
-    assert isinstance(predicted, list) and predicted[0].shape == (4,)
+    assert predicted.shape == (6,) and predicted[0].shape == (4,)
+    assert np.stack(predicted).shape == (6, 4)
     np.testing.assert_array_equal(
         model.decision_function(X), model.decision_function(list(X))
     )

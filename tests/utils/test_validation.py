@@ -49,18 +49,45 @@ class TestCheckSequences:
             ({"a": 1}, TypeError, "single dict"),
             (3, TypeError, "X is a int"),
             (np.eye(3), ValueError, "2-D array"),
-            ([{"a": 1}], TypeError, r"X\[0\] is a dict.*SequenceVectorizer"),
-            ([["a", "b"]], TypeError, r"X\[0\] has dtype"),
+            ([{"a": 1}], TypeError, r"X\[0\] has a dict.*make_tagger"),
+            (["ab"], TypeError, r"X\[0\] has a str.*make_tagger"),
+            ([["a", "b"]], TypeError, r"X\[0\] has a str.*SequenceVectorizer"),
+            ([[["a", "b"], ["c"]]], TypeError, r"X\[0\] has a str"),
+            ([[], [[{"a"}], [{"b"}]]], TypeError, r"X\[1\] has a str"),
+            ([[{"a": 1}, {}]], TypeError, r"X\[0\] has a dict"),
+            ([np.array([["a"]])], TypeError, r"X\[0\] has a str"),
+            ([[[None]]], TypeError, r"X\[0\] has dtype object"),
             ([[[1, 2], [3]]], ValueError, r"X\[0\] is not a matrix"),
-            ([np.ones((1, 2)), []], ValueError, r"X\[1\] is empty"),
+            ([], ValueError, "X is empty"),
+            (np.ones((0, 2, 3)), ValueError, "X is empty"),
+            ([[], ()], ValueError, "X has no positions"),
+            (np.ones((2, 0, 3)), ValueError, "X has no positions"),
+            ([sparse.csr_array((0, 3))], ValueError, "X has no positions"),
+            ([[[], []]], ValueError, r"X\[0\] has 0 features"),
+            ([[], np.ones((1, 2)), np.ones(2)], ValueError, r"X\[2\] is 1-D"),
+            ([[], np.ones((1, 2)), np.ones((0, 3))], ValueError, r"X\[2\] has 3 feat"),
             ([np.ones((2, 0))], ValueError, "0 features"),
             ([np.ma.ones((2, 2))], TypeError, r"X\[0\] is a masked array"),
             (np.ma.ones((2, 2, 2)), TypeError, "X is a masked array"),
             ([np.ones((1, 2)), np.ones((1, 3))], ValueError, r"X\[1\] has 3 features"),
             (
-                PackedSequences(np.ones((1, 2)), [0, 0, 1]),
+                PackedSequences(np.ones((0, 2)), [0, 0, 0]),
                 ValueError,
-                r"X\[0\] is empty",
+                "X has no positions",
+            ),
+            (
+                [
+                    [],
+                    np.ones((1, 2)),
+                    sparse.csr_array(np.eye(2)),
+                ],
+                TypeError,
+                r"X\[2\] is sparse while X\[1\]",
+            ),
+            (
+                [np.zeros((0, 2)), [], np.full((1, 2), np.nan)],
+                ValueError,
+                r"X\[2\] contains NaN or infinity, at position 0",
             ),
             (
                 [np.ones((2, 2)), np.array([[0, 0], [0, np.nan]])],
@@ -86,6 +113,42 @@ class TestCheckSequences:
     def test_errors(self, X, error, message):
         with pytest.raises(error, match=message):
             check_sequences(X)
+
+    @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+    def test_empty_sequences(self, container):
+        dense = np.eye(2, dtype=np.float32)
+        packed = check_sequences([[], container(dense), container(dense[:0]), ()])
+        assert packed.offsets.tolist() == [0, 0, 2, 2, 2]
+        assert packed.values.dtype == np.float32
+        assert packed.is_sparse == (container is sparse.csr_array)
+        rest, numbers = packed.without_empty()
+        assert rest.offsets.tolist() == [0, 2] and numbers.tolist() == [1]
+        assert rest.without_empty()[0] is rest
+
+    @pytest.mark.parametrize(
+        "X", [[[], []], np.zeros((2, 0, 3)), [sparse.csr_array((0, 3))] * 2], ids=str
+    )
+    def test_all_empty_where_the_number_of_features_is_known(self, X):
+        packed = check_sequences(X, n_features=3, all_empty=True)
+        assert packed.offsets.tolist() == [0, 0, 0] and packed.n_features == 3
+        assert [len(part) for part in packed.without_empty()] == [0, 0]
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    def test_data_frames(self, library):
+        frames = pytest.importorskip(library)
+        X = [frames.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}) for _ in range(2)]
+        packed = check_sequences([[], X[0], X[1][:0]])
+        assert packed.feature_names.tolist() == ["a", "b"]
+        assert packed.offsets.tolist() == [0, 0, 2, 2]
+        np.testing.assert_array_equal(packed.values, [[1, 3], [2, 4]])
+        other = frames.DataFrame({"a": [1.0], "c": [2]})
+        with pytest.raises(ValueError, match=r"X\[2\] has other column names than X"):
+            check_sequences([[], X[0], other])
+        words = frames.DataFrame({"a": [1.0], "word": ["x"]})
+        with pytest.raises(TypeError, match=r"X\[0\]\['word'\] has dtype"):
+            check_sequences([words])
+        with pytest.raises(TypeError, match="X is a single DataFrame"):
+            check_sequences(X[0])
 
     @pytest.mark.parametrize("index", [-1, 2, 10**8])
     def test_column_indices_out_of_range(self, index):

@@ -116,7 +116,12 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
             if known is None:
                 known = np.ones(len(data.labels), dtype=bool)
             check_permitted(
-                self.mask_, data.labels, known, data.packed.offsets, data.classes
+                self.mask_,
+                data.labels,
+                known,
+                data.packed.offsets,
+                data.classes,
+                data.numbers,
             )
         data = data.without_zeros()
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)

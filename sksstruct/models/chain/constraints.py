@@ -93,8 +93,8 @@ def _forbid_ends(mask, pairs, index):
     return inner
 
 
-def check_permitted(mask, labels, known, offsets, classes):
-    """Raise an error if observed labels violate the mask."""
+def check_permitted(mask, labels, known, offsets, classes, numbers):
+    """Raise an error if observed labels violate the mask; it numbers sequences."""
     first, last = offsets[:-1], offsets[1:] - 1
     both = known[:-1] & known[1:]
     both[offsets[1:-1] - 1] = False
@@ -115,7 +115,7 @@ def check_permitted(mask, labels, known, offsets, classes):
             if "transition" in text:
                 what += f" to {names[labels[t + 1]]!r}"
             raise ValueError(
-                f"y[{i}] {text} {what} at position {t - offsets[i]}, which "
+                f"y[{numbers[i]}] {text} {what} at position {t - offsets[i]}, which "
                 "forbidden_transitions rules out"
             )
 

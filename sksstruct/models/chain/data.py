@@ -66,9 +66,16 @@ class TrainingData:
 
     @classmethod
     def of_labels(cls, packed, labels, known, weight, classes):
-        """Data with labels that are encoded already."""
+        """Data with labels that are encoded already; empty sequences are left out."""
+        packed, numbers = packed.without_empty()
+        if weight is not None:
+            weight = weight[numbers]
+            if not weight.any():
+                raise ValueError(
+                    "sample_weight is zero for every sequence that has positions"
+                )
         n = len(packed)
-        return cls(packed, labels, known, weight, classes, float(n), np.arange(n))
+        return cls(packed, labels, known, weight, classes, float(n), numbers)
 
     def mean_length(self):
         """Mean number of positions whose label was observed, by weight."""

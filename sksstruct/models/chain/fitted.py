@@ -55,9 +55,13 @@ class FittedChain:
     ):
         n_classes, n_features = coef.shape
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
-        ld = padded_length(n_classes)
+        # kernels see sequences with positions only
+        bound, self._numbers = packed.without_empty()
+        ld = self._ld = padded_length(n_classes)
         index = {label: k for k, label in enumerate(classes.tolist())}
         entries = forbidden_labels(known, excluded, index, packed.offsets)
+        if not len(bound):
+            return
         if dense:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
@@ -66,7 +70,7 @@ class FittedChain:
             weights = aligned_zeros((n_features + 3) * ld).reshape(-1, ld)
             weights[:-3] = rows
             weights[-3:, :n_classes] = intercept, start, end
-            self.model = SparseChain(packed, weights, transitions, ends, entries)
+            self.model = SparseChain(bound, weights, transitions, ends, entries)
             self._tail = None
             return
         if sparse.issparse(transitions):
@@ -74,11 +78,11 @@ class FittedChain:
         mask = transition_mask(forbidden, index, ld)
         if rows.dtype == np.float32:
             self.model = SingleChain(
-                packed, rows, intercept, start, end, transitions, mask, entries
+                bound, rows, intercept, start, end, transitions, mask, entries
             )
             self._tail = None
             return
-        self.model = BoundChain(packed, n_classes, mask=mask, forbidden_labels=entries)
+        self.model = BoundChain(bound, n_classes, mask=mask, forbidden_labels=entries)
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([intercept, start, end, transitions])
@@ -91,30 +95,27 @@ class FittedChain:
     def decode(self):
         """Numbers of the best labels, flat, and their scores."""
         codes = np.empty(self.packed.offsets[-1], dtype=np.int32)
-        scores = np.empty(len(self.packed))
-        run_in_chunks(
-            lambda a, b: self.model.predict(self._workspace(), a, b, codes, scores),
-            len(self.packed),
-            self.n_jobs,
+        scores = np.empty(len(self._numbers))
+        self._run(
+            lambda a, b: self.model.predict(self._workspace(), a, b, codes, scores)
         )
         self._check_feasible(scores)
-        return codes, scores
+        return codes, self._of_all(scores, 0.0)
 
     def topk(self, k):
         """The k best labelings of each sequence, and their scores, as lists."""
-        packed = self.packed
+        packed, n = self.packed, len(self._numbers)
         k = min(k, len(self.classes) ** min(int(packed.lengths.max()), 64))
         codes = np.empty(packed.offsets[-1] * k, dtype=np.int32)
-        scores = np.empty((len(packed), k))
-        counts = np.empty(len(packed), dtype=np.intp)
-        run_in_chunks(
+        scores, counts = np.empty((n, k)), np.empty(n, dtype=np.intp)
+        self._run(
             lambda a, b: self.model.predict_topk(
                 self._workspace(), a, b, k, codes, scores, counts
-            ),
-            len(packed),
-            self.n_jobs,
+            )
         )
         self._check_feasible(np.where(counts > 0, scores[:, 0], -np.inf))
+        # an empty sequence has one labeling, of score 0
+        scores, counts = self._of_all(scores, 0.0), self._of_all(counts, 1)
         first, lengths = packed.offsets[:-1] * k, packed.lengths
         labelings = [
             self.classes[codes[a : a + n * size].reshape(n, size)]
@@ -126,14 +127,12 @@ class FittedChain:
 
     def marginals(self):
         """Probability of each label at each position, stacked."""
-        nodes = np.empty((self.packed.offsets[-1], self.model.ld))
-        log_partition = np.empty(len(self.packed))
-        run_in_chunks(
+        nodes = np.empty((self.packed.offsets[-1], self._ld))
+        log_partition = np.empty(len(self._numbers))
+        self._run(
             lambda a, b: write_marginals(
                 self.model, self._workspace(), a, b, nodes, log_partition
-            ),
-            len(self.packed),
-            self.n_jobs,
+            )
         )
         self._check_feasible(log_partition)
         return nodes[:, : len(self.classes)]
@@ -143,13 +142,27 @@ class FittedChain:
         bounds = self.packed.offsets.tolist()
         return [flat[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
+    def _run(self, function):
+        """Call ``function(start, stop)`` on ranges of the sequences with positions."""
+        if len(self._numbers):
+            run_in_chunks(function, len(self._numbers), self.n_jobs)
+
+    def _of_all(self, values, default):
+        """Values of the sequences with positions, and a default for the others."""
+        if len(values) == len(self.packed):
+            return values
+        shape = len(self.packed), *values.shape[1:]
+        full = np.full(shape, default, dtype=values.dtype)
+        full[self._numbers] = values
+        return full
+
     def _check_feasible(self, scores):
         if not np.isfinite(scores).all():
             i = np.flatnonzero(~np.isfinite(scores))[0]
             what = "the constraints leave no labeling"
             if scores[i] != -np.inf or not self.model.is_constrained:
                 what = "its scores are too large for floating-point arithmetic"
-            raise ValueError(f"X[{i}]: {what}")
+            raise ValueError(f"X[{self._numbers[i]}]: {what}")
 
 
 def padded_rows(coef, ld):

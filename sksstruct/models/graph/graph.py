@@ -11,10 +11,13 @@ from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.graph._graph import BoundGraph
+from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
+@fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class GraphModel(CompiledModel):
     """Labels for the nodes of a graph, whose edges score pairs of labels.
@@ -35,8 +38,10 @@ class GraphModel(CompiledModel):
         weights are kept at zero or above, so that equal labels never score less [1]_.
         "auto": "tree" where all graphs of the training data are forests, else "cut".
     class_weight : dict or "balanced", default=None
-        Cost of missing each label; the loss is the mean cost over the nodes. "balanced"
-        gives every label the same total cost in the training data.
+        Cost of missing each label. The loss is the sum of the costs over the nodes,
+        divided as `loss_normalization` says. "balanced" gives every label the same
+        total cost in the training data.
+    %(loss_normalization)s
     fit_intercept : bool, default=True
         Whether labels have a bias.
 
@@ -48,6 +53,8 @@ class GraphModel(CompiledModel):
         "tree" or "cut".
     costs_ : ndarray of shape (n_classes,)
         Cost of missing each label.
+    mean_size_ : float
+        Mean number of nodes of the training data.
 
     Notes
     -----
@@ -76,12 +83,14 @@ class GraphModel(CompiledModel):
     _: KW_ONLY
     inference: str = "auto"
     class_weight: dict | str | None = None
+    loss_normalization: str | None = "example"
     fit_intercept: bool = True
 
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "loss_normalization": NORMALIZATIONS,
         "fit_intercept": ["boolean"],
     }
 
@@ -163,6 +172,7 @@ class GraphModel(CompiledModel):
         self.inference_ = self._choose(X)
         for i, x in enumerate(X):
             self._check_graph(*x, f"X[{i}]")
+        self.mean_size_ = float(np.average(sizes, weights=weight))
         self.costs_ = self._costs(labels, np.repeat(weight, sizes))
         return np.split(labels, np.cumsum(sizes)[:-1])
 
@@ -225,7 +235,9 @@ class GraphModel(CompiledModel):
         if y_true is not None:
             y_true = np.concatenate(y_true).astype(np.int32)
             sizes = np.diff(offsets)
-            costs = self.costs_[y_true] / np.repeat(sizes, sizes)
+            costs = self.costs_[y_true] / divisor(
+                self.loss_normalization, np.repeat(sizes, sizes), self.mean_size_
+            )
         rows = None
         if self.n_edges_ is not None:
             rows = _stack([x[2] for x in X])
@@ -256,7 +268,9 @@ class GraphModel(CompiledModel):
         missed = [
             cost.get(_plain(a), 1.0) for a, b in zip(y, y_hat, strict=True) if a != b
         ]
-        return sum(missed) / len(y)
+        return sum(missed) / divisor(
+            self.loss_normalization, len(y), getattr(self, "mean_size_", None)
+        )
 
     def labelings(self, x):
         n = self._input(x, "x")[0].shape[0]

@@ -10,12 +10,15 @@ from sksstruct.inference._checks import check_edges
 from sksstruct.inference.lp import MAPSolver, resolve_map_solver
 from sksstruct.inference.lp.highs import solve_relaxation
 from sksstruct.models._compiled import check_features
+from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.models.structured import StructuredModel
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.progress import Status
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
+@fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class RelaxedGraphModel(StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
@@ -35,6 +38,7 @@ class RelaxedGraphModel(StructuredModel):
         As in `GraphModel`.
     solver : str or MAPSolver, default="auto"
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
+    %(loss_normalization)s
     fit_intercept : bool, default=True
         Whether labels have a bias.
 
@@ -42,6 +46,8 @@ class RelaxedGraphModel(StructuredModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    mean_size_ : float
+        Mean number of nodes of the training data.
 
     Notes
     -----
@@ -63,11 +69,13 @@ class RelaxedGraphModel(StructuredModel):
     pairwise: str = "full"
     _: KW_ONLY
     solver: str | MAPSolver = "auto"
+    loss_normalization: str | None = "example"
     fit_intercept: bool = True
 
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "solver": [str, MAPSolver],
+        "loss_normalization": NORMALIZATIONS,
         "fit_intercept": ["boolean"],
     }
 
@@ -110,7 +118,9 @@ class RelaxedGraphModel(StructuredModel):
             sizes = {part[where].shape[1] for part in parts}
             if len(sizes) > 1:
                 raise ValueError(f"X has graphs of {sorted(sizes)} {name} features")
-        flat = check_labels(Y, [len(part[0]) for part in parts])
+        sizes = [len(part[0]) for part in parts]
+        self.mean_size_ = float(np.mean(sizes))
+        flat = check_labels(Y, sizes)
         self.classes_ = LabelEncoder.from_labels(flat).classes_
         if len(self.classes_) < 2:
             raise ValueError(
@@ -179,11 +189,16 @@ class RelaxedGraphModel(StructuredModel):
         y_true, found = self._marginals(y)[0], self._marginals(y_hat)[0]
         if len(y_true) != len(found):
             raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
-        return float(1.0 - (y_true * found).sum() / len(y_true))
+        return float(len(y_true) - (y_true * found).sum()) / self._divisor(y_true)
+
+    def _divisor(self, y_true):
+        return divisor(
+            self.loss_normalization, len(y_true), getattr(self, "mean_size_", None)
+        )
 
     def loss_augmented_decode(self, x, y, w):
         y_true = self._marginals(y)[0]
-        graph = self._graph(x, w, (1.0 - y_true) / len(y_true))
+        graph = self._graph(x, w, (1.0 - y_true) / self._divisor(y_true))
         # message passing shows where the relaxation is tight
         result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
             graph, random_state=0

@@ -9,9 +9,12 @@ from scipy.optimize import linear_sum_assignment
 
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.matching._matching import BoundMatching
+from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
+from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
 
+@fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class MatchingModel(CompiledModel):
     """Rows that are matched to columns, each to one at most.
@@ -31,8 +34,15 @@ class MatchingModel(CompiledModel):
         Cost of a pair that is matched and should not be.
     miss_cost : float, default=0.5
         Cost of a link that is missed. The loss is the sum of the costs divided by the
-        number of links. For complete matchings, with both costs at 0.5, it is the share
-        of rows whose column is wrong.
+        number of links, or as `loss_normalization` says. For complete matchings, with
+        both costs at 0.5, it is the share of rows whose column is wrong.
+    %(loss_normalization)s
+        The size of an output is its number of links, and at least 1.
+
+    Attributes
+    ----------
+    mean_size_ : float
+        Mean size of the outputs of the training data.
 
     Notes
     -----
@@ -57,11 +67,13 @@ class MatchingModel(CompiledModel):
     _: KW_ONLY
     false_cost: float = 0.5
     miss_cost: float = 0.5
+    loss_normalization: str | None = "example"
 
     _parameter_constraints = {
         "complete": ["boolean"],
         "false_cost": [Interval(Real, 0, None, closed="left")],
         "miss_cost": [Interval(Real, 0, None, closed="left")],
+        "loss_normalization": NORMALIZATIONS,
     }
 
     def _input(self, x, name):
@@ -80,7 +92,12 @@ class MatchingModel(CompiledModel):
         if len(sizes) > 1:
             raise ValueError(f"X has pairs of {sorted(sizes)} features")
         self.n_features_ = sizes.pop()
-        return self._outputs(X, y)
+        links = self._outputs(X, y)
+        sizes = [
+            _size(self._labeling(x, each)) for x, each in zip(X, links, strict=True)
+        ]
+        self.mean_size_ = float(np.average(sizes, weights=weight))
+        return links
 
     def _output(self, x, y, name):
         """Links as an integer array (n_rows, n_columns)."""
@@ -135,7 +152,9 @@ class MatchingModel(CompiledModel):
     def _costs(self, links, target):
         """Change of the loss by matching each pair, and the loss of matching none."""
         rows = np.flatnonzero(target >= 0)
-        size = max(len(rows), 1)
+        size = divisor(
+            self.loss_normalization, _size(target), getattr(self, "mean_size_", None)
+        )
         pairs = np.where(links == 0, self.false_cost / size, 0.0)
         pairs[rows, target[rows]] = -self.miss_cost / size
         return pairs, self.miss_cost * len(rows) / size
@@ -167,6 +186,11 @@ class MatchingModel(CompiledModel):
     def _attributes(self, weights, views=None):
         x = np.zeros((1, 1, self.n_features_))
         return self._views(self._bound([x], None, None), weights)
+
+
+def _size(target):
+    """Size of a matching: its number of links, at least 1."""
+    return max(int((target >= 0).sum()), 1)
 
 
 def _most(columns):

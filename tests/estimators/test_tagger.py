@@ -1,0 +1,207 @@
+"""Taggers of dicts and strings, and scikit-learn's tools on lists of sequences."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+
+from sksstruct import ChainCRF, Tagger, make_tagger
+from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.utils._layout import object_array
+
+
+def make_words(lengths, seed=0):
+    """Sequences of dicts whose words tell the labels, mostly."""
+    rng = np.random.RandomState(seed)
+    y = [[f"L{k}" for k in rng.randint(3, size=n)] for n in lengths]
+    X = [
+        [{"w": name, "noise": str(rng.randint(4)), "bias": 1.0} for name in row]
+        for row in y
+    ]
+    return X, y
+
+
+@pytest.fixture
+def words():
+    return make_words([3, 1, 4, 2, 5, 1, 3, 2])
+
+
+class TestTagger:
+    def test_is_the_pipeline(self, words):
+        X, y = words
+        tagger = make_tagger(alpha=0.02, loss="log", random_state=0).fit(X, y)
+        assert [name for name, _ in tagger.steps] == ["sequencevectorizer", "chaincrf"]
+        chain = ChainCRF(0.02, loss="log", random_state=0)
+        pipeline = make_pipeline(SequenceVectorizer(), chain)
+        pipeline.fit(X, y)
+        chain, rows = pipeline[-1], pipeline[0].transform(X)
+        for name in ("predict", "predict_proba", "decision_function"):
+            for ours, theirs in zip(
+                getattr(tagger, name)(X), getattr(chain, name)(rows), strict=True
+            ):
+                np.testing.assert_array_equal(ours, theirs)
+        marginals = tagger.predict_marginals(X)
+        assert marginals.tolist() == chain.predict_marginals(rows).tolist()
+        labelings, scores = tagger.predict_topk(X, 2)
+        assert [row.tolist() for row in labelings] == [
+            row.tolist() for row in chain.predict_topk(rows, 2)[0]
+        ]
+        np.testing.assert_array_equal(
+            [row[0] for row in scores], tagger.decision_function(X)
+        )
+        assert tagger.score(X, y) == pipeline.score(X, y) > 0.9
+
+    def test_inspection(self, words):
+        tagger = make_tagger().fit(*words)
+        assert tagger.classes_.tolist() == ["L0", "L1", "L2"]
+        assert tagger.state_features_ == tagger[-1].state_features_
+        assert ("w=L1", "L1") in tagger.state_features_
+        assert set(tagger.transition_features_) == {
+            (a, b) for a in tagger.classes_ for b in tagger.classes_
+        }
+        names = tagger[:-1].get_feature_names_out().tolist()
+        assert names == tagger[-1].feature_names_in_.tolist()
+
+    def test_constraints_are_passed_on(self, words):
+        X, y = words
+        tagger = make_tagger(loss="log", random_state=0).fit(X, y)
+        one, known = [X[0]], [["L2", None, "L0"]]
+        for predicted in (
+            tagger.predict(one, known=known)[0],
+            tagger.predict_topk(one, 3, known=known)[0][0][0],
+        ):
+            assert predicted[[0, 2]].tolist() == ["L2", "L0"]
+        probabilities = tagger.predict_proba(one, known=known)[0]
+        np.testing.assert_allclose(probabilities[0], [0, 0, 1], atol=1e-12)
+        marginals = tagger.predict_marginals(one, known=known)[0]
+        assert marginals[2]["L0"] == pytest.approx(1.0)
+        excluded = [[{"L0", "L1"}] * 3]
+        assert set(tagger.predict(one, excluded=excluded)[0]) == {"L2"}
+
+    def test_parameters_clone_and_pickle(self, words):
+        X, y = words
+        tagger = make_tagger(SequenceVectorizer(min_count=2), alpha=0.5)
+        assert tagger.get_params()["sequencevectorizer__min_count"] == 2
+        twin = clone(tagger).set_params(chaincrf__alpha=0.01, chaincrf__loss="log")
+        assert type(twin) is Tagger and tagger[-1].alpha == 0.5
+        copy = pickle.loads(pickle.dumps(twin.fit(X, y)))
+        assert copy.predict_marginals(X).tolist() == twin.predict_marginals(X).tolist()
+
+    def test_other_transformers(self, words):
+        """Without a vectorizer, and after one more step, it is the same pipeline."""
+        X, y = words
+        rows = SequenceVectorizer().fit_transform(X)
+        alone = Tagger([("chaincrf", ChainCRF(random_state=0))]).fit(rows, y)
+        tagger = make_tagger(random_state=0).fit(X, y)
+        assert alone.predict_topk(rows, 2)[0][0].tolist() == (
+            tagger.predict_topk(X, 2)[0][0].tolist()
+        )
+
+    def test_not_fitted(self, words):
+        tagger = make_tagger(loss="log")
+        for name in ("predict", "predict_marginals", "predict_proba"):
+            with pytest.raises(NotFittedError):
+                getattr(tagger, name)(words[0])
+        with pytest.raises(NotFittedError):
+            tagger.predict_topk(words[0], 2)
+
+    def test_why_there_are_no_probabilities(self, words):
+        X, y = words
+        for estimator in (ChainCRF(), make_tagger(), make_tagger().fit(X, y)):
+            for name in ("predict_proba", "predict_marginals"):
+                assert not hasattr(estimator, name)
+                with pytest.raises(AttributeError, match=r"need loss='log', .*'hinge'"):
+                    getattr(estimator, name)
+            assert hasattr(estimator, "predict_topk")
+        # the fitted loss counts
+        fitted = make_tagger(loss="log").fit(X, y).set_params(chaincrf__loss="hinge")
+        assert hasattr(fitted, "predict_proba")
+
+    def test_grid_search(self, words):
+        grid = {"chaincrf__alpha": [0.01, 10.0], "sequencevectorizer__min_count": [1]}
+        search = GridSearchCV(make_tagger(loss="log"), grid, cv=2).fit(*words)
+        assert search.best_params_["chaincrf__alpha"] == 0.01
+        assert len(search.best_estimator_.predict_marginals(words[0])) == len(words[0])
+
+
+class TestCrossValidation:
+    """scikit-learn gets one array for each sequence, whatever their lengths."""
+
+    @pytest.mark.parametrize(
+        "lengths", [[2, 4, 6, 0, 5, 5, 4], [4] * 7, [1] * 7], ids=str
+    )
+    @pytest.mark.parametrize("n_jobs", [None, 2])
+    @pytest.mark.parametrize(
+        "estimator",
+        [
+            make_tagger(random_state=0),
+            make_pipeline(SequenceVectorizer(), ChainCRF(loss="log", random_state=0)),
+            GridSearchCV(make_tagger(random_state=0), {"chaincrf__tol": [0.1]}, cv=2),
+        ],
+        ids=["tagger", "pipeline", "search"],
+    )
+    def test_cross_val_predict(self, lengths, n_jobs, estimator):
+        X, y = make_words(lengths)
+        folds = KFold(3, shuffle=True, random_state=0)
+        predicted = cross_val_predict(estimator, X, y, cv=folds, n_jobs=n_jobs)
+        assert predicted.shape == (7,) and predicted.dtype == object
+        for train, test in folds.split(X):
+            fold = clone(estimator).fit([X[i] for i in train], [y[i] for i in train])
+            for i, row in zip(test, fold.predict([X[i] for i in test]), strict=True):
+                assert predicted[i].tolist() == row.tolist()
+                assert len(row) == lengths[i]
+
+    def test_folds_with_other_labels(self):
+        """Each fold lacks the labels of one sequence."""
+        X = [[{"w": name}] * 3 for name in "abc"]
+        y = [[name, name, "O"] for name in "abc"]
+        predicted = cross_val_predict(make_tagger(), X, y, cv=3)
+        for row, name in zip(predicted, "abc", strict=True):
+            assert row.shape == (3,) and name not in row
+
+    def test_probabilities_out_of_fold(self, words):
+        """The way that the user guide shows, as labels differ between folds."""
+        X, y = words
+        folds = cross_validate(
+            make_tagger(loss="log"), X, y, cv=3, return_estimator=True,
+            return_indices=True,
+        )  # fmt: skip
+        marginals = [None] * len(X)
+        parts = zip(folds["estimator"], folds["indices"]["test"], strict=True)
+        for tagger, test in parts:
+            found = tagger.predict_marginals([X[i] for i in test])
+            for i, row in zip(test, found, strict=True):
+                marginals[i] = row
+        assert [len(row) for row in marginals] == [len(row) for row in y]
+        for row in marginals:
+            for position in row:
+                assert sum(position.values()) == pytest.approx(1.0)
+
+    @pytest.mark.parametrize("lengths", [[2, 3, 4, 1, 2, 3], [3] * 6], ids=str)
+    def test_scikit_learn_refuses_probabilities(self, lengths):
+        """It takes y for an indicator matrix, and must not come through with that."""
+        X, y = make_words(lengths)
+        with pytest.raises((ValueError, IndexError)):
+            cross_val_predict(
+                make_tagger(loss="log"), X, y, cv=2, method="predict_proba"
+            )
+
+
+@pytest.mark.parametrize(
+    "items",
+    [[], [np.zeros(2)] * 3, [np.zeros(1)], [np.zeros((2, 2))], [[{}], [{}]], [()]],
+    ids=str,
+)
+def test_object_array(items):
+    array = object_array(items)
+    assert array.shape == (len(items),) and array.dtype == object
+    assert all(a is b for a, b in zip(array, items, strict=True))
