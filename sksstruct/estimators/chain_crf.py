@@ -5,7 +5,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.random import RandomState
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +19,7 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.chain import ChainModel
 from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
+from sksstruct.models.chain.names import weights_of_features, weights_of_pairs
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._available import available_if
@@ -382,6 +382,33 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     # ---- prediction ----
 
+    def cast(self, dtype):
+        """Convert the weights to single precision, or back to double, in place.
+
+        With weights in single precision, which take half the memory, `predict`,
+        `score` and `decision_function` compute in it. Labels may differ where two
+        labelings have nearly the same score. The other methods, and training, compute
+        in double precision always; a fit sets weights in double precision.
+
+        Parameters
+        ----------
+        dtype : {numpy.float32, numpy.float64}
+            Precision of ``coef_``.
+
+        Returns
+        -------
+        self : ChainCRF
+            The fitted tagger.
+        """
+        check_is_fitted(self, "coef_")
+        if dtype not in (np.float32, np.float64, "float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if self.coef_.dtype != dtype:
+            n_classes = len(self.coef_)
+            rows = padded_rows(self.coef_.astype(dtype), padded_length(n_classes))
+            self.coef_ = rows[:, :n_classes].T
+        return self
+
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
         check_is_fitted(self, "coef_")
@@ -412,7 +439,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
 
     def _check_feature_names(self, packed):
         if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            if not np.array_equal(packed.feature_names, self.feature_names_in_):
+            # one array, and a long one, where both are from the same vectorizer
+            if packed.feature_names is not self.feature_names_in_ and not (
+                np.array_equal(packed.feature_names, self.feature_names_in_)
+            ):
                 raise ValueError("X has other feature names than those seen in fit")
 
     def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
@@ -554,18 +584,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Where ``transitions_`` is sparse, only of the pairs that are stored.
         """
         check_is_fitted(self, "transitions_")
-        names = self.classes_.tolist()
-        if sparse.issparse(self.transitions_):
-            table = self.transitions_.tocoo()
-            return {
-                (names[i], names[j]): float(value)
-                for i, j, value in zip(table.row, table.col, table.data, strict=True)
-            }
-        return {
-            (a, b): float(self.transitions_[i, j])
-            for i, a in enumerate(names)
-            for j, b in enumerate(names)
-        }
+        return weights_of_pairs(self.classes_, self.transitions_)
 
     @property
     def state_features_(self):
@@ -577,12 +596,4 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         if hasattr(self, "score_parameters_"):
             raise AttributeError("state_features_: the score is no sum over features")
         features = getattr(self, "feature_names_in_", None)
-        if features is None:
-            features = [f"x{j}" for j in range(self.n_features_in_)]
-        names = self.classes_.tolist()
-        rows, columns = np.nonzero(self.coef_)
-        values = self.coef_[rows, columns]
-        return {
-            (features[j], names[k]): float(value)
-            for k, j, value in zip(rows, columns, values, strict=True)
-        }
+        return weights_of_features(self.classes_, self.coef_, features)
