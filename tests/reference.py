@@ -6,6 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from sksstruct.projections import project_simplex
 
 # Small integers, so that ties abound; -inf forbids.
 SCORES = st.sampled_from([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0])
@@ -115,13 +118,16 @@ class Chain:
         """max_y L(y) + score(y) - score(y_i), by max-product in NumPy."""
         unary, pairwise = self.potentials(i, w)
         y = self.y[i]
-        true = unary[np.arange(len(y)), y].sum() + pairwise[y[:-1], y[1:]].sum()
+        # one table for all places, or one for each
+        tables = np.broadcast_to(pairwise, (len(y) - 1, *pairwise.shape[-2:]))
+        true = unary[np.arange(len(y)), y].sum()
+        true += tables[np.arange(len(y) - 1), y[:-1], y[1:]].sum()
         cost = self.costs[y] / self.lengths[i]
         augmented = unary + cost[:, None]
         augmented[np.arange(len(y)), y] -= cost
         best = augmented[0]
-        for row in augmented[1:]:
-            best = (best[:, None] + pairwise).max(axis=0) + row
+        for table, row in zip(tables, augmented[1:], strict=True):
+            best = (best[:, None] + table).max(axis=0) + row
         return best.max() - true
 
     def primal(self, w, alpha):
@@ -158,6 +164,84 @@ class Chain:
         )
         assert result.success, result.message
         return result.fun
+
+
+class PairChain(Chain):
+    """A chain with weights of features on pairs of labels, after the others.
+
+    They are those of the triples (feature, from, to) that were seen together.
+    """
+
+    def __init__(self, X, y, n_labels, columns, **options):
+        super().__init__(X, y, n_labels, **options)
+        triples = set()
+        for x, labels in zip(self.X, self.y, strict=True):
+            for t in range(1, len(labels)):
+                for j in columns:
+                    if x[t, j] != 0.0:
+                        triples.add((j, int(labels[t - 1]), int(labels[t])))
+        self.triples = sorted(triples)
+
+    def feature_map(self, i, labels):
+        x = self.X[i]
+        pairs = [
+            sum(
+                x[t, j]
+                for t in range(1, len(labels))
+                if (labels[t - 1], labels[t]) == (a, b)
+            )
+            for j, a, b in self.triples
+        ]
+        return np.concatenate([super().feature_map(i, labels), pairs])
+
+    def flatten(self, model):
+        return np.concatenate([super().flatten(model), model.transition_coef_.data])
+
+    def potentials(self, i, w):
+        n = len(w) - len(self.triples)
+        unary, pairwise = super().potentials(i, w[:n])
+        tables = np.repeat(pairwise[None], len(self.y[i]) - 1, axis=0)
+        for weight, (j, a, b) in zip(w[n:], self.triples, strict=True):
+            tables[:, a, b] += weight * self.X[i][1:, j]
+        return unary, tables
+
+
+def flat_weights(model, rng):
+    """Random weights in the model's layout and in that of the reference."""
+    w = np.zeros(model.n_weights)
+    blocks = model.views(w)
+    for block in blocks.values():
+        block[...] = rng.normal(size=block.shape)
+    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
+
+
+def smoothed_maximum(values, kind, strength, k):
+    """The smoothed maximum of the values of all labelings, by its definition."""
+    if kind == "entropy":
+        return strength * logsumexp(values / strength)
+    best = np.sort(values)[::-1][:k]
+    u = project_simplex(best / strength)
+    return u @ best - strength / 2 * (u @ u - 1)
+
+
+def smooth_objective(chain, w, loss, *, augmented, known=None, allowed=None):
+    """Mean smooth loss of a `Chain` by enumeration.
+
+    `loss` is (kind, strength, k); of `known` positions only the labels count.
+    """
+    total = 0.0
+    for i, y in enumerate(chain.y):
+        labelings, values = enumerate_chain(*chain.potentials(i, w))
+        if allowed is not None:
+            keep = [allowed(labels) for labels in labelings]
+            labelings, values = labelings[keep], values[keep]
+        where = slice(None) if known is None else known[i]
+        agrees = (labelings[:, where] == y[where]).all(axis=1)
+        if augmented:
+            values = values + [chain.loss(i, labels) for labels in labelings]
+        y_true = values[agrees][0] if known is None else logsumexp(values[agrees])
+        total += chain.p[i] * (smoothed_maximum(values, *loss) - y_true)
+    return total
 
 
 def optimum_of(features, losses, p, alpha, bounds=None):

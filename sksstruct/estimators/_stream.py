@@ -6,6 +6,7 @@ from scipy import sparse
 from sksstruct.estimators._train import checked_model, replace_attributes
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
+from sksstruct.models.chain.pair_support import PairSupport
 from sksstruct.solvers import SOLVERS
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import (
@@ -26,6 +27,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     seen = getattr(tagger, "n_seen_", 0.0)
     names = data.packed.feature_names
     data = spec._learn(data)
+    earlier = _join_pairs(tagger, spec)
     total, n = data.total, len(data.packed)
     # the mean over more sequences gives each of the earlier ones less weight
     share = np.ones(n) if data.weight is None else data.weight * total
@@ -38,11 +40,14 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     stream["mean_length"] = spec.mean_length_ = positions / (seen + total)
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
-    _write_weights(tagger, model.views(averaged))
+    _write_weights(tagger, model.views(averaged), spec, earlier)
     # The iterate continues from where it was; the attributes hold the average.
     # for given dual variables, weights are proportional to 1 / alpha
     rescale = stream["alpha"] / alpha
-    iterate = stream.get("iterate", averaged) * (rescale * seen / (seen + total))
+    iterate = averaged
+    if "iterate" in stream:
+        iterate = _in_layout(stream["iterate"], model, earlier)
+    iterate = iterate * (rescale * seen / (seen + total))
     averaged *= rescale
     iterate, weights = solver.solve_stream(
         model,
@@ -56,7 +61,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     stream["visits"] += n
     attributes = {
         **_inputs(tagger, spec, names),
-        **view_attributes(model.views(weights)),
+        **view_attributes(model.views(weights), spec.pairs_),
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
         "alpha_": alpha,
@@ -125,13 +130,38 @@ def _encoder(tagger, classes):
     return encoder
 
 
-def _write_weights(tagger, views):
+def _join_pairs(tagger, spec):
+    """Add weights on pairs of labels of earlier mini-batches; return which there are.
+
+    A stream may show a feature with a pair of labels at any time.
+    """
+    if not hasattr(tagger, "transition_coef_"):
+        return None
+    earlier = PairSupport.stored(tagger.transition_coef_)
+    spec.pairs_ = earlier if spec.pairs_ is None else spec.pairs_.union(earlier)
+    return earlier
+
+
+def _write_weights(tagger, views, spec, earlier):
     """Copy the weights of a fitted tagger into named blocks of flat weights."""
     if not hasattr(tagger, "coef_"):
         return
+    pairs = views.pop("transition_coef", None)
+    if earlier is not None:
+        pairs[earlier.places_in(spec.pairs_)] = tagger.transition_coef_.data
     for name, block in views.items():
         value = getattr(tagger, f"{name}_")
         block[...] = value.toarray() if sparse.issparse(value) else value
+
+
+def _in_layout(iterate, model, earlier):
+    """An iterate of earlier mini-batches in the layout of this one."""
+    out, first = aligned_zeros(model.n_weights), model.first_pair
+    out[:first] = iterate[:first]
+    if earlier is not None:
+        places = first + earlier.places_in(model.pair_support)
+        out[places] = iterate[first:][: earlier.n_weights]
+    return out
 
 
 def _inputs(tagger, spec, names):

@@ -7,38 +7,27 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import train
-from sksstruct.inference._checks import check_k
+from sksstruct.estimators._weights_by_name import WeightsByName
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.chain import ChainModel
-from sksstruct.models.chain.constraints import check_forbidden
-from sksstruct.models.chain.fitted import FittedChain, padded_rows
-from sksstruct.models.chain.names import weights_of_features, weights_of_pairs
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
-from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions
-from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
-    check_position_weight,
-    check_sequences,
-)
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
     "loss",
     "loss_normalization",
     "score_function",
+    "transition_features",
     "fit_intercept",
     "boundary",
     "forbidden_transitions",
@@ -46,16 +35,6 @@ _OF_THE_MODEL = (
     "all_possible_transitions",
     "class_weight",
 )
-
-
-def _is_probabilistic(estimator):
-    # the fitted loss; the parameter may have changed since
-    loss = getattr(estimator, "_loss", estimator.loss)
-    if loss != "log":
-        raise AttributeError(
-            "predict_proba and predict_marginals need loss='log', the likelihood; this "
-            f"{type(estimator).__name__} has loss={loss!r}"
-        )
 
 
 @fill_doc(
@@ -67,7 +46,7 @@ def _is_probabilistic(estimator):
     }
 )
 @dataclass(eq=False, repr=False)
-class ChainCRF(CallbackSupportMixin, BaseEstimator):
+class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -75,7 +54,8 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
         + sum_t transitions_[y_t, y_{t+1}]``
 
-    and training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
+    plus, with `transition_features`, weights of features on pairs of labels, and
+    training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
     the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
     the Hamming loss divided by the mean length of the sequences, or the negative
     logarithm of the conditional likelihood (a conditional random field [3]_). All
@@ -105,6 +85,14 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
         instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
         by `sksstruct.solvers.ProxLinear`.
+    transition_features : str, array-like or None, default=None
+        Features that also have weights on pairs of labels, so that transitions depend
+        on the observations (the B templates of CRF++ and Wapiti): all whose name begins
+        with a string, or the names, column indices or mask of some. A feature of
+        position t, from the second on, has a weight for each pair of labels that it was
+        seen with in training, that at t - 1 and that at t; its weight in ``coef_``
+        stays. Not with `score_function`, and not with the solvers that decompose into
+        factors, "gdmm" and "soft_bcfw".
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
@@ -176,6 +164,10 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
         Weight of each pair of neighboring labels, from -> to. Sparse with
         `sksstruct.solvers.GDMM`.
+    transition_coef_ : CSR array of shape (n_features, n_classes ** 2)
+        With `transition_features`, weights of features on pairs of labels, in column
+        ``from * n_classes + to``. What is not stored was not seen in training, and has
+        no weight.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
     score_parameters_ : ndarray of shape (n_parameters,)
@@ -259,6 +251,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
     loss: str | SmoothedHinge = "hinge"
     loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
+    transition_features: str | list | np.ndarray | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
@@ -288,6 +281,7 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "loss_normalization": [StrOptions({"mean", "sequence"}), None],
         "score_function": [ScoreFunction, None],
+        "transition_features": [str, "array-like", None],
         "fit_intercept": ["boolean"],
         "boundary": ["boolean"],
         "forbidden_transitions": [object],
@@ -303,14 +297,6 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        # Arrays travel without the padding that prediction reads: put it back once.
-        if "coef_" in state:
-            n_classes = len(self.coef_)
-            rows = padded_rows(self.coef_, padded_length(n_classes))
-            self.coef_ = rows[:, :n_classes].T
 
     # ---- training ----
 
@@ -379,221 +365,3 @@ class ChainCRF(CallbackSupportMixin, BaseEstimator):
             The tagger.
         """
         return train_on_batch(self, X, y, classes, sample_weight)
-
-    # ---- prediction ----
-
-    def cast(self, dtype):
-        """Convert the weights to single precision, or back to double, in place.
-
-        With weights in single precision, which take half the memory, `predict`,
-        `score` and `decision_function` compute in it. Labels may differ where two
-        labelings have nearly the same score. The other methods, and training, compute
-        in double precision always; a fit sets weights in double precision.
-
-        Parameters
-        ----------
-        dtype : {numpy.float32, numpy.float64}
-            Precision of ``coef_``.
-
-        Returns
-        -------
-        self : ChainCRF
-            The fitted tagger.
-        """
-        check_is_fitted(self, "coef_")
-        if dtype not in (np.float32, np.float64, "float32", "float64"):
-            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
-        if self.coef_.dtype != dtype:
-            n_classes = len(self.coef_)
-            rows = padded_rows(self.coef_.astype(dtype), padded_length(n_classes))
-            self.coef_ = rows[:, :n_classes].T
-        return self
-
-    def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
-        """The chain with the fitted weights, bound to sequences to decode."""
-        check_is_fitted(self, "coef_")
-        packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
-        self._check_feature_names(packed)
-        n_classes = len(self.classes_)
-        if hasattr(self, "score_parameters_"):
-            scores = self.score_function_.value(
-                self.score_parameters_, packed.values, n_classes
-            )
-            packed = PackedSequences(scores, packed.offsets)
-        index = {label: k for k, label in enumerate(self.classes_.tolist())}
-        pairs = check_forbidden(forbidden, index, strict=True)
-        return FittedChain(
-            packed,
-            self.classes_,
-            self.coef_,
-            self.intercept_,
-            self.start_,
-            self.end_,
-            self.transitions_,
-            self.forbidden_transitions_ + pairs,
-            known,
-            excluded,
-            self.n_jobs,
-            dense,
-        )
-
-    def _check_feature_names(self, packed):
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            # one array, and a long one, where both are from the same vectorizer
-            if packed.feature_names is not self.feature_names_in_ and not (
-                np.array_equal(packed.feature_names, self.feature_names_in_)
-            ):
-                raise ValueError("X has other feature names than those seen in fit")
-
-    def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
-        """Best labeling of each sequence.
-
-        Parameters
-        ----------
-        %(sequences)s
-        known : list of list, default=None
-            A list for each sequence: the label at positions where it is given, None
-            elsewhere; or None for the whole sequence.
-        excluded : list of list, default=None
-            A list for each sequence: a collection of labels that are not allowed, or
-            None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple or "bio", default=None
-            Pairs of labels that must not follow each other, in addition to those of
-            the estimator's parameter of the same name.
-
-        Returns
-        -------
-        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
-            Labels.
-
-        Raises
-        ------
-        ValueError
-            If a constraint names a label not seen in fit, or leaves no labeling.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions)
-        # not a list: cross_val_predict concatenates the results of the folds
-        return object_array(chain.split(self.classes_[chain.decode()[0]]))
-
-    def predict_topk(
-        self, X, k, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """The k best labelings of each sequence, and their scores.
-
-        Parameters
-        ----------
-        %(sequences)s
-        k : int
-            Number of labelings.
-        %(constraints)s
-
-        Returns
-        -------
-        y : list of ndarray of shape (n, n_positions)
-            Different labelings, the best first. n is k, or less if there are fewer
-            labelings.
-        scores : list of ndarray of shape (n,)
-            Their scores.
-        """
-        k = check_k(k)
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        return chain.topk(k)
-
-    @available_if(_is_probabilistic)
-    def predict_proba(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """Probability of each label at each position; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of `classes_`.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        return chain.split(chain.marginals())
-
-    @available_if(_is_probabilistic)
-    def predict_marginals(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_sequences,), of lists of dict
-            For each position the marginal probability of each label.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        names = self.classes_.tolist()
-        rows = chain.marginals().tolist()
-        dicts = [dict(zip(names, row, strict=True)) for row in rows]
-        return object_array(chain.split(dicts))
-
-    def decision_function(self, X):
-        """Score of the best labeling of each sequence.
-
-        Parameters
-        ----------
-        %(sequences)s
-
-        Returns
-        -------
-        scores : ndarray of shape (n_sequences,)
-            Scores.
-        """
-        return self._fitted(X).decode()[1]
-
-    def score(self, X, y, sample_weight=None):
-        """Token accuracy: share of the positions labeled correctly.
-
-        Parameters
-        ----------
-        %(sequences)s
-        y : list of array-like of shape (n_positions,)
-            True labels. Labels never seen in training count as errors.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence's positions.
-
-        Returns
-        -------
-        score : float
-            Accuracy.
-        """
-        chain = self._fitted(X)
-        codes, lengths = chain.decode()[0], chain.packed.lengths
-        flat = check_labels(y, lengths)
-        weight = check_position_weight(sample_weight, lengths)
-        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
-        return float(np.average(codes == y_true, weights=weight))
-
-    @property
-    def transition_features_(self):
-        """dict: weight of each pair of labels (from, to).
-
-        Where ``transitions_`` is sparse, only of the pairs that are stored.
-        """
-        check_is_fitted(self, "transitions_")
-        return weights_of_pairs(self.classes_, self.transitions_)
-
-    @property
-    def state_features_(self):
-        """dict: the nonzero weights of pairs (feature, label).
-
-        Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...
-        """
-        check_is_fitted(self, "coef_")
-        if hasattr(self, "score_parameters_"):
-            raise AttributeError("state_features_: the score is no sum over features")
-        features = getattr(self, "feature_names_in_", None)
-        return weights_of_features(self.classes_, self.coef_, features)

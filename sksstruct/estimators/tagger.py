@@ -114,6 +114,11 @@ class Tagger(Pipeline):
         """dict: weight of each pair of labels (from, to)."""
         return self[-1].transition_features_
 
+    @property
+    def pair_features_(self):
+        """dict: weights of triples (feature, from, to), with `transition_features`."""
+        return self[-1].pair_features_
+
 
 def make_tagger(vectorizer=None, **params):
     """Tagger that takes dicts or strings: a vectorizer and a `ChainCRF`.

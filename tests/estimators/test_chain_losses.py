@@ -1,14 +1,12 @@
 """Likelihood and smoothed hinge: objective, gradient and optimum."""
 
 import warnings
-from itertools import product
 
 import numpy as np
 import pytest
-from reference import Chain
+from reference import Chain, flat_weights, smooth_objective
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
-from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +16,6 @@ from sksstruct.models.chain._chain import BoundChain
 from sksstruct import ChainCRF
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain.data import TrainingData, existing_weights
-from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, LBFGS, SOLVERS
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -39,36 +36,6 @@ def problem(seed=0, n=6, n_labels=3, dtype=np.float64):
     return X, y
 
 
-def maximum(values, kind, strength, k):
-    """The smoothed maximum of the values of all labelings, by its definition."""
-    if kind == "entropy":
-        return strength * logsumexp(values / strength)
-    best = np.sort(values)[::-1][:k]
-    u = project_simplex(best / strength)
-    return u @ best - strength / 2 * (u @ u - 1)
-
-
-def objective(chain, w, loss, *, augmented, known=None, allowed=None):
-    """Mean loss by enumeration."""
-    total = 0.0
-    for i, y in enumerate(chain.y):
-        unary, pairwise = chain.potentials(i, w)
-        values, agrees = [], []
-        for labels in product(range(chain.n_labels), repeat=len(y)):
-            labels = np.array(labels)
-            if allowed is not None and not allowed(labels):
-                continue
-            score = unary[np.arange(len(y)), labels].sum()
-            score += pairwise[labels[:-1], labels[1:]].sum()
-            values.append(score + augmented * chain.loss(i, labels))
-            where = slice(None) if known is None else known[i]
-            agrees.append((labels[where] == y[where]).all())
-        values, agrees = np.array(values), np.array(agrees)
-        y_true = values[agrees][0] if known is None else logsumexp(values[agrees])
-        total += chain.p[i] * (maximum(values, *loss) - y_true)
-    return total
-
-
 def bound(X, y, loss, augmented, known=None, **kwargs):
     data = TrainingData.read(X, y, None)
     costs = np.full(len(data.classes), float(augmented))
@@ -77,15 +44,6 @@ def bound(X, y, loss, augmented, known=None, **kwargs):
     if known is not None:
         model.unknown = ~np.concatenate(known)
     return model.smooth_loss(SmoothedHinge(*loss)), model, data
-
-
-def flat_weights(model, rng):
-    """Random weights in the model's layout and in that of the reference."""
-    w = np.zeros(model.n_weights)
-    blocks = model.views(w)
-    for block in blocks.values():
-        block[...] = rng.normal(size=block.shape)
-    return w, np.concatenate([np.ravel(block) for block in blocks.values()])
 
 
 def flat_gradient(model, gradient):
@@ -109,7 +67,7 @@ def test_value_and_gradient(name, form):
     chain = Chain(X, y, 3, length=None)
 
     def reference(w):
-        return objective(chain, w, loss, augmented=name != "log")
+        return smooth_objective(chain, w, loss, augmented=name != "log")
 
     assert value == pytest.approx(reference(w), rel=1e-6 if "32" in form else 1e-12)
     np.testing.assert_allclose(
@@ -134,8 +92,8 @@ def test_topk_says_where_it_is_exact():
         smooth.value_and_gradient(given, np.empty(model.n_weights))
         for i in range(len(X)):
             chain.p = np.eye(len(X))[i]
-            full = objective(chain, w, ("l2", 0.8, 10**6), augmented=True)
-            some = objective(chain, w, ("l2", 0.8, k), augmented=True)
+            full = smooth_objective(chain, w, ("l2", 0.8, 10**6), augmented=True)
+            some = smooth_objective(chain, w, ("l2", 0.8, k), augmented=True)
             assert bool(smooth.exact[i]) == (abs(full - some) < 1e-12)
             seen.add(bool(smooth.exact[i]))
     assert everything.exact.all()
@@ -156,7 +114,7 @@ def test_likelihood_of_observed_labels():
     chain = Chain(X, y, 3)
 
     def reference(w):
-        return objective(chain, w, LOSSES["log"], augmented=False, known=known)
+        return smooth_objective(chain, w, LOSSES["log"], augmented=False, known=known)
 
     assert value == pytest.approx(reference(w), rel=1e-12)
     np.testing.assert_allclose(
@@ -172,7 +130,7 @@ def test_extreme_scores_do_not_lose_digits():
     for scale in (100.0, 3000.0):
         given, w = given * scale, w * scale
         value = smooth.value_and_gradient(given, np.empty(model.n_weights))
-        expected = objective(Chain(X, y, 3), w, LOSSES["log"], augmented=False)
+        expected = smooth_objective(Chain(X, y, 3), w, LOSSES["log"], augmented=False)
         assert value == pytest.approx(expected, rel=1e-12)
 
 
@@ -192,7 +150,7 @@ def test_optimum(loss, intercept):
         scores = w.copy()
         if not intercept:
             scores[3 * 4 : 3 * 4 + 9] = 0.0
-        value = objective(chain, scores, values, augmented=loss != "log")
+        value = smooth_objective(chain, scores, values, augmented=loss != "log")
         return value + 0.025 * (w @ w)
 
     fitted = chain.flatten(model)
@@ -417,7 +375,7 @@ class TestObservedWeights:
         def reference(z):
             w = np.zeros(len(exists))
             w[exists] = z
-            value = objective(chain, w, LOSSES["log"], augmented=False)
+            value = smooth_objective(chain, w, LOSSES["log"], augmented=False)
             return value + 0.05 * (w @ w)
 
         best = minimize(reference, np.zeros(exists.sum()), options={"gtol": 1e-7}).fun

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from reference import Chain
+from reference import Chain, PairChain
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
@@ -71,21 +71,33 @@ SMOOTH = registered(
 
 @cache
 def sequences(task):
-    """A chain problem, and a multiclass problem as sequences of one position."""
+    """A chain problem, and a multiclass problem as sequences of one position.
+
+    The task "pairs" is the chain with features on pairs of labels.
+    """
     rng = np.random.RandomState(0)
-    if task == "chain":
+    if task != "multiclass":
         y = [rng.randint(3, size=rng.randint(2, 4)) for _ in range(8)]
     else:
         y = [rng.randint(4, size=1) for _ in range(30)]
-    n_classes = 3 if task == "chain" else 4
+    n_classes = 4 if task == "multiclass" else 3
     X = [np.eye(n_classes)[row] + rng.normal(size=(len(row), n_classes)) for row in y]
     return X, y, n_classes
 
 
+PAIRED = {"chain": None, "multiclass": None, "pairs": [0, 2]}
+
+
+def in_numpy(task):
+    X, y, n_classes = sequences(task)
+    if PAIRED[task] is None:
+        return Chain(X, y, n_classes)
+    return PairChain(X, y, n_classes, PAIRED[task])
+
+
 @cache
 def optimum(task, alpha):
-    X, y, n_classes = sequences(task)
-    return Chain(X, y, n_classes).optimum(alpha)
+    return in_numpy(task).optimum(alpha)
 
 
 def fit(estimator, X, y):
@@ -95,14 +107,16 @@ def fit(estimator, X, y):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("task", ["chain", "multiclass"])
+@pytest.mark.parametrize("task", PAIRED)
 @pytest.mark.parametrize("name", [*HINGE, *SMOOTHING])
 def test_hinge(task, name, alpha):
-    X, y, n_classes = sequences(task)
+    X, y, _ = sequences(task)
     solver = HINGE.get(name) or SMOOTHING[name]
-    model = fit(ChainCRF(alpha, solver=solver, random_state=0), X, y)
+    features = PAIRED[task]
+    model = ChainCRF(alpha, solver=solver, transition_features=features, random_state=0)
+    fit(model, X, y)
     best = optimum(task, alpha)
-    reference = Chain(X, y, n_classes)
+    reference = in_numpy(task)
     primal = reference.primal(reference.flatten(model), alpha)
     assert model.objective_ == pytest.approx(primal, rel=1e-9)
     assert abs(primal - best) <= 1e-4 * best
@@ -124,11 +138,12 @@ LOSSES = {
 def smooth_optimum(task, loss, alpha):
     """L-BFGS to a gap of 1e-9, whose objective is compared with NumPy elsewhere."""
     X, y, _ = sequences(task)
-    return fit(ChainCRF(alpha, loss=LOSSES[loss], solver=LBFGS(9000, 1e-9)), X, y)
+    model = ChainCRF(alpha, loss=LOSSES[loss], solver=LBFGS(9000, 1e-9))
+    return fit(model.set_params(transition_features=PAIRED[task]), X, y)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("task", ["chain", "multiclass"])
+@pytest.mark.parametrize("task", PAIRED)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth(task, loss, name, alpha):
@@ -136,7 +151,7 @@ def test_smooth(task, loss, name, alpha):
         pytest.skip("distributions are smoothed by the entropy")
     X, y, _ = sequences(task)
     model = ChainCRF(alpha, loss=LOSSES[loss], solver=SMOOTH[name], random_state=0)
-    fit(model, X, y)
+    fit(model.set_params(transition_features=PAIRED[task]), X, y)
     best = smooth_optimum(task, loss, alpha).objective_
     assert abs(model.objective_ - best) <= 1e-4 * best
     assert model.objective_ - best <= model.dual_gap_ + 1e-9

@@ -15,6 +15,13 @@ cdef struct SumScratch:
 cdef void exponentiate_table(Py_ssize_t n, Py_ssize_t ld,
                              EdgeTable* table) noexcept nogil
 
+cdef void share_exponentials(
+    Py_ssize_t n, Py_ssize_t ld, const EdgeTable* shared, double high,
+    EdgeTable* table) noexcept nogil
+
+cdef void exponentiate_cell(EdgeTable* table, Py_ssize_t cell,
+                            Py_ssize_t turned) noexcept nogil
+
 cdef int sum_product_padded(
     Py_ssize_t size, Py_ssize_t n, Py_ssize_t ld, const double* theta,
     const EdgeTable* tables, Py_ssize_t step, SumScratch* ws, double* node,

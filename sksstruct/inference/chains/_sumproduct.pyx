@@ -117,6 +117,37 @@ cdef void exponentiate_table(Py_ssize_t n_labels, Py_ssize_t ld,
     transpose(n_labels, ld, table.ahead, table.back)
 
 
+cdef void share_exponentials(
+    Py_ssize_t n, Py_ssize_t ld, const EdgeTable* shared, double high,
+    EdgeTable* table
+) noexcept nogil:
+    """Fill in an EdgeTable as another one, for scores that differ in few cells.
+
+    None of these is larger than `high`; `exponentiate_cell` comes next for each.
+    """
+    cdef double scale
+    cdef Py_ssize_t row
+    table.shift = shared.shift if shared.shift > high else high
+    table.low = shared.low + (shared.shift - table.shift)
+    memcpy(table.ahead, shared.ahead, n * ld * sizeof(double))
+    memcpy(table.back, shared.back, n * ld * sizeof(double))
+    # as a rule the largest score stays what it is
+    if table.shift > shared.shift:
+        scale = exp(shared.shift - table.shift)
+        for row in range(n):
+            sks_rescale(ld, scale, table.ahead + row * ld)
+            sks_rescale(ld, scale, table.back + row * ld)
+
+
+cdef void exponentiate_cell(EdgeTable* table, Py_ssize_t cell,
+                            Py_ssize_t turned) noexcept nogil:
+    """Bring one cell up to date with its score; `turned` is its transpose."""
+    cdef double score = table.scores[cell] - table.shift
+    table.ahead[cell] = table.back[turned] = exp(score)
+    if score < table.low and score != -INFINITY:
+        table.low = score
+
+
 # ---- on scaled messages ----
 
 cdef double exponentiate_rows(const Chain* chain, SumScratch* ws,

@@ -11,6 +11,10 @@ from sksstruct.models.tables._feature_rows cimport FeatureRows
 cdef class BoundChain(BoundModel):
     # `_chain.pyx` states each
     cdef readonly Py_ssize_t n_labels, n_features, ld
+    # weights of features on pairs of labels: how many, and where they begin
+    cdef readonly Py_ssize_t n_pair_weights, first_pair
+    # from the transitions at one position to those at the next: 0 for one table
+    cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask, packed
     cdef public object numbers, unknown, support
@@ -24,6 +28,7 @@ cdef class BoundChain(BoundModel):
     cdef GramMatrices _grams
     cdef bint _all_grams
 
+    cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil
     cdef Py_ssize_t _best_labelings(
         self, Workspace workspace, TopK decoder, Py_ssize_t i, Py_ssize_t k,

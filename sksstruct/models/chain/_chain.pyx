@@ -8,7 +8,7 @@ Score of labels y for features F (size x n_features), Osokin et al. (2016), I.1-
 Positions are t and s, labels a and b, their number is K. Rows of all tables have
 ld >= K entries, those beyond K being padding. Flat weights are n_features emission
 rows (the columns of coef_), then the tail: bias, start and end, then K rows of
-transitions, from -> to.
+transitions, from -> to. `_pair_chain.pyx` has transitions that depend on the features.
 
 Mean parameters of example i have keys t * ld + label for nodes and
 size_i * ld + from * ld + to for edges. With K_i = F F' (size x size, see `_gram.pyx`),
@@ -46,16 +46,20 @@ from sksstruct.utils._layout import padded_length
 cdef double TINY = 1e-13
 
 
-def chain_views(w, n_labels, n_features):
-    """Return named views of flat weights."""
+def chain_views(w, n_labels, n_features, pairs=None):
+    """Return named views of flat weights, some of them those of a `PairSupport`."""
     rows = w.reshape(-1, padded_length(n_labels))[:, :n_labels]
-    return {
+    views = {
         "coef": rows[:n_features].T,
         "intercept": rows[n_features + BIAS],
         "start": rows[n_features + START],
         "end": rows[n_features + END],
-        "transitions": rows[n_features + TRANSITIONS:],
+        "transitions": rows[n_features + TRANSITIONS:][:n_labels],
     }
+    if pairs is not None:
+        last = w[(n_features + TRANSITIONS + n_labels) * padded_length(n_labels):]
+        views["transition_coef"] = last[:pairs.n_weights]
+    return views
 
 
 cdef class BoundChain(BoundModel):
@@ -84,6 +88,8 @@ cdef class BoundChain(BoundModel):
         Constraints as scores, 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
+    pairs : PairSupport or None
+        Weights of features on pairs of labels; only of a `PairChain`.
 
     Attributes
     ----------
@@ -99,14 +105,22 @@ cdef class BoundChain(BoundModel):
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
-                  known=None, mask=None, forbidden_labels=None, loss_length=None):
+                  known=None, mask=None, forbidden_labels=None, loss_length=None,
+                  pairs=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
         self.n_labels, self.n_features = n_labels, X.n_features
         # whole vectors of labels, so that loops over them have no rest
         self.ld = padded_length(n_labels)
-        self.n_weights = (self.n_features + TRANSITIONS + n_labels) * self.ld
+        self.first_pair = (self.n_features + TRANSITIONS + n_labels) * self.ld
+        self.n_weights = self.first_pair
+        if pairs is not None:
+            # whole rows, as all weights are
+            self.n_pair_weights = pairs.n_weights
+            self.n_weights += -(-pairs.n_weights // self.ld) * self.ld
+            # a table of transitions for each position, not one for all
+            self._table_step = n_labels * self.ld
         sizes = np.diff(offsets)
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
@@ -114,7 +128,7 @@ cdef class BoundChain(BoundModel):
         # nodes and edges of a labeling; edges are at most one for each node
         self.max_keys = 2 * self.max_size
         # keys of edges come after those of the nodes, wherever a sequence ends
-        self.key_space = (self.max_size + n_labels) * self.ld
+        self.key_space = self.max_size * self.ld + self._edge_cells(self.max_size)
         # Viterbi reads the table of transitions at every position
         self.visit_work = sizes.mean() * self.ld * n_labels
         self._labeled = labels is not None
@@ -215,7 +229,7 @@ cdef class BoundChain(BoundModel):
         fill_bounds(*views, bounds)
         # blocks that do not exist, and the padding, stay zero
         for array, view in zip(flat, views):
-            array.reshape(-1, self.ld)[:, self.n_labels:] = 0.0
+            array[:self.first_pair].reshape(-1, self.ld)[:, self.n_labels:] = 0.0
             if not self.fit_intercept:
                 view["intercept"][...] = 0.0
             if not self.boundary:
@@ -232,16 +246,17 @@ cdef class BoundChain(BoundModel):
         return ChainWorkspace(
             max_size=self.max_size, n_labels=self.n_labels, ld=self.ld,
             n_features=self.n_features, masked=self.mask is not None,
-            training=training, products=not self._all_grams)
+            training=training, products=not self._all_grams,
+            paired=self._table_step != 0, n_pair_weights=self.n_pair_weights)
 
-    def workspace_of_rows(self, emission, tail):
-        """Return a workspace for predictions that reads weights in two parts.
+    def workspace_of_rows(self, emission, tail, pair_weights=None):
+        """Return a workspace for predictions that reads weights in parts.
 
         See `ChainWorkspace.read_rows`.
         """
         cdef ChainWorkspace workspace = self._workspace(False)
         workspace.n_weights, workspace.loss_scale = self.n_weights, 1.0
-        workspace.read_rows(emission, tail)
+        workspace.read_rows(emission, tail, pair_weights)
         return workspace
 
     # ---- predictions ----
@@ -282,7 +297,7 @@ cdef class BoundChain(BoundModel):
         self.potentials(workspace, i)
         count = decoder.decode(
             self._sizes[i], self.n_labels, self.ld, ws.theta, ws.delta,
-            self._transitions(ws), 0, k, scores, labelings)
+            self._transitions(ws), self._table_step, k, scores, labelings)
         # the decoder knows nothing of what all labelings gain
         for rank in range(count):
             scores[rank] += ws.constant
@@ -324,6 +339,11 @@ cdef class BoundChain(BoundModel):
             self._constraints.forbid_labels(first, size, ws.theta)
         return 0
 
+    cdef Py_ssize_t _edge_cells(self, Py_ssize_t size) noexcept nogil:
+        """Return the number of edge means of a sequence: one table, or one each."""
+        return self._table_step * (size - 1) if self._table_step else (
+            self.n_labels * self.ld)
+
     cdef const double* _transitions(self, ChainScratch* ws) noexcept nogil:
         """Return scores of transitions, -inf where labels may not follow each other."""
         return self._constraints.transitions(ws.tail + TRANSITIONS * self.ld, ws.table)
@@ -335,7 +355,8 @@ cdef class BoundChain(BoundModel):
         # prefix scores take the place of what they are formed from; theta is read again
         memcpy(ws.delta, ws.theta, size * self.ld * sizeof(double))
         value[0] = ws.constant + viterbi_padded(
-            size, self.n_labels, self.ld, ws.delta, self._transitions(ws), 0, y)
+            size, self.n_labels, self.ld, ws.delta, self._transitions(ws),
+            self._table_step, y)
         return 0
 
     cdef int y_true(self, Py_ssize_t i, int32_t* y) except -1 nogil:
@@ -356,11 +377,11 @@ cdef class BoundChain(BoundModel):
                       double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, t
-        # the weights themselves: what is evaluated does nothing that is forbidden
-        cdef const double* table = ws.tail + TRANSITIONS * ld
+        cdef const double* table = ws.transitions
         cdef double total = ws.constant + ws.theta[y[0]]
         for t in range(1, self._sizes[i]):
             total += ws.theta[t * ld + y[t]] + table[y[t - 1] * ld + y[t]]
+            table += self._table_step
         value[0] = total
         return 0
 
@@ -369,12 +390,13 @@ cdef class BoundChain(BoundModel):
         cdef Py_ssize_t size = self._sizes[i], t
         # 32 bits are enough, as making a workspace has found
         cdef int32_t ld = <int32_t> self.ld, edges = <int32_t> (size * self.ld)
-        # keys of nodes are below those of edges, all of which share one table
+        # keys of nodes are below those of edges
         for t in range(size):
             keys[t] = <int32_t> t * ld + y[t]
-        # the same pair at two positions gives its key twice
+        # where all share one table, the same pair at two positions gives its key twice
         for t in range(size - 1):
             keys[size + t] = edges + y[t] * ld + y[t + 1]
+            edges += <int32_t> self._table_step
         return 2 * size - 1
 
     cdef int evaluate_mean(self, Workspace workspace, Py_ssize_t i, Py_ssize_t n_keys,
@@ -382,7 +404,7 @@ cdef class BoundChain(BoundModel):
                            double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k
-        cdef const double* table = ws.tail + TRANSITIONS * self.ld
+        cdef const double* table = ws.transitions
         cdef double total = ws.constant
         # the key itself says whether it is that of a node or of an edge
         for k in range(n_keys):
@@ -411,7 +433,7 @@ cdef class BoundChain(BoundModel):
                       double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t edges = self._sizes[i] * self.ld, k, edge
-        cdef const double* table = ws.tail + TRANSITIONS * self.ld
+        cdef const double* table = ws.transitions
         cdef double total = ws.constant
         # added and evaluated at once: a mean may have many keys
         for k in range(n_keys):

@@ -4,7 +4,8 @@ Saha et al. (2009), Appendix E.1, with D(x) as `DualSpace` states it. The variab
 an example are p_i times its edge means, one table for each pair of neighbours, or p_i
 times the node means of a single position. Potentials of nodes are part of the tables:
 those of the first position are added to the rows of the first table, those of every
-other position to the columns of the table that ends there.
+other position to the columns of the table that ends there. Weights of features on pairs
+of labels, where there are any, are further potentials of the tables.
 """
 
 import numpy as np
@@ -57,6 +58,11 @@ class ChainDual(DualSpace):
             [tables.ravel(), self.observed[self.single].ravel()]
         )
         self.pairs = tables.sum(axis=0)
+        # of a `PairChain`
+        self.pair_features = getattr(model, "pair_features", None)
+        self.observed_pairs = 0.0
+        if self.pair_features is not None:
+            self.observed_pairs = self._combine_pairs(tables)
 
     def _split(self, x):
         n = self.n_tables * self.n_labels**2
@@ -70,21 +76,36 @@ class ChainDual(DualSpace):
         nodes[self.single] = single
         return nodes
 
+    def _padded(self, tables):
+        """A row for each table, in the layout of the weights."""
+        out = np.zeros((len(tables), self.n_labels, self.model.ld))
+        out[:, :, : self.n_labels] = tables
+        return out.reshape(len(tables), -1)
+
+    def _combine_pairs(self, tables):
+        """Tables times the features that have weights on pairs of labels."""
+        out = np.zeros(self.model.n_pair_weights)
+        self.pair_features.combine_all(self.second, self._padded(tables), out)
+        return out
+
     def combine(self, x):
         model = self.model
         tables, single = self._split(x)
         change = self.observed - self._nodes(tables, single)
         d = model.n_features
-        w = np.zeros((d + 3 + self.n_labels, model.ld))
-        part = w[:, : self.n_labels]
+        w = np.zeros(model.n_weights)
+        part = w.reshape(-1, model.ld)[:, : self.n_labels]
         part[:d] = self.values.T @ change
         if model.fit_intercept:
             part[d] = change.sum(axis=0)
         if model.boundary:
             part[d + 1] = change[self.first].sum(axis=0)
             part[d + 2] = change[self.last].sum(axis=0)
-        part[d + 3 :] = self.pairs - tables.sum(axis=0)
-        return w.ravel()
+        part[d + 3 : d + 3 + self.n_labels] = self.pairs - tables.sum(axis=0)
+        if self.pair_features is not None:
+            pairs = w[model.first_pair :][: model.n_pair_weights]
+            pairs[:] = self.observed_pairs - self._combine_pairs(tables)
+        return w
 
     def slopes(self, w):
         model, d = self.model, self.model.n_features
@@ -92,13 +113,18 @@ class ChainDual(DualSpace):
         scores = self.losses + self.values @ part[:d] + part[d]
         scores[self.first] += part[d + 1]
         scores[self.last] += part[d + 2]
-        pairs = part[d + 3 :]
+        pairs = part[d + 3 : d + 3 + self.n_labels]
         if model.mask is not None:
             mask = model.mask[:, : self.n_labels]
             scores[self.first] += mask[0]
             scores[self.last] += mask[1]
             pairs = pairs + mask[2:]
         tables = pairs + scores[self.second][:, None, :]
+        if self.pair_features is not None:
+            rows = self._padded(np.zeros(self.shape))
+            given = w[model.first_pair :][: model.n_pair_weights]
+            self.pair_features.score_all(self.second, given, rows)
+            tables += rows.reshape(*self.shape[:2], -1)[:, :, : self.n_labels]
         tables[self.heads] += scores[self.long_first][:, :, None]
         return np.concatenate([tables.ravel(), scores[self.single].ravel()])
 

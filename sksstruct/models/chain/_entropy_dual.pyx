@@ -1,10 +1,11 @@
 """Dual variables of smooth losses of chains, one Gibbs distribution for each sequence.
 
 Natural parameters of a sequence are a row of scores for each position and one table of
-scores of pairs, as potentials are; mixtures of potentials at several weights have that
-form too. Its mean parameters are the node means and the sum of the edge means over the
-positions, as nothing else enters the weights. The rest of the notation is that of
-`_chain.pyx` and of `models/protocols/_entropy_dual.pyx`.
+scores of pairs, as potentials are (see `_pair_entropy_dual.pyx` where features have
+weights on pairs); mixtures of potentials at several weights have that form too. Its
+mean parameters are the node means and the sum of the edge means over the positions, as
+nothing else enters the weights. The rest of the notation is that of `_chain.pyx` and of
+`models/protocols/_entropy_dual.pyx`.
 """
 
 import numpy as np
@@ -24,14 +25,6 @@ from sksstruct.utils._layout import aligned_zeros
 
 # Below this a change of a mean parameter is rounding error.
 cdef double TINY = 1e-13
-
-
-cdef struct Gibbs:
-    # A distribution of the labelings of one sequence, or of all of them.
-    double* nodes           # (size, ld) natural parameters
-    double* node_means
-    double* pairs           # (n_labels, ld) natural parameters of pairs
-    double* pair_means      # their means, summed over positions
 
 
 cdef inline double inner(Py_ssize_t n, const double* scores,
@@ -58,32 +51,24 @@ cdef class ChainEntropyDual(EntropyDual):
         The distributions of another object, to be shared.
     """
 
-    cdef BoundChain chain
-    cdef ChainMeans _oracle
-    # distributions of all sequences, one after the other, and what is tried
-    cdef readonly list kept
-    cdef list _scratch
-    cdef Gibbs _kept, _tried
-    # (n_labels, ld) scores of pairs at the loaded weights, over mu
-    cdef double* _pairs
-    cdef EdgeTable _table
-
     def __init__(self, BoundChain chain, double mu, kept=None):
         cdef Py_ssize_t ld = chain.ld, cells = chain.n_labels * ld
-        cdef Py_ssize_t n_positions = chain.starts[chain.n_examples]
+        cdef Py_ssize_t n_positions = chain.starts[chain.n_examples], i
         self.chain, self._oracle = chain, ChainMeans(chain)
         if kept is None:
-            sizes = n_positions * ld, chain.n_examples * cells
+            sizes = n_positions * ld, self._first_pairs(chain.n_examples)
             kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
         self.kept = kept
         nodes = chain.max_size * ld
+        pairs = max([self._n_pairs(i) for i in range(chain.n_examples)], default=1)
         self._scratch = [
-            aligned_zeros(size) for size in (nodes, cells, nodes, cells, 3 * cells)]
+            aligned_zeros(size)
+            for size in (nodes, pairs, nodes, pairs, 2 * cells + pairs)]
         point_to(&self._kept, self.kept)
         point_to(&self._tried, self._scratch)
         cdef double[::1] tables = self._scratch[4]
-        self._pairs = &tables[0]
-        self._table.ahead, self._table.back = &tables[cells], &tables[2 * cells]
+        self._table.ahead, self._table.back = &tables[0], &tables[cells]
+        self._pairs = &tables[2 * cells]
 
     def fits(self, BoundModel model, double mu):
         # they are certain of what was observed, which is slow to unlearn
@@ -94,7 +79,7 @@ cdef class ChainEntropyDual(EntropyDual):
         return self.bind(self.chain)
 
     def bind(self, BoundModel model):
-        cdef ChainEntropyDual other = ChainEntropyDual(model, self.mu, self.kept)
+        cdef ChainEntropyDual other = type(self)(model, self.mu, self.kept)
         cdef Py_ssize_t i
         other._use(self.losses, self.entropies, self.visited)
         # costs may be others there
@@ -107,13 +92,21 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil:
         """Return where the distribution of a sequence is kept."""
         cdef Py_ssize_t first = self.chain._starts[i] * self.chain.ld
-        cdef Py_ssize_t table = i * self.chain.n_labels * self.chain.ld
+        cdef Py_ssize_t table = self._first_pairs(i)
         cdef Gibbs gibbs = self._kept
         gibbs.nodes += first
         gibbs.node_means += first
         gibbs.pairs += table
         gibbs.pair_means += table
         return gibbs
+
+    cdef Py_ssize_t _first_pairs(self, Py_ssize_t i) noexcept nogil:
+        """Return where natural parameters of pairs of a sequence begin."""
+        return i * self.chain.n_labels * self.chain.ld
+
+    cdef Py_ssize_t _n_pairs(self, Py_ssize_t i) noexcept nogil:
+        """Return how many there are."""
+        return self._first_pairs(i + 1) - self._first_pairs(i)
 
     # ---- potentials and distributions ----
 
@@ -136,20 +129,14 @@ cdef class ChainEntropyDual(EntropyDual):
                    DualStep* out) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
-        cdef Py_ssize_t cells = self.chain.n_labels * ld
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef Gibbs kept = self._of(i)
         memcpy(self._tried.nodes, ws.theta, size * ld * sizeof(double))
-        memcpy(self._tried.pairs, self._pairs, cells * sizeof(double))
+        memcpy(self._tried.pairs, self._pairs, self._n_pairs(i) * sizeof(double))
         for t in range(size):
             self._tried.nodes[t * ld + y[t]] += advantage
         # what the change is from: the observed labeling, whose entropy is zero
-        memset(kept.node_means, 0, size * ld * sizeof(double))
-        memset(kept.pair_means, 0, cells * sizeof(double))
-        for t in range(size):
-            kept.node_means[t * ld + y[t]] = 1.0
-        for t in range(size - 1):
-            kept.pair_means[y[t] * ld + y[t + 1]] += 1.0
+        self._write_observed(i, kept.node_means, kept.pair_means)
         self._find_means(ws, i, &kept, out)
         # eta_i is infinite: there is no slope
         out.slope = 0.0
@@ -160,42 +147,74 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.chain.ld, k
         cdef Py_ssize_t nodes = self.chain._sizes[i] * ld
-        cdef Py_ssize_t cells = self.chain.n_labels * ld
         cdef double rest = 1.0 - share
         cdef Gibbs kept = self._of(i)
         for k in range(nodes):
             self._tried.nodes[k] = rest * kept.nodes[k] + share * ws.theta[k]
-        for k in range(cells):
+        for k in range(self._n_pairs(i)):
             self._tried.pairs[k] = rest * kept.pairs[k] + share * self._pairs[k]
         self._find_means(ws, i, &kept, out)
         out.slope = out.linear - self.mu * (
             inner(nodes, kept.nodes, ws.node_change)
-            + inner(cells, kept.pairs, ws.edge_change))
+            + self._change_score(ws, i, kept.pairs))
         return 0
 
     cdef int _find_means(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* kept,
                          DualStep* out) except -1 nogil:
         """Find the means of what is tried, and prepare the change from those kept."""
         cdef Gibbs* tried = &self._tried
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
         cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld
         cdef double log_partition
-        self._table.scores = tried.pairs
-        exponentiate_table(self.chain.n_labels, self.chain.ld, &self._table)
-        memset(tried.pair_means, 0, cells * sizeof(double))
-        self._oracle.add_by_entropy(
-            self.chain._sizes[i], tried.nodes, &self._table, tried.node_means,
-            tried.pair_means, &log_partition)
+        self._find_pair_means(ws, i, tried, &log_partition)
         out.loss = self._loss(i, tried.node_means)
         out.entropy = self.mu * (
             log_partition - inner(nodes, tried.nodes, tried.node_means)
-            - inner(cells, tried.pairs, tried.pair_means))
+            - inner(self._n_pairs(i), tried.pairs, tried.pair_means))
         self._prepare_change(ws, i, tried, kept)
         # all labelings gain the same from the constant part of the loss
         out.linear = self.mu * (
             inner(nodes, ws.theta, ws.node_change)
-            + inner(cells, self._pairs, ws.edge_change))
+            + self._change_score(ws, i, self._pairs))
         return 0
+
+    cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
+                                        const double* pairs) noexcept nogil:
+        """Return the tables that the oracle reads, for natural parameters of pairs."""
+        self._table.scores = pairs
+        exponentiate_table(self.chain.n_labels, self.chain.ld, &self._table)
+        return &self._table
+
+    cdef int _find_pair_means(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* tried,
+                              double* log_partition) except -1 nogil:
+        """Call the oracle: write all means of what is tried."""
+        memset(tried.pair_means, 0, self._n_pairs(i) * sizeof(double))
+        return self._oracle.add_by_entropy(
+            self.chain._sizes[i], tried.nodes, self._exponentiate(ws, i, tried.pairs),
+            1.0, tried.node_means, tried.pair_means, log_partition)
+
+    cdef void _write_observed(self, Py_ssize_t i, double* node_means,
+                              double* pair_means) noexcept nogil:
+        """Write the means of the observed labeling."""
+        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        memset(node_means, 0, size * ld * sizeof(double))
+        for t in range(size):
+            node_means[t * ld + y[t]] = 1.0
+        self._write_observed_pairs(i, pair_means)
+
+    cdef void _write_observed_pairs(self, Py_ssize_t i,
+                                    double* pair_means) noexcept nogil:
+        """Write those of its pairs."""
+        cdef Py_ssize_t ld = self.chain.ld, t
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        memset(pair_means, 0, self._n_pairs(i) * sizeof(double))
+        for t in range(self.chain._sizes[i] - 1):
+            pair_means[y[t] * ld + y[t + 1]] += 1.0
+
+    cdef double _change_score(self, const ChainScratch* ws, Py_ssize_t i,
+                              const double* pairs) noexcept nogil:
+        """Return <pairs, d_e> for natural parameters, d_e being prepared."""
+        return inner(self.chain.n_labels * self.chain.ld, pairs, ws.edge_change)
 
     cdef double _loss(self, Py_ssize_t i, const double* node_means) noexcept nogil:
         """Return L_i of a mean."""
@@ -224,7 +243,7 @@ cdef class ChainEntropyDual(EntropyDual):
 
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
         cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld * sizeof(double)
-        cdef Py_ssize_t pairs = self.chain.n_labels * self.chain.ld * sizeof(double)
+        cdef Py_ssize_t pairs = self._n_pairs(i) * sizeof(double)
         cdef Gibbs kept = self._of(i)
         memcpy(kept.nodes, self._tried.nodes, nodes)
         memcpy(kept.node_means, self._tried.node_means, nodes)
@@ -234,15 +253,8 @@ cdef class ChainEntropyDual(EntropyDual):
 
     cdef int distance(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
-        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef Gibbs kept = self._of(i)
-        memset(self._tried.node_means, 0, size * ld * sizeof(double))
-        memset(self._tried.pair_means, 0, self.chain.n_labels * ld * sizeof(double))
-        for t in range(size):
-            self._tried.node_means[t * ld + y[t]] = 1.0
-        for t in range(size - 1):
-            self._tried.pair_means[y[t] * ld + y[t + 1]] += 1.0
+        self._write_observed(i, self._tried.node_means, self._tried.pair_means)
         self._prepare_change(ws, i, &kept, &self._tried)
         return 0
 
@@ -255,21 +267,22 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef Gibbs kept = self._of(i)
         cdef double log_partition, score = 0.0, mean_score
+        cdef const EdgeTable* tables
         self.load(workspace, i)
-        self._table.scores = self._pairs
-        exponentiate_table(self.chain.n_labels, ld, &self._table)
-        self._oracle.by_entropy(size, ws.theta, &self._table, 1.0,
+        # the scores of tables stay at hand for the observed labeling
+        tables = self._exponentiate(ws, i, self._pairs)
+        self._oracle.by_entropy(size, ws.theta, tables, 1.0,
                                 self._tried.node_means, NULL, NULL, &log_partition)
         for t in range(size):
             score += ws.theta[t * ld + y[t]]
         for t in range(size - 1):
-            score += self._pairs[y[t] * ld + y[t + 1]]
+            score += tables.scores[t * self.chain._table_step + y[t] * ld + y[t + 1]]
         # the constant part of the loss is in both, and in no difference
         loss[0] = gap[0] = self.mu * (log_partition - score)
         if not self._visited[i]:
             return 0
         mean_score = (inner(size * ld, ws.theta, kept.node_means)
-                      + inner(self.chain.n_labels * ld, self._pairs, kept.pair_means))
+                      + inner(self._n_pairs(i), self._pairs, kept.pair_means))
         gap[0] = self.mu * (log_partition - mean_score) - self._entropies[i]
         return 0
 

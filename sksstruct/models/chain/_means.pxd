@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, SumScratch
 from sksstruct.inference.chains._topk cimport TopK
 from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._pair_features cimport PairFeatures
 from sksstruct.models.chain._workspace cimport ChainScratch
 
 
@@ -11,19 +12,30 @@ from sksstruct.models.chain._workspace cimport ChainScratch
 @cython.final
 cdef class ChainMeans:
     cdef BoundChain _chain
+    # from the edges of one position to those of the next: 0 for one table
+    cdef Py_ssize_t _step
     cdef Py_ssize_t _n_best
     cdef object _arrays
     cdef TopK _decoder
     cdef SumScratch sums
     # (max_size, ld) node means of a second distribution
     cdef double* other
-    # (n_labels, ld) edge means without the table's factor
+    # edge means without the table's factor, as many as `BoundChain._edge_cells`
     cdef double* outer
+    # where each position has transitions of its own: tables, and edge means
+    cdef EdgeTable* tables
+    cdef EdgeTable _shared
+    cdef double* _shared_scores
+    cdef PairFeatures _features
+    cdef double* edges
     # of the best labelings, one more than are used: scores, shares and labels
     cdef double* _scores
     cdef double* _shares
     cdef int32_t* _labelings
 
+    cdef int _make_tables(self, Py_ssize_t n_tables) except -1
+    cdef const EdgeTable* load_tables(self, ChainScratch* ws, Py_ssize_t i,
+                                      double factor, bint exponentials) noexcept nogil
     # the exp oracle
     cdef int by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
@@ -31,7 +43,8 @@ cdef class ChainMeans:
         double* log_partition) except -1 nogil
     cdef int add_by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-        double* nodes, double* edges, double* log_partition) except -1 nogil
+        double weight, double* nodes, double* edges,
+        double* log_partition) except -1 nogil
     # the top-K oracle
     cdef double by_topk(
         self, ChainScratch* ws, Py_ssize_t i, const double* table, double mu,

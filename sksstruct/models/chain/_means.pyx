@@ -8,6 +8,9 @@ Of the smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta
 over the K best labelings y_k, u being the projection of their scores / m onto the
 simplex: their shares. The strength m of the smoothing is `mu` elsewhere, and in names
 of arguments. Sum-product is run at potentials that were divided by m.
+
+Edge means are those of one table of transitions, summed over positions; where each
+position has a table of its own, they are one table for each.
 """
 
 import numpy as np
@@ -44,9 +47,11 @@ cdef class ChainMeans:
         # one more than are used says whether those beyond would get a share
         cdef Py_ssize_t n_found = n_best + 1
         cdef double[::1] memory = aligned_zeros(
-            3 * nodes + (3 + chain.n_labels) * chain.ld + chain.max_size + 2 * n_found)
+            3 * (nodes + chain.ld) + chain._edge_cells(chain.max_size)
+            + chain.max_size + 2 * n_found)
         cdef int32_t[::1] labelings = np.empty(n_found * chain.max_size, dtype=np.int32)
         self._chain, self._n_best, self._arrays = chain, n_best, [memory, labelings]
+        self._step = chain._table_step
         # its memory grows with what is asked of it
         self._decoder = TopK()
         # rows of ld first, so that all of them are aligned
@@ -55,10 +60,53 @@ cdef class ChainMeans:
         self.sums.alpha = self.sums.u + nodes
         self.sums.rows = self.sums.alpha + nodes
         self.outer = self.sums.rows + 3 * chain.ld
-        self.sums.scales = self.outer + chain.n_labels * chain.ld
+        self.sums.scales = self.outer + chain._edge_cells(chain.max_size)
         self._scores = self.sums.scales + chain.max_size
         self._shares = self._scores + n_found
         self._labelings = &labelings[0]
+        if self._step:
+            self._features = chain.pair_features
+            self._make_tables(max(chain.max_size - 1, 1))
+
+    cdef int _make_tables(self, Py_ssize_t n_tables) except -1:
+        """Make memory for tables of single positions, and for edge means."""
+        cdef Py_ssize_t t
+        cdef double[::1] memory = aligned_zeros(3 * (n_tables + 1) * self._step)
+        cdef char[::1] tables = np.zeros(n_tables * sizeof(EdgeTable), dtype=np.int8)
+        self._arrays += [memory, tables]
+        self.tables, self.edges = <EdgeTable*> &tables[0], &memory[0]
+        for t in range(n_tables):
+            self.tables[t].ahead = self.edges + (n_tables + 2 * t) * self._step
+            self.tables[t].back = self.tables[t].ahead + self._step
+        self._shared_scores = self.edges + 3 * n_tables * self._step
+        self._shared.scores = self._shared_scores
+        self._shared.ahead = self._shared_scores + self._step
+        self._shared.back = self._shared.ahead + self._step
+        return 0
+
+    cdef const EdgeTable* load_tables(self, ChainScratch* ws, Py_ssize_t i,
+                                      double factor, bint exponentials) noexcept nogil:
+        """Multiply the loaded tables of all positions; return them for the oracles.
+
+        The exp oracle needs their exponentials.
+        """
+        cdef Py_ssize_t n_labels = self._chain.n_labels, ld = self._chain.ld, t, entry
+        cdef Py_ssize_t second = self._chain._starts[i] + 1
+        cdef Py_ssize_t size = self._chain._sizes[i]
+        for entry in range((size - 1) * self._step):
+            ws.tables[entry] *= factor
+        # also of a single position, which has no table: there must be an address
+        self.tables[0].scores = ws.tables
+        if exponentials:
+            for entry in range(self._step):
+                self._shared_scores[entry] = factor * ws.shared[entry]
+            exponentiate_table(n_labels, ld, &self._shared)
+        for t in range(size - 1):
+            self.tables[t].scores = ws.tables + t * self._step
+            if exponentials:
+                self._features.exponentiate(
+                    second + t, n_labels, ld, &self._shared, &self.tables[t])
+        return self.tables
 
     # ---- the exp oracle ----
 
@@ -73,19 +121,23 @@ cdef class ChainMeans:
         over many sequences multiplies by the table once.
         """
         return sum_product_padded(
-            size, self._chain.n_labels, self._chain.ld, theta, table, 0, &self.sums,
-            nodes, weight, outer, 0, edges, 0, log_partition)
+            size, self._chain.n_labels, self._chain.ld, theta, table, self._step != 0,
+            &self.sums, nodes, weight, outer, self._step, edges, self._step,
+            log_partition)
 
     cdef int add_by_entropy(
         self, Py_ssize_t size, const double* theta, const EdgeTable* table,
-        double* nodes, double* edges, double* log_partition
+        double weight, double* nodes, double* edges, double* log_partition
     ) except -1 nogil:
-        """Write marginals of the nodes; add the edge means of this sequence alone."""
-        cdef Py_ssize_t cells = self._chain.n_labels * self._chain.ld
-        memset(self.outer, 0, cells * sizeof(double))
+        """Write marginals of the nodes; add weight times the edge means, complete."""
+        cdef Py_ssize_t cells = self._chain.n_labels * self._chain.ld, t
+        cdef Py_ssize_t n_tables = size - 1 if self._step else 1
+        memset(self.outer, 0, n_tables * cells * sizeof(double))
         self.by_entropy(
-            size, theta, table, 1.0, nodes, self.outer, edges, log_partition)
-        sks_weigh_add(cells, self.outer, table.ahead, edges)
+            size, theta, table, weight, nodes, self.outer, edges, log_partition)
+        for t in range(n_tables):
+            sks_weigh_add(
+                cells, self.outer + t * cells, table[t].ahead, edges + t * cells)
         return 0
 
     # ---- the top-K oracle ----
@@ -117,7 +169,7 @@ cdef class ChainMeans:
             for t in range(size):
                 nodes[t * ld + y[t]] += share
             for t in range(size - 1):
-                edges[y[t] * ld + y[t + 1]] += weight * share
+                edges[t * self._step + y[t] * ld + y[t + 1]] += weight * share
         return best + value + 0.5 * mu * (1.0 - norm) + ws.constant
 
     cdef Py_ssize_t _share_among_best(
@@ -129,7 +181,8 @@ cdef class ChainMeans:
         cdef double sum_of_gaps = 0.0
         n_best = self._decoder.decode(
             self._chain._sizes[i], self._chain.n_labels, self._chain.ld, ws.theta,
-            ws.delta, table, 0, self._n_best + 1, self._scores, self._labelings)
+            ws.delta, table, self._step, self._n_best + 1, self._scores,
+            self._labelings)
         # with all labelings there is nothing beyond
         exact[0] = 1
         if n_best > self._n_best:
@@ -154,14 +207,18 @@ def write_marginals(BoundChain chain, Workspace workspace, Py_ssize_t start,
     cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
     cdef double[::1] exponentials = aligned_zeros(2 * cells)
     cdef EdgeTable table
+    cdef const EdgeTable* tables = &table
     table.scores = chain._transitions(ws)
     table.ahead, table.back = &exponentials[0], &exponentials[cells]
-    # one table for all sequences; there are no edge means to write
     with nogil:
-        exponentiate_table(chain.n_labels, chain.ld, &table)
+        # one table for all sequences, or those of each; no edge means to write
+        if chain._table_step == 0:
+            exponentiate_table(chain.n_labels, chain.ld, &table)
         # nodes of sequences are written one after the other, as positions are
         for i in range(start, stop):
             chain.potentials(workspace, i)
+            if chain._table_step:
+                tables = means.load_tables(ws, i, 1.0, True)
             means.by_entropy(
-                chain._sizes[i], ws.theta, &table, 1.0, &nodes[chain._starts[i], 0],
+                chain._sizes[i], ws.theta, tables, 1.0, &nodes[chain._starts[i], 0],
                 NULL, NULL, &log_partition[i])

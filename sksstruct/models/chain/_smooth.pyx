@@ -16,8 +16,9 @@ threads. Visits of one example bring the rows of weights that it reads up to dat
 that they cost the example's own features only.
 
 Positions are t and y is the observed labeling of an example. Of arrays, `node` has rows
-of node means, `edges` the n_labels x ld cells of edge means, like the transitions. The
-strength of the smoothing is `mu`, while mu_i and E mu above are mean parameters.
+of node means, `edges` the n_labels x ld cells of edge means, like the transitions (see
+`_pair_smooth.pyx` where each position has transitions of its own). The strength of the
+smoothing is `mu`, while mu_i and E mu above are mean parameters.
 """
 
 import numpy as np
@@ -70,28 +71,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
     support : ndarray of int or None
         Flat weights that exist.
     """
-
-    cdef readonly BoundChain chain
-    cdef bint _entropy
-    cdef Py_ssize_t _n_best
-    cdef object _numbers
-    # whose labels were not observed: positions, and sequences with such positions
-    cdef const unsigned char[::1] _unknown, _incomplete
-    cdef bint _partial
-    # features, in the form that the gradient reads
-    cdef object _transposed, _values
-    # of the last sweep
-    cdef object _differences, _losses, _expected, _exponentials, _edge_means
-    # p_i (E mu_i - mu_i(y_i)) of all nodes
-    cdef double[:, ::1] _difference
-    # E mu_i of the edges of every example; NULL without anchors
-    cdef double* _kept
-    cdef EdgeTable _table
-    # of visits
-    cdef ChainMeans _visit_means
-    cdef EdgeTable _visit_table
-    cdef object _visit_memory
-    cdef double* _visit_edges
 
     def __init__(self, BoundChain chain, smoothing, unknown=None, numbers=None,
                  bint nonsmooth=False, support=None):
@@ -163,10 +142,13 @@ cdef class ChainSmoothLoss(SmoothLoss):
         cdef Py_ssize_t ld = chain.ld
         self._load_table(w)
         # visits know nothing of labels that were not observed
-        self._keep_edges(self.keep_anchors and self.convex)
-        # of each part: bias, start, end, transitions as they are, and without factor
-        sums = aligned_zeros(PARTS * (TRANSITIONS + 2 * chain.n_labels) * ld)
-        sums = sums.reshape(PARTS, -1)
+        self._anchored = self.keep_anchors and self.convex
+        self._keep_anchor(w)
+        # of each part: bias, start, end, transitions as they are, and without factor,
+        # and then weights of features on pairs of labels
+        n_sums = (TRANSITIONS + 2 * chain.n_labels) * ld
+        n_sums += chain.n_weights - chain.first_pair
+        sums = aligned_zeros(PARTS * n_sums).reshape(PARTS, -1)
         bounds = [chain.n_examples * part // PARTS for part in range(PARTS + 1)]
 
         def run(first, last):
@@ -198,10 +180,10 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if self._entropy:
             exponentiate_table(n_labels, ld, &self._table)
 
-    def _keep_edges(self, bint keep):
+    def _keep_anchor(self, w):
         """Make memory for the edge means of every example, or give it back."""
         cdef double[::1] view
-        if not keep:
+        if not self._anchored:
             self._edge_means, self._kept = None, NULL
         # kept from sweep to sweep, each of which overwrites it
         elif self._kept == NULL:
@@ -242,7 +224,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
         if incomplete:
             true_value = self._subtract_agreeing(ws, means, i, edges)
         else:
-            expected[0] = self._subtract_observed(i, edges)
+            expected[0] = self._subtract_observed(i)
+            self._subtract_observed_edges(means, i, edges)
         loss[0] = value - true_value
         self._weigh_nodes(i, sums)
         return 0
@@ -289,15 +272,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         for entry in range(size * self.chain.ld):
             ws.theta[entry] *= scale
         if kept:
-            means.add_by_entropy(size, ws.theta, &self._table, node, kept, &value)
+            means.add_by_entropy(size, ws.theta, &self._table, 1.0, node, kept, &value)
         else:
             means.by_entropy(
                 size, ws.theta, &self._table, self.chain._example_weights[i], node,
                 edges + self.chain.n_labels * self.chain.ld, edges, &value)
         return value * self.mu + ws.constant
 
-    cdef double _subtract_observed(self, Py_ssize_t i, double* edges) noexcept nogil:
-        """Subtract mu_i(y_i) from the means; return the expected loss."""
+    cdef double _subtract_observed(self, Py_ssize_t i) noexcept nogil:
+        """Subtract the nodes of mu_i(y_i); return the expected loss."""
         cdef Py_ssize_t ld = self.chain.ld, start = self.chain._starts[i]
         cdef Py_ssize_t size = self.chain._sizes[i], t
         cdef const int32_t* y = &self.chain._labels[start]
@@ -307,9 +290,15 @@ cdef class ChainSmoothLoss(SmoothLoss):
         for t in range(size):
             expected += self.chain._cost[start + t] * (1.0 - node[t * ld + y[t]])
             node[t * ld + y[t]] -= 1.0
-        for t in range(size - 1):
-            edges[y[t] * ld + y[t + 1]] -= self.chain._example_weights[i]
         return expected
+
+    cdef void _subtract_observed_edges(self, ChainMeans means, Py_ssize_t i,
+                                       double* edges) noexcept nogil:
+        """Subtract p_i times the edges of mu_i(y_i) from sums of edge means."""
+        cdef Py_ssize_t ld = self.chain.ld, t
+        cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
+        for t in range(self.chain._sizes[i] - 1):
+            edges[y[t] * ld + y[t + 1]] -= self.chain._example_weights[i]
 
     cdef double _subtract_agreeing(
         self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges
@@ -318,24 +307,28 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
         Returns the maximum over them, for potentials that `_maximum` has scaled.
         """
-        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t, label
-        cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
-        cdef const int32_t* y = &self.chain._labels[start]
-        cdef double* node = &self._difference[start, 0]
+        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
+        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef double* node = &self._difference[self.chain._starts[i], 0]
         cdef double value
-        # labels that do not agree are forbidden
-        for t in range(size):
-            if self._unknown[start + t]:
-                continue
-            for label in range(self.chain.n_labels):
-                if label != y[t]:
-                    ws.theta[t * ld + label] = -INFINITY
+        self._forbid_others(ws, i)
         means.by_entropy(size, ws.theta, &self._table, -self.chain._example_weights[i],
                          means.other, edges + cells, edges, &value)
         # they are weighted later, with those that they are subtracted from
         for t in range(size):
             sks_axpy(ld, -1.0, means.other + t * ld, node + t * ld)
         return value * self.mu + ws.constant
+
+    cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
+        """Forbid the labels that do not agree with the observed ones."""
+        cdef Py_ssize_t start = self.chain._starts[i], t, label
+        cdef const int32_t* y = &self.chain._labels[start]
+        for t in range(self.chain._sizes[i]):
+            if self._unknown[start + t]:
+                continue
+            for label in range(self.chain.n_labels):
+                if label != y[t]:
+                    ws.theta[t * self.chain.ld + label] = -INFINITY
 
     cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil:
         """Multiply node differences by p_i, and add them to bias, start and end."""
@@ -359,20 +352,23 @@ cdef class ChainSmoothLoss(SmoothLoss):
         total = sums[0]
         for part in range(1, PARTS):
             total += sums[part]
+        after = TRANSITIONS + n_labels
+        pairs = total[(after + n_labels) * ld:]
         total = total.reshape(-1, ld)
         # weights that do not exist stay zero
         if not self.chain.fit_intercept:
             total[BIAS] = 0.0
         if not self.chain.boundary:
             total[START:TRANSITIONS] = 0.0
-        after = TRANSITIONS + n_labels
         tail = rows[self.chain.n_features:]
-        tail[...] = total[:after]
+        tail[:after] = total[:after]
+        tail[after:] = pairs.reshape(-1, ld)
         # the factor that sum-product leaves out, once for all examples
         if self._entropy and self._kept == NULL:
             exponentials = np.asarray(self._exponentials).reshape(3, n_labels, ld)
             ahead = exponentials[1, :, :n_labels]
-            tail[TRANSITIONS:, :n_labels] += total[after:, :n_labels] * ahead
+            tail[TRANSITIONS:after, :n_labels] += (
+                total[after:after + n_labels, :n_labels] * ahead)
 
     def _write_emission(self, rows, n_jobs):
         """Write the gradient of the emission weights, F' times the node differences."""
@@ -443,8 +439,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
     def start_visits(self, bint anchored):
         cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
-        cdef double[::1] memory = aligned_zeros(4 * cells)
-        if anchored and self._kept == NULL:
+        cdef Py_ssize_t n_edges = self.chain._edge_cells(self.chain.max_size)
+        cdef double[::1] memory = aligned_zeros(3 * cells + n_edges)
+        if anchored and not self._anchored:
             # nothing to subtract: visits would be those of another method
             raise ValueError(
                 "there is no anchor: keep_anchors was not set in the sweep")
@@ -476,11 +473,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, t
+        cdef Py_ssize_t ld = self.chain.ld, step = self.chain._table_step, t
         cdef Py_ssize_t size = self.chain._sizes[i], start = self.chain._starts[i]
         cdef const int32_t* y = &self.chain._labels[start]
         cdef double* edges = self._visit_edges
-        self._visit_example(workspace, i, scale)
+        self._visit_example(workspace, i, scale, edges)
         # the change holds E mu_i by now
         for t in range(size):
             ws.node_change[t * ld + y[t]] -= 1.0
@@ -489,23 +486,29 @@ cdef class ChainSmoothLoss(SmoothLoss):
             # what is subtracted above is added again, and edges need no y_i.
             sks_add_table(size * ld, -1.0 / self.chain._example_weights[i],
                           &self._difference[start, 0], ws.node_change)
-            sks_add_table(cells, -1.0, self._kept + i * cells, edges)
+            self._subtract_anchor(i, edges)
         else:
             for t in range(size - 1):
-                edges[y[t] * ld + y[t + 1]] -= 1.0
-        self._note_edges(ws)
+                edges[t * step + y[t] * ld + y[t + 1]] -= 1.0
+        self._note_edges(ws, i)
         ws.scanned = False
         return 0
 
-    cdef int _visit_example(self, Workspace workspace, Py_ssize_t i,
-                            double scale) except -1 nogil:
+    cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil:
+        """Subtract the edges of E mu_i at the weights of the last sweep."""
+        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld
+        sks_add_table(cells, -1.0, self._kept + i * cells, edges)
+        return 0
+
+    cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
+                            double* edges) except -1 nogil:
         """Write E mu_i at `scale` times the weights that are read.
 
-        Nodes go to the change that is being prepared, edges to those of the visit.
+        Nodes go to the change that is being prepared in the workspace.
         """
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t cells = self.chain.n_labels * self.chain.ld, entry
-        cdef Py_ssize_t size = self.chain._sizes[i]
+        cdef Py_ssize_t size = self.chain._sizes[i], entry
+        cdef const EdgeTable* table
         cdef double factor = scale / self.mu if self._entropy else scale, value
         cdef unsigned char exact
         # The potentials are those of v with the loss divided by scale: times scale they
@@ -515,22 +518,20 @@ cdef class ChainSmoothLoss(SmoothLoss):
         workspace.loss_scale = 1.0
         for entry in range(size * self.chain.ld):
             ws.theta[entry] *= factor
-        self._load_visit_table(ws, factor)
-        memset(self._visit_edges, 0, cells * sizeof(double))
+        table = self._load_visit_table(ws, i, factor)
+        memset(edges, 0, self.chain._edge_cells(size) * sizeof(double))
         if self._entropy:
-            exponentiate_table(self.chain.n_labels, self.chain.ld, &self._visit_table)
             self._visit_means.add_by_entropy(
-                size, ws.theta, &self._visit_table, ws.node_change, self._visit_edges,
-                &value)
+                size, ws.theta, table, 1.0, ws.node_change, edges, &value)
         else:
             self._visit_means.by_topk(
-                ws, i, self._visit_table.scores, self.mu, 1.0, ws.node_change,
-                self._visit_edges, &exact)
+                ws, i, table.scores, self.mu, 1.0, ws.node_change, edges, &exact)
         return 0
 
-    cdef void _load_visit_table(self, const ChainScratch* ws,
-                                double factor) noexcept nogil:
-        """Write `factor` times the transitions, -inf the forbidden ones."""
+    cdef const EdgeTable* _load_visit_table(
+        self, ChainScratch* ws, Py_ssize_t i, double factor
+    ) noexcept nogil:
+        """Return `factor` times the transitions, -inf the forbidden ones."""
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld
         cdef const double* mask = self.chain._constraints.mask
         cdef double* table = <double*> self._visit_table.scores
@@ -539,8 +540,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
         # rows of first and last labels come before those of transitions
         if mask != NULL:
             sks_add_table(cells, 1.0, mask + 2 * ld, table)
+        if self._entropy:
+            exponentiate_table(self.chain.n_labels, ld, &self._visit_table)
+        return &self._visit_table
 
-    cdef void _note_edges(self, ChainScratch* ws) noexcept nogil:
+    cdef void _note_edges(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil:
         """Add the edges of a visit to the change in the workspace."""
         cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels, label, cell
         for label in range(n_labels):

@@ -15,21 +15,29 @@ cdef struct ChainScratch:
     # the weights that potentials are formed from
     const double* emission      # (n_features, ld)
     const double* tail          # (TRANSITIONS + n_labels, ld) the rows after them
+    const double* pair_weights  # (n_pair_weights,) of features on pairs of labels
+    # what evaluates labelings, which do nothing that is forbidden: the transitions
+    # themselves, or `tables`
+    const double* transitions
     # potentials
     double* theta               # (max_size, ld) loss-augmented unary scores
     double* delta               # (max_size, ld) Viterbi's prefix scores
     double* table               # (n_labels, ld) transitions, -inf the forbidden ones
+    double* tables              # (max_size - 1, n_labels, ld) those of each position
+    const double* shared        # (n_labels, ld) what these are without features
     double constant             # the part of the loss that no labeling changes
     # a change of mean parameters
     double* node_change         # (max_size, ld) d
-    double* edge_change         # (n_labels, ld) d_e, summed over positions
+    # d_e, summed over positions, (n_labels, ld), and what changes the weights of
+    # features on pairs of labels, (n_pair_weights,)
+    double* edge_change
     # rows of d that are not zero, once they were looked for
     int32_t* changed_rows
     Py_ssize_t n_changed_rows
     bint scanned
     # entries of d_e that were written, each once
     int32_t* changed_edges
-    char* edge_changed          # (n_labels, ld)
+    char* edge_changed          # (as many,)
     Py_ssize_t n_changed_edges
     # for products with features
     double* bias                # (ld,)
@@ -58,8 +66,10 @@ cdef inline void clear_edges(ChainScratch* ws) noexcept nogil:
 
 cdef class ChainWorkspace(Workspace):
     cdef list _arrays
-    cdef Py_ssize_t _n_features, _n_labels, _ld
+    cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights
+    cdef bint _paired
     cdef ChainScratch _scratch
 
     cdef double* _zeros(self, Py_ssize_t size) except NULL
     cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1
+    cdef int _read_tail(self, const double* tail, const double* pair_weights) except -1

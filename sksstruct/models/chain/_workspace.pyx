@@ -3,6 +3,7 @@
 Weights are read in two parts, n_features emission rows of ld >= n_labels doubles, and
 the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
 Flat weights are the one after the other; predictions bring the parts as two arrays.
+Weights of features on pairs of labels come after the tail, or as a third array.
 
 The change of mean parameters that a visit prepares is d for the nodes and d_e for the
 edges, as in `_chain.pyx`. Edges are listed as they are written, while rows of d are
@@ -34,18 +35,24 @@ cdef class ChainWorkspace(Workspace):
         Whether changes of mean parameters will be prepared.
     products : bool
         Whether some of these are of sequences without a Gram matrix.
+    paired : bool
+        Whether every position has transitions of its own.
+    n_pair_weights : int
+        Number of weights of features on pairs of labels.
     """
 
     def __cinit__(self, *, Py_ssize_t max_size, Py_ssize_t n_labels,
                   Py_ssize_t n_features, Py_ssize_t ld, bint masked, bint training,
-                  bint products):
+                  bint products, bint paired, Py_ssize_t n_pair_weights):
         cdef Py_ssize_t nodes = max_size * ld
         cdef ChainScratch* ws = &self._scratch
         self._n_features, self._n_labels, self._ld = n_features, n_labels, ld
+        self._paired, self._n_pair_weights = paired, n_pair_weights
         self._arrays = []
         ws.theta, ws.delta = self._zeros(nodes), self._zeros(nodes)
         # without constraints the table is read where it is in the weights
         ws.table = self._zeros(n_labels * ld if masked else 1)
+        ws.tables = self._zeros((max_size - 1) * n_labels * ld if paired else 1)
         # predictions change nothing, and do without what is as long as the weights
         if training:
             self._prepare_changes(max_size, products)
@@ -62,7 +69,8 @@ cdef class ChainWorkspace(Workspace):
     cdef int _prepare_changes(self, Py_ssize_t max_size, bint products) except -1:
         """Make d and d_e, the lists of where they are not zero, and what norms need."""
         cdef ChainScratch* ws = &self._scratch
-        cdef Py_ssize_t ld = self._ld, cells = self._n_labels * ld
+        cdef Py_ssize_t ld = self._ld
+        cdef Py_ssize_t cells = self._n_labels * ld + self._n_pair_weights
         # a spare entry: there need not be any position
         cdef int32_t[::1] rows = np.zeros(max_size + 1, dtype=np.int32)
         cdef int32_t[::1] edges = np.zeros(cells, dtype=np.int32)
@@ -77,13 +85,17 @@ cdef class ChainWorkspace(Workspace):
         return 0
 
     def read(self, w):
+        cdef Py_ssize_t tail = self._n_features * self._ld
         Workspace.read(self, w)
-        # flat weights are both parts
+        # flat weights are all parts
         self._scratch.emission = self.w
-        self._scratch.tail = self.w + self._n_features * self._ld
+        self._read_tail(
+            self.w + tail, self.w + tail + (TRANSITIONS + self._n_labels) * self._ld)
 
-    def read_rows(self, const double[:, ::1] emission, const double[:, ::1] tail):
-        """Form potentials from weights in two parts: (n_features, ld), (3 + K, ld)."""
+    def read_rows(self, const double[:, ::1] emission, const double[:, ::1] tail,
+                  const double[::1] pair_weights=None):
+        """Form potentials from weights in parts: (n_features, ld), (3 + K, ld), and
+        those of features on pairs of labels."""
         if (emission.shape[0] != self._n_features or emission.shape[1] != self._ld
                 or tail.shape[0] != TRANSITIONS + self._n_labels
                 or tail.shape[1] != self._ld):
@@ -91,8 +103,20 @@ cdef class ChainWorkspace(Workspace):
                 f"expected weights of {self._n_labels} labels and {self._n_features} "
                 f"features, got {emission.shape[0]} x {emission.shape[1]} and "
                 f"{tail.shape[0]} x {tail.shape[1]} numbers")
-        # the caller may let go of both before the next read
-        self._held = (emission, tail)
+        n_given = 0 if pair_weights is None else pair_weights.shape[0]
+        if n_given != self._n_pair_weights:
+            raise ValueError(
+                f"expected {self._n_pair_weights} weights of pairs, got {n_given}")
+        # the caller may let go of them before the next read
+        self._held = (emission, tail, pair_weights)
         # no features at all have no first weight
         self._scratch.emission = &emission[0, 0] if emission.shape[0] else NULL
-        self._scratch.tail = &tail[0, 0]
+        self._read_tail(&tail[0, 0], &pair_weights[0] if n_given else NULL)
+
+    cdef int _read_tail(self, const double* tail, const double* pair_weights) except -1:
+        """Note where the weights after the emission rows are."""
+        cdef ChainScratch* ws = &self._scratch
+        ws.tail, ws.pair_weights = tail, pair_weights
+        # where they depend on the features, each visit forms transitions of its own
+        ws.transitions = ws.tables if self._paired else tail + TRANSITIONS * self._ld
+        return 0

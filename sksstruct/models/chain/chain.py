@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models.chain._chain import BoundChain, chain_views
+from sksstruct.models.chain._chain import chain_views
+from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._scored import ScoredChain
 from sksstruct.models.chain.constraints import (
     check_forbidden,
@@ -15,6 +16,7 @@ from sksstruct.models.chain.constraints import (
 )
 from sksstruct.models.chain.data import TrainingData, existing_weights, label_costs
 from sksstruct.models.chain.incomplete import IncompleteChain
+from sksstruct.models.chain.pair_support import PairSupport, pair_columns
 from sksstruct.models.chain.score import ScoreFunction
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
@@ -30,8 +32,9 @@ class ChainModel(ModelSpec):
 
     Parameters
     ----------
-    loss, loss_normalization, score_function, fit_intercept, boundary, \
-forbidden_transitions, all_possible_states, all_possible_transitions, class_weight
+    loss, loss_normalization, score_function, transition_features, fit_intercept, \
+boundary, forbidden_transitions, all_possible_states, all_possible_transitions, \
+class_weight
         As in `sksstruct.ChainCRF`.
 
     Attributes
@@ -52,6 +55,8 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
         Weight, or number, of the sequences.
     n_sequences_ : int
         Number of sequences with a positive weight.
+    pairs_ : PairSupport or None
+        The weights of `transition_features` that exist.
     mean_length_ : float
         Mean number of observed labels of a sequence, by weight.
     """
@@ -60,6 +65,7 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
     loss: str | SmoothedHinge = "hinge"
     loss_normalization: str | None = "mean"
     score_function: ScoreFunction | None = None
+    transition_features: str | list | np.ndarray | None = None
     fit_intercept: bool = True
     boundary: bool = True
     forbidden_transitions: list | str | None = None
@@ -91,6 +97,11 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
             if not every_weight:
                 raise ValueError(
                     "score_function needs all possible states and transitions"
+                )
+            if self.transition_features is not None:
+                raise ValueError(
+                    "transition_features cannot be used with score_function, whose "
+                    "scores are of single positions"
                 )
 
     # ---- training data ----
@@ -124,6 +135,12 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
                 data.numbers,
             )
         data = data.without_zeros()
+        self.pairs_ = None
+        if self.transition_features is not None:
+            columns = pair_columns(
+                self.transition_features, self.n_features_, self.feature_names_
+            )
+            self.pairs_ = PairSupport.seen(data, columns)
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         return data
@@ -147,7 +164,7 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
     def _bind(self, data):
         # the likelihood sums over unobserved labels, the hinge losses complete them
         if data.known is not None and self.loss != "log":
-            return IncompleteChain(data, self._bound, self.mask_)
+            return IncompleteChain(data, self._bound, self.mask_, self.pairs_)
         return self._bound(data)
 
     def _bound(self, data, labels=None, mask=None, boundary=True):
@@ -165,7 +182,13 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
         if self.score_function is not None:
             self._score = clone(self.score_function)
             return ScoredChain(self._score, packed, n_classes, self.surrogate_, **chain)
-        model = BoundChain(packed, n_classes, fit_intercept=self.fit_intercept, **chain)
+        model = bind_chain(
+            packed,
+            n_classes,
+            pairs=self.pairs_,
+            fit_intercept=self.fit_intercept,
+            **chain,
+        )
         model.surrogate, model.numbers = self.surrogate_, data.numbers
         if self.loss == "log" and data.known is not None:
             model.unknown = ~data.known
@@ -190,11 +213,14 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
         if self.score_function is not None:
             return {**constant, **scored_attributes(weights, n_classes, self._score)}
         if views is None:
-            views = chain_views(weights, n_classes, self.n_features_)
-        return {**constant, **view_attributes(views)}
+            views = chain_views(weights, n_classes, self.n_features_, self.pairs_)
+        return {**constant, **view_attributes(views, self.pairs_)}
 
     def _can_continue(self, previous, state):
         if not np.array_equal(previous.classes_, self.classes_):
+            return False
+        # weights, unlike means of labelings, must be of the same triples
+        if "weights" in state and not equal_supports(previous.pairs_, self.pairs_):
             return False
         # natural parameters of what is forbidden are infinite, and stay so
         if "entropy_dual" in state:
@@ -206,6 +232,13 @@ forbidden_transitions, all_possible_states, all_possible_transitions, class_weig
         return True
 
 
+def equal_supports(one, other):
+    """Whether two `PairSupport` are the same; None has no such weights."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.keys, other.keys)
+
+
 def equal_masks(one, other):
     """Whether two masks forbid the same; None forbids nothing."""
     if one is None or other is None:
@@ -213,13 +246,19 @@ def equal_masks(one, other):
     return np.array_equal(one, other)
 
 
-def view_attributes(views):
-    """Attributes of a chain with linear scores, from named blocks of weights."""
+def view_attributes(views, pairs=None):
+    """Attributes of a chain with linear scores, from named blocks of weights.
+
+    `pairs` says what the weights of features on pairs of labels are for.
+    """
     # coef_ stays a view of the padded rows, which prediction reads as they are.
-    return {
+    attributes = {
         f"{name}_": block if name == "coef" else block.copy()
         for name, block in views.items()
     }
+    if pairs is not None:
+        attributes["transition_coef_"] = pairs.coef(views["transition_coef"])
+    return attributes
 
 
 def scored_attributes(weights, n_classes, score):

@@ -179,4 +179,6 @@ def existing_weights(model, data, states, transitions):
         both[packed.offsets[1:-1] - 1] = False
         pairs = labels[:-1][both] * ld + labels[1:][both]
         kept.append((d + 3) * ld + np.unique(pairs))
+    # those of features on pairs of labels are of what was seen anyway
+    kept.append(model.first_pair + np.arange(model.n_pair_weights))
     return np.concatenate(kept)

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._means import write_marginals
+from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain._single import SingleChain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
@@ -12,6 +12,7 @@ from sksstruct.models.chain.constraints import (
     sparse_mask,
     transition_mask,
 )
+from sksstruct.models.chain.pair_support import PairSupport
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -36,6 +37,8 @@ class FittedChain:
     dense : bool, default=False
         Whether all weights are needed as tables in double precision, for more than
         `decode`.
+    transition_coef : CSR array or None
+        Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class FittedChain:
         excluded=None,
         n_jobs=None,
         dense=False,
+        transition_coef=None,
     ):
         n_classes, n_features = coef.shape
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
@@ -62,7 +66,15 @@ class FittedChain:
         entries = forbidden_labels(known, excluded, index, packed.offsets)
         if not len(bound):
             return
-        if dense:
+        pairs = self._pair_weights = None
+        # without any such weight, one table is enough
+        if transition_coef is not None and transition_coef.nnz:
+            pairs = PairSupport.stored(transition_coef)
+            self._pair_weights = np.ascontiguousarray(
+                transition_coef.data, dtype=np.float64
+            )
+        # tables of positions are in double precision
+        if dense or pairs is not None:
             coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
         if sparse.issparse(transitions) and not dense:
@@ -82,7 +94,9 @@ class FittedChain:
             )
             self._tail = None
             return
-        self.model = BoundChain(bound, n_classes, mask=mask, forbidden_labels=entries)
+        self.model = bind_chain(
+            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
+        )
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([intercept, start, end, transitions])
@@ -90,7 +104,9 @@ class FittedChain:
     def _workspace(self):
         if self._tail is None:  # chains that only decode bring their own
             return None
-        return self.model.workspace_of_rows(self._emission, self._tail)
+        return self.model.workspace_of_rows(
+            self._emission, self._tail, self._pair_weights
+        )
 
     def decode(self):
         """Numbers of the best labels, flat, and their scores."""

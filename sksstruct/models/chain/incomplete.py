@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sksstruct.models.chain._chain import BoundChain
+from sksstruct.models.chain._pair_chain import bind_chain
 from sksstruct.models.chain.data import rows_of
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
@@ -26,6 +26,8 @@ class IncompleteChain:
         to data, with other labels, constraints, or without weights of the ends.
     mask : ndarray or None
         Forbidden transitions as scores.
+    pairs : PairSupport or None
+        Weights of features on pairs of labels.
 
     Attributes
     ----------
@@ -37,8 +39,8 @@ class IncompleteChain:
     oracle_bounds = None
     oracle_note = "dual decomposition needs every label of y to be known"
 
-    def __init__(self, data, bind, mask):
-        self.data, self.mask = data, mask
+    def __init__(self, data, bind, mask, pairs):
+        self.data, self.mask, self.pairs = data, mask, pairs
         self._bind = bind
         if mask is not None:  # segments start and end anywhere
             mask = mask.copy()
@@ -56,8 +58,12 @@ class IncompleteChain:
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
         forbidden[data.known] = 1
         forbidden[data.known, data.labels[data.known]] = 0
-        chain = BoundChain(
-            data.packed, n_classes, mask=self.mask, forbidden_labels=forbidden
+        chain = bind_chain(
+            data.packed,
+            n_classes,
+            pairs=self.pairs,
+            mask=self.mask,
+            forbidden_labels=forbidden,
         )
         labels = np.empty_like(data.labels)
         scores = np.empty(len(data.packed))

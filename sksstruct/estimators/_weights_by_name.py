@@ -1,0 +1,69 @@
+"""Weights of a tagger as dicts with the names of features and labels."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+
+class WeightsByName:
+    """Properties that show the weights of a fitted `sksstruct.ChainCRF`."""
+
+    @property
+    def transition_features_(self):
+        """dict: weight of each pair of labels (from, to).
+
+        Where ``transitions_`` is sparse, only of the pairs that are stored.
+        """
+        check_is_fitted(self, "transitions_")
+        names = self.classes_.tolist()
+        if sparse.issparse(self.transitions_):
+            table = self.transitions_.tocoo()
+            return {
+                (names[i], names[j]): float(value)
+                for i, j, value in zip(table.row, table.col, table.data, strict=True)
+            }
+        return {
+            (a, b): float(self.transitions_[i, j])
+            for i, a in enumerate(names)
+            for j, b in enumerate(names)
+        }
+
+    @property
+    def pair_features_(self):
+        """dict: weights of triples (feature, from, to), with `transition_features`.
+
+        Features are named as in `state_features_`.
+        """
+        check_is_fitted(self, "coef_")
+        if not hasattr(self, "transition_coef_"):
+            raise AttributeError("pair_features_: there are no transition_features")
+        features, names = self._feature_names(), self.classes_.tolist()
+        table = self.transition_coef_.tocoo()
+        before, after = np.divmod(table.col, len(names))
+        return {
+            (features[j], names[a], names[b]): float(value)
+            for j, a, b, value in zip(table.row, before, after, table.data, strict=True)
+        }
+
+    @property
+    def state_features_(self):
+        """dict: the nonzero weights of pairs (feature, label).
+
+        Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...
+        """
+        check_is_fitted(self, "coef_")
+        if hasattr(self, "score_parameters_"):
+            raise AttributeError("state_features_: the score is no sum over features")
+        features, names = self._feature_names(), self.classes_.tolist()
+        table = sparse.coo_array(self.coef_)
+        return {
+            (features[j], names[k]): float(value)
+            for k, j, value in zip(table.row, table.col, table.data, strict=True)
+        }
+
+    def _feature_names(self):
+        """Names of the features, made up where there are none."""
+        features = getattr(self, "feature_names_in_", None)
+        if features is None:
+            features = [f"x{j}" for j in range(self.n_features_in_)]
+        return features

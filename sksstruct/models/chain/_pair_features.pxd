@@ -1,0 +1,44 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+
+from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.models.chain._workspace cimport ChainScratch
+from sksstruct.models.protocols._weights cimport LazyWeights
+
+
+# final: its methods are called for every position
+@cython.final
+cdef class PairFeatures:
+    cdef readonly Py_ssize_t n_weights
+    cdef object _owned
+    # features of each position that have weights, as CSR
+    cdef const int64_t* _indptr
+    cdef const int32_t* _indices
+    cdef const double* _values
+    # weights of each feature: where they begin, and the cells of tables they are for
+    cdef const int64_t* _starts
+    cdef const int32_t* _cells
+    # the same cells of transposed tables
+    cdef const int32_t* _turned
+
+    # whole tables
+    cdef void add_scores(self, Py_ssize_t position, const double* weights,
+                         double* table) noexcept nogil
+    cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
+                        double* out) noexcept nogil
+    cdef void exponentiate(self, Py_ssize_t position, Py_ssize_t n_labels,
+                           Py_ssize_t ld, const EdgeTable* shared,
+                           EdgeTable* table) noexcept nogil
+    # one pair of labels
+    cdef Py_ssize_t _find(self, Py_ssize_t feature, Py_ssize_t cell) noexcept nogil
+    cdef double score(self, Py_ssize_t position, Py_ssize_t cell,
+                      const double* weights) noexcept nogil
+    # changes of weights
+    cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
+                  double change, Py_ssize_t first) noexcept nogil
+    cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
+                        const double* edges, double tiny,
+                        Py_ssize_t first) noexcept nogil
+    # rows of weights that a position reads
+    cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
+                       LazyWeights weights) noexcept nogil

@@ -1,0 +1,214 @@
+"""Features on pairs of labels: rows of them, and products with their weights.
+
+Feature j of position t, of value F_tj, has weights v[j, a, b] for some pairs of labels
+(a, b), and the pair of labels at t - 1 and t scores
+
+    transitions[a, b] + sum_j F_tj v[j, a, b]
+
+Weights are one vector, those of a feature after those of the one before it and in the
+order of the cells a * ld + b of a table that they are for. Which exist is for
+`pair_support.py` to say. Positions of all sequences are numbered one after the other.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t
+
+from sksstruct.inference.chains._sumproduct cimport (
+    EdgeTable, exponentiate_cell, share_exponentials,
+)
+from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
+from sksstruct.models.protocols._weights cimport LazyWeights
+
+from sksstruct.models.chain.pair_support import pair_rows
+
+
+@cython.final
+cdef class PairFeatures:
+    """The features of packed sequences that have weights on pairs of labels.
+
+    Parameters
+    ----------
+    X : PackedSequences
+        All features.
+    support : PairSupport
+        Which weights exist.
+    ld : int
+        Length of the rows of tables.
+    """
+
+    def __cinit__(self, X, support, Py_ssize_t ld):
+        cdef const int64_t[::1] indptr, starts
+        cdef const int32_t[::1] indices, cells, turned
+        cdef const double[::1] values
+        columns, first, cell = support.tables(ld)
+        rows = pair_rows(X.values, columns)
+        self.n_weights = support.n_weights
+        # the types that kernels read, and a spare entry so that there is an address
+        indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
+        indices = np.append(rows.indices, 0).astype(np.int32)
+        values = np.append(rows.data, 0.0)
+        starts = np.ascontiguousarray(first, dtype=np.int64)
+        cells = np.append(cell, 0).astype(np.int32)
+        turned = np.append(cell % ld * ld + cell // ld, 0).astype(np.int32)
+        self._owned = indptr, indices, values, starts, cells, turned
+        self._indptr, self._indices = &indptr[0], &indices[0]
+        self._values = &values[0]
+        self._starts, self._cells, self._turned = &starts[0], &cells[0], &turned[0]
+
+    def of_sequences(self, offsets):
+        """Return which weights each sequence reads, one list after the other.
+
+        Returns where the lists begin, and the weights, which ascend in each.
+        """
+        indptr, indices, _, starts, _, _ = map(np.asarray, self._owned)
+        n_sequences, n_columns = len(offsets) - 1, max(len(starts) - 1, 1)
+        owner = np.repeat(np.arange(n_sequences), np.diff(offsets))
+        # the first position has no pair
+        owner[offsets[:-1]] = -1
+        owner = np.repeat(owner, np.diff(indptr))
+        later = owner >= 0
+        owner, column = np.divmod(
+            np.unique(owner[later] * n_columns + indices[:-1][later]), n_columns)
+        counts = starts[column + 1] - starts[column]
+        ends = np.cumsum(counts)
+        # each list of consecutive weights, moved to where that of a feature begins
+        weights = np.arange(counts.sum()) + np.repeat(
+            starts[column] - (ends - counts), counts)
+        sizes = np.bincount(owner, weights=counts, minlength=n_sequences)
+        return (np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+                weights.astype(np.int32))
+
+    def same_as(self, PairFeatures other):
+        """Return whether both have the same features with the same weights."""
+        return all(map(np.array_equal, self._owned, other._owned))
+
+    # ---- whole tables ----
+
+    cdef void add_scores(self, Py_ssize_t position, const double* weights,
+                         double* table) noexcept nogil:
+        """Add what the features of a position score to its table."""
+        cdef Py_ssize_t entry, k, feature
+        cdef double value
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            feature, value = self._indices[entry], self._values[entry]
+            # the cells of one feature ascend, and so do the addresses
+            for k in range(self._starts[feature], self._starts[feature + 1]):
+                table[self._cells[k]] += value * weights[k]
+
+    cdef void add_means(self, Py_ssize_t position, double scale, const double* edges,
+                        double* out) noexcept nogil:
+        """Add scale times the transpose of `add_scores`, of a table, to weights."""
+        cdef Py_ssize_t entry, k, feature
+        cdef double value
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            feature, value = self._indices[entry], scale * self._values[entry]
+            for k in range(self._starts[feature], self._starts[feature + 1]):
+                out[k] += value * edges[self._cells[k]]
+
+    cdef void exponentiate(self, Py_ssize_t position, Py_ssize_t n_labels,
+                           Py_ssize_t ld, const EdgeTable* shared,
+                           EdgeTable* table) noexcept nogil:
+        """Fill in an EdgeTable whose scores are those of a position.
+
+        It is the one that all positions share, but for the cells of the features: an
+        exponential is slow, and so is a transpose.
+        """
+        cdef Py_ssize_t begin = self._indptr[position], entry, k, feature
+        cdef Py_ssize_t end = self._indptr[position + 1]
+        cdef double high = -INFINITY
+        # the largest score first, to which all are relative
+        for entry in range(begin, end):
+            feature = self._indices[entry]
+            for k in range(self._starts[feature], self._starts[feature + 1]):
+                if table.scores[self._cells[k]] > high:
+                    high = table.scores[self._cells[k]]
+        share_exponentials(n_labels, ld, shared, high, table)
+        for entry in range(begin, end):
+            feature = self._indices[entry]
+            for k in range(self._starts[feature], self._starts[feature + 1]):
+                exponentiate_cell(table, self._cells[k], self._turned[k])
+
+    def score_all(self, const int64_t[::1] positions, const double[::1] weights,
+                  double[:, ::1] tables):
+        """Add the scores of some positions to a table for each, rows being tables."""
+        cdef Py_ssize_t row
+        for row in range(positions.shape[0] if self.n_weights else 0):
+            self.add_scores(positions[row], &weights[0], &tables[row, 0])
+
+    def combine_all(self, const int64_t[::1] positions, const double[:, ::1] tables,
+                    double[::1] out):
+        """Add the transpose of `score_all` to weights."""
+        cdef Py_ssize_t row
+        for row in range(positions.shape[0] if self.n_weights else 0):
+            self.add_means(positions[row], 1.0, &tables[row, 0], &out[0])
+
+    # ---- one pair of labels ----
+
+    cdef Py_ssize_t _find(self, Py_ssize_t feature, Py_ssize_t cell) noexcept nogil:
+        """Return the weight of a feature for a cell, -1 where there is none."""
+        cdef Py_ssize_t low = self._starts[feature], end = self._starts[feature + 1]
+        cdef Py_ssize_t high = end, middle
+        # the first cell that is not below; a feature has at most K * K of them
+        while low < high:
+            middle = (low + high) // 2
+            if self._cells[middle] < cell:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < end and self._cells[low] == cell else -1
+
+    cdef double score(self, Py_ssize_t position, Py_ssize_t cell,
+                      const double* weights) noexcept nogil:
+        """Return what the features of a position score for one cell."""
+        cdef Py_ssize_t entry, k
+        cdef double total = 0.0
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            k = self._find(self._indices[entry], cell)
+            if k >= 0:
+                total += self._values[entry] * weights[k]
+        return total
+
+    cdef void add(self, ChainScratch* ws, Py_ssize_t position, Py_ssize_t cell,
+                  double change, Py_ssize_t first) noexcept nogil:
+        """List a change of one edge mean, times the features.
+
+        That of the first weight is entry `first` of the changes in the workspace.
+        """
+        cdef Py_ssize_t entry, k
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            k = self._find(self._indices[entry], cell)
+            if k >= 0:
+                add_edge(ws, first + k, change * self._values[entry])
+
+    cdef void add_table(self, ChainScratch* ws, Py_ssize_t position,
+                        const double* edges, double tiny,
+                        Py_ssize_t first) noexcept nogil:
+        """List changes of all edge means of a position that are not tiny."""
+        cdef Py_ssize_t entry, k, feature
+        cdef double change
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            feature = self._indices[entry]
+            for k in range(self._starts[feature], self._starts[feature + 1]):
+                change = edges[self._cells[k]]
+                if change > tiny or change < -tiny:
+                    add_edge(ws, first + k, change * self._values[entry])
+
+    # ---- rows of weights ----
+
+    cdef void catch_up(self, Py_ssize_t position, Py_ssize_t first, Py_ssize_t row_size,
+                       LazyWeights weights) noexcept nogil:
+        """Bring the weights that a position reads, which begin at `first`, up to date.
+
+        That is a whole number of rows of weights.
+        """
+        cdef Py_ssize_t entry, feature, row, low, high
+        for entry in range(self._indptr[position], self._indptr[position + 1]):
+            feature = self._indices[entry]
+            # the weights of a feature may begin and end within a row
+            low = (first + self._starts[feature]) // row_size
+            high = (first + self._starts[feature + 1] - 1) // row_size
+            for row in range(low, high + 1):
+                weights.catch_up(row)

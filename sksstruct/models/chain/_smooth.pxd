@@ -1,0 +1,60 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.chains._sumproduct cimport EdgeTable
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._means cimport ChainMeans
+from sksstruct.models.chain._workspace cimport ChainScratch
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
+
+
+cdef class ChainSmoothLoss(SmoothLoss):
+    # `_smooth.pyx` states each method
+    cdef readonly BoundChain chain
+    cdef bint _entropy
+    cdef Py_ssize_t _n_best
+    cdef object _numbers
+    # whose labels were not observed: positions, and sequences with such positions
+    cdef const unsigned char[::1] _unknown, _incomplete
+    cdef bint _partial
+    # features, in the form that the gradient reads
+    cdef object _transposed, _values
+    # of the last sweep
+    cdef object _differences, _losses, _expected, _exponentials, _edge_means
+    # p_i (E mu_i - mu_i(y_i)) of all nodes
+    cdef double[:, ::1] _difference
+    # E mu_i of the edges of every example; NULL without anchors
+    cdef double* _kept
+    cdef bint _anchored
+    cdef EdgeTable _table
+    # of visits
+    cdef ChainMeans _visit_means
+    cdef EdgeTable _visit_table
+    cdef object _visit_memory
+    cdef double* _visit_edges
+
+    # sweeps
+    cdef int _sweep_example(
+        self, Workspace workspace, ChainMeans means, Py_ssize_t i, double* sums,
+        double* loss, double* expected, unsigned char* exact) except -1 nogil
+    cdef double _maximum(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* edges,
+        unsigned char* exact) except? -1 nogil
+    cdef double _entropy_maximum(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i, double* node,
+        double* kept, double* edges) except? -1 nogil
+    cdef double _subtract_observed(self, Py_ssize_t i) noexcept nogil
+    cdef void _subtract_observed_edges(self, ChainMeans means, Py_ssize_t i,
+                                       double* edges) noexcept nogil
+    cdef double _subtract_agreeing(
+        self, ChainScratch* ws, ChainMeans means, Py_ssize_t i,
+        double* edges) except? -1 nogil
+    cdef void _forbid_others(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil
+    cdef void _weigh_nodes(self, Py_ssize_t i, double* sums) noexcept nogil
+    # visits
+    cdef int _visit_example(self, Workspace workspace, Py_ssize_t i, double scale,
+                            double* edges) except -1 nogil
+    cdef const EdgeTable* _load_visit_table(
+        self, ChainScratch* ws, Py_ssize_t i, double factor) noexcept nogil
+    cdef int _subtract_anchor(self, Py_ssize_t i, double* edges) except -1 nogil
+    cdef void _note_edges(self, ChainScratch* ws, Py_ssize_t i) noexcept nogil

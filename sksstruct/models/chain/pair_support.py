@@ -1,0 +1,159 @@
+"""Features on pairs of labels: which columns, and which of their weights exist.
+
+A feature j of position t that is named in `transition_features` adds its value times a
+weight of (j, y_{t-1}, y_t) to the score. Weights exist for what was seen together.
+"""
+
+import numpy as np
+from scipy import sparse
+
+
+class PairSupport:
+    """The triples (feature, from, to) that have a weight.
+
+    Parameters
+    ----------
+    keys : ndarray of int64
+        ``(feature * n_labels + from) * n_labels + to``, ascending.
+    n_features, n_labels : int
+        What the triples are made of.
+
+    Attributes
+    ----------
+    n_weights : int
+        Number of triples.
+    """
+
+    def __init__(self, keys, n_features, n_labels):
+        self.keys, self.n_features, self.n_labels = keys, n_features, n_labels
+        self.n_weights = len(keys)
+
+    @classmethod
+    def seen(cls, data, columns):
+        """What training data have together: a feature, a label and the one before it.
+
+        Parameters
+        ----------
+        data : TrainingData
+            Sequences with labels.
+        columns : ndarray of int
+            The features that have such weights.
+        """
+        n_features, n_labels = data.packed.n_features, len(data.classes)
+        rows = pair_rows(data.packed.values, columns).tocoo()
+        later = np.ones(len(data.labels), dtype=bool)
+        later[data.packed.offsets[:-1]] = False
+        if data.known is not None:
+            later &= data.known
+            later[1:] &= data.known[:-1]
+        seen = later[rows.row]
+        position, feature = rows.row[seen], columns[rows.col[seen]].astype(np.int64)
+        labels = data.labels.astype(np.int64)
+        pair = labels[position - 1] * n_labels + labels[position]
+        keys = np.unique(feature * n_labels**2 + pair)
+        return cls(keys, n_features, n_labels)
+
+    @classmethod
+    def stored(cls, coef):
+        """Those that a CSR array of shape (n_features, n_labels**2) stores."""
+        n_features, n_pairs = coef.shape
+        feature = np.repeat(np.arange(n_features, dtype=np.int64), np.diff(coef.indptr))
+        return cls(feature * n_pairs + coef.indices, n_features, round(n_pairs**0.5))
+
+    def coef(self, weights):
+        """The weights as a CSR array of shape (n_features, n_labels**2)."""
+        shape = self.n_features, self.n_labels**2
+        feature, pair = np.divmod(self.keys, shape[1])
+        indptr = np.searchsorted(feature, np.arange(self.n_features + 1))
+        return sparse.csr_array((np.array(weights), pair, indptr), shape=shape)
+
+    def union(self, other):
+        """The triples of both."""
+        keys = np.union1d(self.keys, other.keys)
+        return PairSupport(keys, self.n_features, self.n_labels)
+
+    def places_in(self, other):
+        """Where the weights are among those of a support that has all of them."""
+        return np.searchsorted(other.keys, self.keys)
+
+    def tables(self, ld):
+        """The features that have weights, where theirs begin, and cells of tables.
+
+        Cells are ``from * ld + to``. Returns features, starts (with the end of the last
+        one) and cells.
+        """
+        feature, pair = np.divmod(self.keys, self.n_labels**2)
+        columns, starts = np.unique(feature, return_index=True)
+        before, after = np.divmod(pair, self.n_labels)
+        return columns, np.append(starts, self.n_weights), before * ld + after
+
+
+def pair_rows(values, columns):
+    """Some columns of stacked features as CSR in double precision, without zeros."""
+    rows = sparse.csr_array(values[:, columns], dtype=np.float64)
+    # an explicit zero would make a weight that nothing was seen with
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    return rows
+
+
+def pair_columns(chosen, n_features, names):
+    """Columns that `transition_features` chooses, ascending.
+
+    Parameters
+    ----------
+    chosen : str or array-like
+        As in `sksstruct.ChainCRF`.
+    n_features : int
+        Number of columns.
+    names : ndarray of str or None
+        Their names.
+    """
+    argument = "transition_features"
+    if isinstance(chosen, str):
+        columns = [
+            j
+            for j, name in enumerate(_names(names, chosen))
+            if str(name).startswith(chosen)
+        ]
+        if not columns:
+            raise ValueError(f"{argument}: no feature of X begins with {chosen!r}")
+        return np.array(columns, dtype=np.intp)
+    array = np.asarray(chosen)
+    if array.ndim != 1:
+        raise ValueError(f"{argument} must be one-dimensional, got {array.ndim}-D")
+    if array.dtype == bool:
+        if len(array) != n_features:
+            raise ValueError(
+                f"{argument} is a mask of {len(array)} columns, but X has {n_features} "
+                "features"
+            )
+        return np.flatnonzero(array)
+    if array.dtype.kind in "iu":
+        wrong = (array < 0) | (array >= n_features)
+        if wrong.any():
+            raise ValueError(
+                f"{argument} has the column {array[wrong][0]}, but X has {n_features} "
+                "features"
+            )
+        return np.unique(array).astype(np.intp)
+    if array.size and not all(isinstance(name, str) for name in array.tolist()):
+        raise TypeError(
+            f"{argument} must hold names of features, column indices, or a mask, got "
+            f"{array.tolist()[0]!r}"
+        )
+    places = {name: j for j, name in enumerate(_names(names, array.tolist()))}
+    for name in array.tolist():
+        if name not in places:
+            raise ValueError(f"{argument} has {name!r}, which X has no feature of")
+    return np.unique(np.array([places[name] for name in array.tolist()], dtype=np.intp))
+
+
+def _names(names, chosen):
+    """The names of the columns, or an error where they have none."""
+    if names is None:
+        raise ValueError(
+            f"transition_features={chosen!r:.80} names features, but those of X have "
+            "no names: pass column indices, or the result of SequenceVectorizer"
+        )
+    return names.tolist()
