@@ -55,11 +55,10 @@ class WeightsByName:
         if hasattr(self, "score_parameters_"):
             raise AttributeError("state_features_: the score is no sum over features")
         features, names = self._feature_names(), self.classes_.tolist()
-        rows, columns = np.nonzero(self.coef_)
-        values = self.coef_[rows, columns]
+        table = sparse.coo_array(self.coef_)
         return {
             (features[j], names[k]): float(value)
-            for k, j, value in zip(rows, columns, values, strict=True)
+            for k, j, value in zip(table.row, table.col, table.data, strict=True)
         }
 
     def _feature_names(self):

@@ -7,32 +7,20 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._stream import train_on_batch
 from sksstruct.estimators._train import train
 from sksstruct.estimators._weights_by_name import WeightsByName
-from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain.chain import ChainModel
-from sksstruct.models.chain.constraints import check_forbidden
-from sksstruct.models.chain.fitted import FittedChain, padded_rows
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
-from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils._param_validation import Interval, StrOptions
-from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
-    check_position_weight,
-    check_sequences,
-)
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
@@ -49,16 +37,6 @@ _OF_THE_MODEL = (
 )
 
 
-def _is_probabilistic(estimator):
-    # the fitted loss; the parameter may have changed since
-    loss = getattr(estimator, "_loss", estimator.loss)
-    if loss != "log":
-        raise AttributeError(
-            "predict_proba and predict_marginals need loss='log', the likelihood; this "
-            f"{type(estimator).__name__} has loss={loss!r}"
-        )
-
-
 @fill_doc(
     {
         **TEXTS,
@@ -68,7 +46,7 @@ def _is_probabilistic(estimator):
     }
 )
 @dataclass(eq=False, repr=False)
-class ChainCRF(WeightsByName, CallbackSupportMixin, BaseEstimator):
+class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimator):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is
@@ -320,14 +298,6 @@ class ChainCRF(WeightsByName, CallbackSupportMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        # Arrays travel without the padding that prediction reads: put it back once.
-        if "coef_" in state:
-            n_classes = len(self.coef_)
-            rows = padded_rows(self.coef_, padded_length(n_classes))
-            self.coef_ = rows[:, :n_classes].T
-
     # ---- training ----
 
     @with_callbacks
@@ -395,171 +365,3 @@ class ChainCRF(WeightsByName, CallbackSupportMixin, BaseEstimator):
             The tagger.
         """
         return train_on_batch(self, X, y, classes, sample_weight)
-
-    # ---- prediction ----
-
-    def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
-        """The chain with the fitted weights, bound to sequences to decode."""
-        check_is_fitted(self, "coef_")
-        packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
-        self._check_feature_names(packed)
-        n_classes = len(self.classes_)
-        if hasattr(self, "score_parameters_"):
-            scores = self.score_function_.value(
-                self.score_parameters_, packed.values, n_classes
-            )
-            packed = PackedSequences(scores, packed.offsets)
-        index = {label: k for k, label in enumerate(self.classes_.tolist())}
-        pairs = check_forbidden(forbidden, index, strict=True)
-        return FittedChain(
-            packed,
-            self.classes_,
-            self.coef_,
-            self.intercept_,
-            self.start_,
-            self.end_,
-            self.transitions_,
-            self.forbidden_transitions_ + pairs,
-            known,
-            excluded,
-            self.n_jobs,
-            dense,
-            getattr(self, "transition_coef_", None),
-        )
-
-    def _check_feature_names(self, packed):
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            if not np.array_equal(packed.feature_names, self.feature_names_in_):
-                raise ValueError("X has other feature names than those seen in fit")
-
-    def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
-        """Best labeling of each sequence.
-
-        Parameters
-        ----------
-        %(sequences)s
-        known : list of list, default=None
-            A list for each sequence: the label at positions where it is given, None
-            elsewhere; or None for the whole sequence.
-        excluded : list of list, default=None
-            A list for each sequence: a collection of labels that are not allowed, or
-            None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple or "bio", default=None
-            Pairs of labels that must not follow each other, in addition to those of
-            the estimator's parameter of the same name.
-
-        Returns
-        -------
-        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
-            Labels.
-
-        Raises
-        ------
-        ValueError
-            If a constraint names a label not seen in fit, or leaves no labeling.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions)
-        # not a list: cross_val_predict concatenates the results of the folds
-        return object_array(chain.split(self.classes_[chain.decode()[0]]))
-
-    def predict_topk(
-        self, X, k, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """The k best labelings of each sequence, and their scores.
-
-        Parameters
-        ----------
-        %(sequences)s
-        k : int
-            Number of labelings.
-        %(constraints)s
-
-        Returns
-        -------
-        y : list of ndarray of shape (n, n_positions)
-            Different labelings, the best first. n is k, or less if there are fewer
-            labelings.
-        scores : list of ndarray of shape (n,)
-            Their scores.
-        """
-        k = check_k(k)
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        return chain.topk(k)
-
-    @available_if(_is_probabilistic)
-    def predict_proba(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """Probability of each label at each position; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : list of ndarray of shape (n_positions, n_classes)
-            Marginal probabilities, labels in the order of `classes_`.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        return chain.split(chain.marginals())
-
-    @available_if(_is_probabilistic)
-    def predict_marginals(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
-        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
-
-        Parameters
-        ----------
-        %(sequences)s
-        %(given)s
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_sequences,), of lists of dict
-            For each position the marginal probability of each label.
-        """
-        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
-        names = self.classes_.tolist()
-        rows = chain.marginals().tolist()
-        dicts = [dict(zip(names, row, strict=True)) for row in rows]
-        return object_array(chain.split(dicts))
-
-    def decision_function(self, X):
-        """Score of the best labeling of each sequence.
-
-        Parameters
-        ----------
-        %(sequences)s
-
-        Returns
-        -------
-        scores : ndarray of shape (n_sequences,)
-            Scores.
-        """
-        return self._fitted(X).decode()[1]
-
-    def score(self, X, y, sample_weight=None):
-        """Token accuracy: share of the positions labeled correctly.
-
-        Parameters
-        ----------
-        %(sequences)s
-        y : list of array-like of shape (n_positions,)
-            True labels. Labels never seen in training count as errors.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence's positions.
-
-        Returns
-        -------
-        score : float
-            Accuracy.
-        """
-        chain = self._fitted(X)
-        codes, lengths = chain.decode()[0], chain.packed.lengths
-        flat = check_labels(y, lengths)
-        weight = check_position_weight(sample_weight, lengths)
-        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
-        return float(np.average(codes == y_true, weights=weight))

@@ -5,6 +5,13 @@ from sksstruct.feature_extraction._helpers import (
     shape_features,
     window_features,
 )
+from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
 
-__all__ = ["SequenceVectorizer", "affix_features", "shape_features", "window_features"]
+__all__ = [
+    "SequenceVectorizer",
+    "affix_features",
+    "sequences_from_table",
+    "shape_features",
+    "window_features",
+]

@@ -1,8 +1,10 @@
 """The loop of `SequenceVectorizer` over sequences, positions and features.
 
-Every position becomes a row of a CSR matrix: pairs of a column and a value, the rows
-one after the other, with `indptr` telling where each begins and `offsets` at which row
-each sequence begins. Columns are numbered in the order in which features appear.
+Every position becomes a row of a CSR array; `offsets` tells at which row each sequence
+begins. Columns are numbered in the order in which features appear.
+
+Features of several positions are listed first, as strings and values, and their columns
+are sought together, see `_vocabulary.pyx`.
 """
 
 cimport cython
@@ -13,167 +15,257 @@ import numpy as np
 
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.float cimport PyFloat_AsDouble
+from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
 
+from sksstruct.feature_extraction._rows cimport Rows
+from sksstruct.feature_extraction._vocabulary cimport (
+    Feature, Vocabulary, hash_text, shift,
+)
 from sksstruct.utils._memory cimport reserve
+from sksstruct.utils._simd cimport sks_prefetch
+
+cdef extern from "Python.h":
+    # a borrowed reference, which `cpython.list` makes an object of
+    PyObject* PyList_GET_ITEM(list items, Py_ssize_t k)
+    int Py_EnterRecursiveCall(const char* where) except -1
+    void Py_LeaveRecursiveCall()
+
+
+cdef enum:
+    # so many features are sought together: few enough for the caches, and enough for
+    # the memory that each needs to be asked for long before
+    ENOUGH = 512
+    # names whose prefix is found by their address
+    RECENT = 64
+
+
+cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
+    """Prefetch the strings of a position that is a list, if there is one."""
+    cdef Py_ssize_t k
+    # Each string is an object of its own, somewhere in memory.
+    if t < PyList_GET_SIZE(positions):
+        features = positions[t]
+        if type(features) is list:
+            for k in range(PyList_GET_SIZE(features)):
+                sks_prefetch(PyList_GET_ITEM(<list> features, k), 80)
+    return 0
 
 
 @cython.final
-cdef class Rows:
-    """Growing CSR rows."""
+cdef class Prefix:
+    """A name and the separator: what features of a name and a string begin with."""
 
-    # Plain arrays, as a list would keep an object for each number.
-    cdef int32_t* indices
-    cdef double* data
-    cdef Py_ssize_t count, index_capacity, data_capacity
-    cdef list ends
+    cdef str text
+    cdef uint64_t hash
+    cdef Py_ssize_t length
 
-    def __cinit__(self):
-        self.ends = [0]
-
-    def __dealloc__(self):
-        free(self.indices)
-        free(self.data)
-
-    cdef inline int add(self, Py_ssize_t column, double value) except -1:
-        """Append an entry to the present row."""
-        reserve(<void**> &self.indices, &self.index_capacity, self.count + 1,
-                sizeof(int32_t))
-        reserve(<void**> &self.data, &self.data_capacity, self.count + 1,
-                sizeof(double))
-        self.indices[self.count] = <int32_t> column
-        self.data[self.count] = value
-        self.count += 1
-        return 0
-
-    def arrays(self):
-        """Copies of data, indices and indptr."""
-        # Columns fit in 32 bits, numbers of entries may not. One entry more than
-        # needed, so that there is always a first one to point at.
-        cdef double[::1] data = np.zeros(self.count + 1)
-        cdef int32_t[::1] indices = np.zeros(self.count + 1, dtype=np.int32)
-        if self.count:
-            memcpy(&data[0], self.data, self.count * sizeof(double))
-            memcpy(&indices[0], self.indices, self.count * sizeof(int32_t))
-        return (np.asarray(data)[:self.count], np.asarray(indices)[:self.count],
-                np.array(self.ends, dtype=np.int64))
+    def __cinit__(self, str text):
+        self.text, self.length = text, len(text)
+        self.hash = hash_text(<PyObject*> text)
 
 
 @cython.final
 cdef class Collector:
     """Features of one position after the other, as rows.
 
-    The position is number `position` of sequence number `sequence`, for errors.
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        Columns of features.
+    grow : bool
+        Whether features that are not known get a column, or are left out.
+    separator : str
+        Between a name and a string, or another name, below it.
+    single : bool
+        Whether values are float32.
     """
 
     cdef Rows rows
-    # columns by feature; new features are added to it if grow, else left out
-    cdef dict vocabulary
+    cdef Vocabulary vocabulary
     cdef bint grow
     cdef str separator
-    # Columns by name and value: most pairs are met again and again, and the name with
-    # its value is joined, and sought among all features, only once.
-    cdef dict known
+    # by name, so that each is joined with the separator once
+    cdef dict prefixes
+    # of recent names, by the address of the name, which is most often the same object
+    # in all dicts; `recent` keeps both alive, and holds each name before its prefix
+    cdef list recent
+    cdef PyObject* recent_names[RECENT]
+    # the features of some positions, which end at `ends`; their strings are references
+    # of our own
+    cdef Feature* features
+    cdef Py_ssize_t* ends
+    cdef Py_ssize_t count, capacity, n_ends, end_capacity
     # kept here and not passed from call to call, as only errors need them
     cdef Py_ssize_t sequence, position
 
-    def __init__(self, dict vocabulary, bint grow, str separator):
+    def __init__(self, Vocabulary vocabulary, bint grow, str separator, bint single):
         self.vocabulary, self.grow, self.separator = vocabulary, grow, separator
-        self.rows, self.known = Rows(), {}
+        self.rows, self.prefixes = Rows(single), {}
+        self.recent = [None] * (2 * RECENT)
+
+    def __dealloc__(self):
+        self.release()
+        free(self.features)
+        free(self.ends)
 
     cdef int add_sequence(self, positions) except -1:
         """Append a row for each position of a sequence."""
         # Strings and dicts can be iterated over as well, but are a forgotten list.
         # Anything else that can be iterated over will do.
-        if isinstance(positions, (str, bytes, Mapping)) or not hasattr(
-                positions, "__iter__"):
+        if type(positions) is not list and (
+                isinstance(positions, (str, bytes, Mapping))
+                or not hasattr(positions, "__iter__")):
             raise TypeError(
                 f"X[{self.sequence}] is a single {type(positions).__name__}: a "
                 "sequence is a list of dicts or of lists of strings")
         self.position = 0
         for features in positions:
-            # dict first: for other types Mapping is looked up in a registry
-            if isinstance(features, dict) or isinstance(features, Mapping):
-                self.add_mapping(features)
-            elif isinstance(features, (str, bytes)) or not hasattr(
-                    features, "__iter__"):
-                raise TypeError(
-                    f"X[{self.sequence}] has a single {type(features).__name__} at "
-                    f"position {self.position}: the features of a position are a dict "
-                    "or a list of strings")
-            else:
-                self.add_strings(features)
-            # a position without features is a row without entries
-            self.rows.ends.append(self.rows.count)
+            if type(positions) is list:
+                ask_for_strings(<list> positions, self.position + 1)
+            self.list_position(features)
+            reserve(<void**> &self.ends, &self.end_capacity, self.n_ends + 1,
+                    sizeof(Py_ssize_t))
+            self.ends[self.n_ends] = self.count
+            self.n_ends += 1
+            if self.count >= ENOUGH:
+                self.add_rows()
             self.position += 1
         return 0
 
-    cdef int add_mapping(self, features) except -1:
-        """Append features of a name and a number, or of a name and a string."""
-        cdef Py_ssize_t column
-        cdef double value
-        for name, item in features.items():
-            # Most strings are of the type itself, which is a single comparison.
-            if type(item) is str or isinstance(item, str):
-                column = self.column_of_pair(name, item)
-                value = 1.0
-            else:
-                # Numbers of one name share its column: no pair to look up.
-                self.check_name(name)
-                value = self.check_value(name, item)
-                column = self.column_of(name)
-            if column >= 0:
-                self.rows.add(column, value)
+    cdef int add_rows(self) except -1:
+        """Append the rows of the positions that are listed, and forget these."""
+        cdef Py_ssize_t k, first = 0, count = self.count
+        self.vocabulary.find(count, self.features, self.grow)
+        self.release()
+        for k in range(self.n_ends):
+            self.rows.add(self.ends[k] - first, self.features + first)
+            first = self.ends[k]
+        self.n_ends = 0
         return 0
 
-    cdef int add_strings(self, features) except -1:
-        """Append features that are strings, with value 1."""
-        cdef Py_ssize_t column
-        for feature in features:
-            if not isinstance(feature, str):
+    cdef void release(self) noexcept:
+        """Let go of the strings that are listed."""
+        cdef Py_ssize_t k
+        # heads are those of prefixes
+        for k in range(self.count):
+            Py_DECREF(<object> self.features[k].tail)
+        self.count = 0
+
+    # ---- listing what a position has ----
+
+    cdef int list_position(self, features) except -1:
+        """List the features of a position."""
+        # dict and list first: for other types Mapping is looked up in a registry
+        if type(features) is dict:
+            for name, item in (<dict> features).items():
+                self.list_item(name, item)
+        elif type(features) is list:
+            self.list_strings(None, features)
+        elif isinstance(features, Mapping):
+            for name, item in features.items():
+                self.list_item(name, item)
+        elif isinstance(features, (str, bytes)) or not hasattr(features, "__iter__"):
+            raise TypeError(
+                f"X[{self.sequence}] has a single {type(features).__name__} at "
+                f"position {self.position}: the features of a position are a dict "
+                "or a list of strings")
+        else:
+            self.list_strings(None, features)
+        return 0
+
+    cdef inline int list_feature(self, Prefix prefix, tail, double value) except -1:
+        """List a feature."""
+        cdef Feature* feature
+        reserve(<void**> &self.features, &self.capacity, self.count + 1,
+                sizeof(Feature))
+        feature = self.features + self.count
+        feature.tail, feature.value = <PyObject*> tail, value
+        feature.hash = hash_text(feature.tail)
+        feature.head = NULL
+        if prefix is not None:
+            feature.head = <PyObject*> prefix.text
+            feature.hash = prefix.hash + shift(feature.hash, prefix.length)
+        # who gave it may drop it before it is looked for
+        Py_INCREF(tail)
+        self.count += 1
+        return 0
+
+    cdef inline int list_item(self, name, item) except -1:
+        """List a feature, or several, of a name and a value."""
+        # Most are of the types themselves, which is a single comparison.
+        if type(item) is str:
+            self.list_feature(self.prefix(name), item, 1.0)
+        elif type(item) is float and type(name) is str:
+            self.list_feature(None, name, self.check_value(name, item))
+        else:
+            self.list_other(name, item)
+        return 0
+
+    cdef int list_other(self, name, item) except -1:
+        """List what a name and a value of any type stand for."""
+        if isinstance(item, str):
+            self.list_feature(self.prefix(name), item, 1.0)
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            self.list_strings(self.prefix(name), item)
+        # most numbers first: for other types Mapping is looked up in a registry
+        elif not isinstance(item, (int, float)) and isinstance(item, Mapping):
+            self.list_below(name, item)
+        else:
+            self.check_name(name)
+            self.list_feature(None, name, self.check_value(name, item))
+        return 0
+
+    cdef int list_below(self, name, features) except -1:
+        """List the features of a dict under a name."""
+        self.check_name(name)
+        # a dict may hold itself
+        Py_EnterRecursiveCall(" while reading features")
+        try:
+            for below, item in features.items():
+                self.check_name(below)
+                self.list_item(f"{name}{self.separator}{below}", item)
+        finally:
+            Py_LeaveRecursiveCall()
+        return 0
+
+    cdef int list_strings(self, Prefix prefix, strings) except -1:
+        """List features that are strings, with value 1."""
+        # a set has another order in each process, and columns would have, too
+        if isinstance(strings, (set, frozenset)):
+            strings = sorted(strings, key=str)
+        for feature in strings:
+            if type(feature) is not str and not isinstance(feature, str):
+                below = "" if prefix is None else f" below {prefix.text!r:.80}"
                 raise TypeError(
                     f"X[{self.sequence}] has a feature that is not a string at "
-                    f"position {self.position}: {feature!r:.80}")
-            column = self.column_of(feature)
-            if column >= 0:
-                self.rows.add(column, 1.0)
+                    f"position {self.position}{below}: {feature!r:.80}")
+            self.list_feature(prefix, feature, 1.0)
         return 0
 
-    cdef inline Py_ssize_t column_of_pair(self, name, item) except -2:
-        """Column of a name with a string as its value; -1 if it is left out."""
-        cdef dict of_name
-        cdef PyObject* found = PyDict_GetItemWithError(self.known, name)
-        cdef Py_ssize_t column
-        # A dict of dicts: pairs as keys would have to be made for each look-up.
-        if found == NULL:
-            of_name = self.known[name] = {}
-        else:
-            of_name = <dict> found
-        found = PyDict_GetItemWithError(of_name, item)
-        if found != NULL:
-            return <object> found
-        # only here: the name of a pair that is found has been checked before
-        self.check_name(name)
-        column = of_name[item] = self.column_of(f"{name}{self.separator}{item}")
-        return column
+    cdef inline Prefix prefix(self, name):
+        """Return the prefix that a name makes."""
+        # objects are 16 bytes or more
+        cdef Py_ssize_t place = (<size_t> <PyObject*> name >> 4) % RECENT
+        if self.recent_names[place] == <PyObject*> name:
+            return <Prefix> PyList_GET_ITEM(self.recent, 2 * place + 1)
+        return self.prefix_of_other(name, place)
 
-    cdef inline Py_ssize_t column_of(self, object feature) except -2:
-        """Column of a feature; -1 if it is left out."""
-        # A borrowed reference, without the exception that a missing key would make.
-        cdef PyObject* found = PyDict_GetItemWithError(self.vocabulary, feature)
-        cdef Py_ssize_t column
-        if found != NULL:
-            return <object> found
-        # pairs that are left out are remembered as such too, by the caller
-        if not self.grow:
-            return -1
-        # columns in the order of first appearance
-        column = len(self.vocabulary)
-        self.vocabulary[feature] = column
-        return column
+    cdef Prefix prefix_of_other(self, name, Py_ssize_t place):
+        """Return the prefix of a name that is not among the recent ones."""
+        cdef PyObject* found = PyDict_GetItemWithError(self.prefixes, name)
+        if found == NULL:
+            # only here: the name of a prefix that is found has been checked before
+            self.check_name(name)
+            made = self.prefixes[name] = Prefix(f"{name}{self.separator}")
+        else:
+            made = <object> found
+        self.recent[2 * place], self.recent[2 * place + 1] = name, made
+        self.recent_names[place] = <PyObject*> name
+        return made
 
     cdef int check_name(self, name) except -1:
         """Refuse names that are not strings."""
@@ -184,15 +276,16 @@ cdef class Collector:
         return 0
 
     cdef double check_value(self, name, item) except? -1:
-        """A value as a finite number."""
+        """Return a value as a finite number."""
         cdef double value
         # whatever has __float__ is a number, as are bools
         try:
             value = PyFloat_AsDouble(item)
         except TypeError:
             raise TypeError(
-                f"X[{self.sequence}] has a value that is neither a number nor a string "
-                f"at position {self.position}: {name!r:.80}: {item!r:.80}") from None
+                f"X[{self.sequence}] has a value that is neither a number nor a "
+                f"string, list or dict at position {self.position}: {name!r:.80}: "
+                f"{item!r:.80}") from None
         except OverflowError:
             value = float("inf")
         # true of NaN and infinity only
@@ -203,12 +296,12 @@ cdef class Collector:
         return value
 
 
-def collect(X, dict vocabulary, bint grow, str separator):
+def collect(X, Vocabulary vocabulary, bint grow, str separator, bint single):
     """CSR arrays (data, indices, indptr) and offsets of sequences of features.
 
-    Features missing in the vocabulary are added to it if grow, else left out.
+    Features that the vocabulary does not have are added to it if grow, else left out.
     """
-    cdef Collector collector = Collector(vocabulary, grow, separator)
+    cdef Collector collector = Collector(vocabulary, grow, separator, single)
     cdef list offsets = [0]
     cdef Py_ssize_t n_rows = 0
     # Any iterables, also generators: nothing is asked for its length.
@@ -217,4 +310,5 @@ def collect(X, dict vocabulary, bint grow, str separator):
         collector.add_sequence(positions)
         n_rows += collector.position
         offsets.append(n_rows)
+    collector.add_rows()
     return *collector.rows.arrays(), np.array(offsets, dtype=np.int64)

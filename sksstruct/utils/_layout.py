@@ -8,10 +8,11 @@ def padded_length(n):
     return 4 if n <= 4 else -(-n // 8) * 8
 
 
-def aligned_zeros(size):
+def aligned_zeros(size, dtype=np.float64):
     """Zeros of the given length that start on a cache line."""
-    raw = np.zeros(size + 8)
-    shift = (-raw.ctypes.data // 8) % 8
+    width = np.dtype(dtype).itemsize
+    raw = np.zeros(size + 64 // width, dtype)
+    shift = -raw.ctypes.data // width % (64 // width)
     return raw[shift : shift + size]
 
 

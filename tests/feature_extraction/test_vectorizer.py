@@ -54,6 +54,10 @@ def test_min_count():
     np.testing.assert_array_equal(
         vectorizer.transform([[["a", "b"]]])[0].toarray(), [[1]]
     )
+    # positions count, not values; those where the value is zero do not
+    rows = [[["a", "a"]], [{"b": 5.0, "up": False}, {"b": True, "up": False}]]
+    assert SequenceVectorizer(min_count=2).fit(rows).feature_names_ == ["b"]
+    assert SequenceVectorizer().fit(rows).feature_names_ == ["a", "b", "up"]
     with pytest.raises(ValueError, match="min_count=5"):
         SequenceVectorizer(min_count=5).fit([[["a"]]])
 
@@ -90,7 +94,14 @@ def test_transformer_contract():
             r"X\[0\] contains NaN or infinity at position 0",
         ),
         ([[{"a": -np.inf}]], ValueError, r"X\[0\] contains NaN"),
-        ([[{"a": [1]}]], TypeError, r"X\[0\] has a value that is neither"),
+        ([[{"a": [1]}]], TypeError, r"X\[0\] has a feature that is not .* 'a='"),
+        ([[{"a": b"b"}]], TypeError, r"X\[0\] has a value that is neither"),
+        ([[{"a": {1: 2}}]], TypeError, r"X\[0\] has a feature name that is not"),
+        ([[{"a": {"b": None}}]], TypeError, r"has a value that is neither .*: 'a=b'"),
+        ([[{1: {}}]], TypeError, r"X\[0\] has a feature name that is not a string"),
+        ([[{1: []}]], TypeError, r"X\[0\] has a feature name that is not a string"),
+        ([["a"], [{"a": [["b"]]}]], TypeError, r"X\[0\] has a single str"),
+        ([[["a"]], [[], {"a": [["b"]]}]], TypeError, r"X\[1\] .* at position 1 below"),
         ([[{"a": None}]], TypeError, r"X\[0\] has a value that is neither"),
         ([[{1: 1.0}]], TypeError, r"X\[0\] has a feature name that is not a string"),
         ([[{1: "v"}]], TypeError, r"X\[0\] has a feature name that is not a string"),

@@ -5,6 +5,7 @@ from scipy import sparse
 
 from sksstruct.models.chain._means import write_marginals
 from sksstruct.models.chain._pair_chain import bind_chain
+from sksstruct.models.chain._single import SingleChain
 from sksstruct.models.chain._sparse import SparseChain
 from sksstruct.models.chain.constraints import (
     forbidden_labels,
@@ -34,7 +35,8 @@ class FittedChain:
     n_jobs : int or None
         Threads.
     dense : bool, default=False
-        Whether a table of all transitions is needed.
+        Whether all weights are needed as tables in double precision, for more than
+        `decode`.
     transition_coef : CSR array or None
         Weights of features on pairs of labels, as in `sksstruct.ChainCRF`.
     """
@@ -64,6 +66,16 @@ class FittedChain:
         entries = forbidden_labels(known, excluded, index, packed.offsets)
         if not len(bound):
             return
+        pairs = self._pair_weights = None
+        # without any such weight, one table is enough
+        if transition_coef is not None and transition_coef.nnz:
+            pairs = PairSupport.stored(transition_coef)
+            self._pair_weights = np.ascontiguousarray(
+                transition_coef.data, dtype=np.float64
+            )
+        # tables of positions are in double precision
+        if dense or pairs is not None:
+            coef = coef.astype(np.float64, copy=False)
         rows = padded_rows(coef, ld)
         if sparse.issparse(transitions) and not dense:
             ends, transitions = sparse_mask(forbidden, index, ld, transitions)
@@ -75,26 +87,22 @@ class FittedChain:
             return
         if sparse.issparse(transitions):
             transitions = transitions.toarray()
-        # without any such weight, one table is enough
-        pairs = self._pair_weights = None
-        if transition_coef is not None and transition_coef.nnz:
-            pairs = PairSupport.stored(transition_coef)
-            self._pair_weights = np.ascontiguousarray(
-                transition_coef.data, dtype=np.float64
+        mask = transition_mask(forbidden, index, ld)
+        if rows.dtype == np.float32:
+            self.model = SingleChain(
+                bound, rows, intercept, start, end, transitions, mask, entries
             )
+            self._tail = None
+            return
         self.model = bind_chain(
-            bound,
-            n_classes,
-            pairs=pairs,
-            mask=transition_mask(forbidden, index, ld),
-            forbidden_labels=entries,
+            bound, n_classes, pairs=pairs, mask=mask, forbidden_labels=entries
         )
         self._emission = rows
         self._tail = aligned_zeros((3 + n_classes) * ld).reshape(-1, ld)
         self._tail[:, :n_classes] = np.vstack([intercept, start, end, transitions])
 
     def _workspace(self):
-        if self._tail is None:  # sparse transitions bring their own
+        if self._tail is None:  # chains that only decode bring their own
             return None
         return self.model.workspace_of_rows(
             self._emission, self._tail, self._pair_weights
@@ -174,19 +182,24 @@ class FittedChain:
 
 
 def padded_rows(coef, ld):
-    """coef as rows of length ld, one per feature; a view if coef is a view of such."""
+    """coef as rows of length ld, one per feature; a view if coef is a view of such.
+
+    In single precision if coef is.
+    """
     n_classes, n_features = coef.shape
     rows, base = coef.T, coef.base
+    dtype = np.float32 if coef.dtype == np.float32 else np.float64
+    width = np.dtype(dtype).itemsize
     if (
         isinstance(base, np.ndarray)
-        and base.dtype == np.float64
+        and base.dtype == dtype
         and base.ndim == 1
         and base.flags.c_contiguous
-        and rows.strides == (8 * ld, 8)
+        and rows.strides == (width * ld, width)
     ):
-        first = (rows.ctypes.data - base.ctypes.data) // 8
+        first = (rows.ctypes.data - base.ctypes.data) // width
         if first + n_features * ld <= base.size:
             return base[first : first + n_features * ld].reshape(n_features, ld)
-    out = aligned_zeros(n_features * ld).reshape(n_features, ld)
+    out = aligned_zeros(n_features * ld, dtype).reshape(n_features, ld)
     out[:, :n_classes] = rows
     return out

@@ -19,6 +19,8 @@ only a few of them. Weights are numbered by k, rows of them are what is read tog
 
 import numpy as np
 
+from libc.math cimport copysign, fabs
+
 from sksstruct.utils._simd cimport sks_axpy
 
 from sksstruct.utils._layout import aligned_zeros
@@ -113,11 +115,13 @@ cdef class Weights:
                 value = self._lower[k] if value < self._lower[k] else value
                 self._w[k] = self._upper[k] if value > self._upper[k] else value
             return
+        # without branches, so that whole vectors are done at once
         for k in range(first, first + count):
-            value = self._v[k]
-            size = (value if value > 0.0 else -value) - self.threshold
-            value = 0.0 if size <= 0.0 else (size if value > 0.0 else -size)
-            self._w[k] = value if self._kept == NULL or self._kept[k] else 0.0
+            size = fabs(self._v[k]) - self.threshold
+            self._w[k] = copysign(size if size > 0.0 else 0.0, self._v[k])
+        if self._kept != NULL:
+            for k in range(first, first + count):
+                self._w[k] *= self._kept[k]
 
 
 cdef class LazyWeights(Weights):

@@ -1,0 +1,283 @@
+"""Predictions of a fitted tagger, and the form that its weights are kept in."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.estimators._parameters import TEXTS
+from sksstruct.inference._checks import check_k
+from sksstruct.models.chain.constraints import check_forbidden
+from sksstruct.models.chain.fitted import FittedChain, padded_rows
+from sksstruct.utils._available import available_if
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._layout import object_array, padded_length
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.validation import (
+    LabelEncoder,
+    check_labels,
+    check_position_weight,
+    check_sequences,
+)
+
+
+def _is_probabilistic(estimator):
+    # the fitted loss; the parameter may have changed since
+    loss = getattr(estimator, "_loss", estimator.loss)
+    if loss != "log":
+        raise AttributeError(
+            "predict_proba and predict_marginals need loss='log', the likelihood; this "
+            f"{type(estimator).__name__} has loss={loss!r}"
+        )
+
+
+@fill_doc(TEXTS)
+class ChainPrediction:
+    """What `sksstruct.ChainCRF` does once it is fitted."""
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        # Arrays travel without the padding that prediction reads: put it back once.
+        if "coef_" in state and not sparse.issparse(self.coef_):
+            self._keep_padded(self.coef_)
+
+    def cast(self, dtype):
+        """Convert the weights to single precision, or back to double, in place.
+
+        With weights in single precision, which take half the memory, `predict`,
+        `score` and `decision_function` compute in it. Labels may differ where two
+        labelings have nearly the same score. The other methods, and training, compute
+        in double precision always; a fit sets weights in double precision.
+
+        Parameters
+        ----------
+        dtype : {numpy.float32, numpy.float64}
+            Precision of ``coef_``.
+
+        Returns
+        -------
+        self : ChainCRF
+            The fitted tagger.
+        """
+        check_is_fitted(self, "coef_")
+        if dtype not in (np.float32, np.float64, "float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        if self.coef_.dtype == dtype:
+            return self
+        if sparse.issparse(self.coef_):
+            self.coef_ = self.coef_.astype(dtype)
+        else:
+            self._keep_padded(self.coef_.astype(dtype))
+        return self
+
+    def sparsify(self):
+        """Convert ``coef_`` to a sparse matrix, in place.
+
+        With an l1 penalty most weights are zero: the sparse matrix is small in memory
+        and in files. Predictions are the same up to rounding, and slower. The next fit
+        sets a dense matrix again.
+
+        Returns
+        -------
+        self : ChainCRF
+            The fitted tagger.
+        """
+        check_is_fitted(self, "coef_")
+        self.coef_ = sparse.csr_array(self.coef_)
+        return self
+
+    def densify(self):
+        """Convert ``coef_`` to a dense array, in place.
+
+        Returns
+        -------
+        self : ChainCRF
+            The fitted tagger.
+        """
+        check_is_fitted(self, "coef_")
+        if sparse.issparse(self.coef_):
+            self._keep_padded(self.coef_.toarray())
+        return self
+
+    def _keep_padded(self, coef):
+        """Set ``coef_`` to a view of the padded rows that prediction reads."""
+        n_classes = len(self.classes_)
+        rows = padded_rows(coef, padded_length(n_classes))
+        self.coef_ = rows[:, :n_classes].T
+
+    def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
+        """The chain with the fitted weights, bound to sequences to decode."""
+        check_is_fitted(self, "coef_")
+        packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
+        self._check_feature_names(packed)
+        n_classes = len(self.classes_)
+        if hasattr(self, "score_parameters_"):
+            scores = self.score_function_.value(
+                self.score_parameters_, packed.values, n_classes
+            )
+            packed = PackedSequences(scores, packed.offsets)
+        coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)
+        if sparse.issparse(coef) and pair_coef is None:
+            # the scores of the labels take the place of the features
+            scores = packed.values @ coef.T
+            scores = scores.toarray() if sparse.issparse(scores) else scores
+            packed = PackedSequences(scores, packed.offsets)
+            coef = np.eye(n_classes)
+        elif sparse.issparse(coef):
+            coef = coef.toarray()
+        index = {label: k for k, label in enumerate(self.classes_.tolist())}
+        pairs = check_forbidden(forbidden, index, strict=True)
+        return FittedChain(
+            packed,
+            self.classes_,
+            coef,
+            self.intercept_,
+            self.start_,
+            self.end_,
+            self.transitions_,
+            self.forbidden_transitions_ + pairs,
+            known,
+            excluded,
+            self.n_jobs,
+            dense,
+            pair_coef,
+        )
+
+    def _check_feature_names(self, packed):
+        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
+            # one array, and a long one, where both are from the same vectorizer
+            if packed.feature_names is not self.feature_names_in_ and not (
+                np.array_equal(packed.feature_names, self.feature_names_in_)
+            ):
+                raise ValueError("X has other feature names than those seen in fit")
+
+    def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
+        """Best labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+        known : list of list, default=None
+            A list for each sequence: the label at positions where it is given, None
+            elsewhere; or None for the whole sequence.
+        excluded : list of list, default=None
+            A list for each sequence: a collection of labels that are not allowed, or
+            None, for each position; or None for the whole sequence.
+        forbidden_transitions : list of tuple or "bio", default=None
+            Pairs of labels that must not follow each other, in addition to those of
+            the estimator's parameter of the same name.
+
+        Returns
+        -------
+        y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
+            Labels.
+
+        Raises
+        ------
+        ValueError
+            If a constraint names a label not seen in fit, or leaves no labeling.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions)
+        # not a list: cross_val_predict concatenates the results of the folds
+        return object_array(chain.split(self.classes_[chain.decode()[0]]))
+
+    def predict_topk(
+        self, X, k, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """The k best labelings of each sequence, and their scores.
+
+        Parameters
+        ----------
+        %(sequences)s
+        k : int
+            Number of labelings.
+        %(constraints)s
+
+        Returns
+        -------
+        y : list of ndarray of shape (n, n_positions)
+            Different labelings, the best first. n is k, or less if there are fewer
+            labelings.
+        scores : list of ndarray of shape (n,)
+            Their scores.
+        """
+        k = check_k(k)
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        return chain.topk(k)
+
+    @available_if(_is_probabilistic)
+    def predict_proba(
+        self, X, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """Probability of each label at each position; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        %(given)s
+
+        Returns
+        -------
+        probabilities : list of ndarray of shape (n_positions, n_classes)
+            Marginal probabilities, labels in the order of `classes_`.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        return chain.split(chain.marginals())
+
+    @available_if(_is_probabilistic)
+    def predict_marginals(
+        self, X, *, known=None, excluded=None, forbidden_transitions=None
+    ):
+        """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(sequences)s
+        %(given)s
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_sequences,), of lists of dict
+            For each position the marginal probability of each label.
+        """
+        chain = self._fitted(X, known, excluded, forbidden_transitions, dense=True)
+        names = self.classes_.tolist()
+        rows = chain.marginals().tolist()
+        dicts = [dict(zip(names, row, strict=True)) for row in rows]
+        return object_array(chain.split(dicts))
+
+    def decision_function(self, X):
+        """Score of the best labeling of each sequence.
+
+        Parameters
+        ----------
+        %(sequences)s
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Scores.
+        """
+        return self._fitted(X).decode()[1]
+
+    def score(self, X, y, sample_weight=None):
+        """Token accuracy: share of the positions labeled correctly.
+
+        Parameters
+        ----------
+        %(sequences)s
+        y : list of array-like of shape (n_positions,)
+            True labels. Labels never seen in training count as errors.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            Weight of each sequence's positions.
+
+        Returns
+        -------
+        score : float
+            Accuracy.
+        """
+        chain = self._fitted(X)
+        codes, lengths = chain.decode()[0], chain.packed.lengths
+        flat = check_labels(y, lengths)
+        weight = check_position_weight(sample_weight, lengths)
+        y_true = LabelEncoder(self.classes_).encode(flat, default=-1)
+        return float(np.average(codes == y_true, weights=weight))

@@ -1,0 +1,182 @@
+"""Sequences from a table with one row for each token."""
+
+from collections.abc import Mapping
+
+
+def sequences_from_table(
+    table, by, *, target=None, columns=None, fill_ids=False, contiguous=True
+):
+    """Split a table with one row for each position into sequences.
+
+    Parameters
+    ----------
+    table : DataFrame, mapping of {str: array-like}, or structured ndarray
+        A pandas or polars DataFrame, or named columns in another form.
+    by : str or list of str
+        Column that says which sequence a row belongs to, or columns that say it
+        together.
+    target : str, default=None
+        Column of the labels.
+    columns : str or list of str, default=None
+        Columns of the features, by default all others: positions are dicts of them.
+        With a single name, not in a list, positions are the values of that column.
+    fill_ids : bool, default=False
+        Whether a missing entry of `by` stands for the one above, in tables that number
+        only the first row of a sequence.
+    contiguous : bool, default=True
+        Whether rows of a sequence must follow each other. If not, they are brought
+        together, and sequences are in the order of their first rows.
+
+    Returns
+    -------
+    X : list of list
+        The positions of each sequence, in the order of the rows: dicts, or the values
+        of a column.
+    y : list of list or None
+        Their labels, None where one is missing; or None without `target`.
+
+    Raises
+    ------
+    ValueError
+        If a column does not exist or has another length, an entry of a sequence's id or
+        of a feature is missing, or rows of a sequence are not contiguous.
+
+    See Also
+    --------
+    sksstruct.datasets.read_conll : Sequences from a file with empty lines between.
+    SequenceVectorizer : Feature rows from dicts.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import sequences_from_table
+    >>> table = {
+    ...     "sentence": [1, 1, 2],
+    ...     "word": ["He", "ran", "Yes"],
+    ...     "tag": ["PRP", "VBD", "UH"],
+    ... }
+    >>> X, y = sequences_from_table(table, "sentence", target="tag")
+    >>> X
+    [[{'word': 'He'}, {'word': 'ran'}], [{'word': 'Yes'}]]
+    >>> y
+    [['PRP', 'VBD'], ['UH']]
+    >>> sequences_from_table(table, "sentence", columns="word")[0]
+    [['He', 'ran'], ['Yes']]
+    """
+    names = _column_names(table)
+    by = [by] if isinstance(by, str) else list(by)
+    if not by:
+        raise ValueError("by is empty: name the column of the sequences' ids")
+    if columns is None:
+        columns = [name for name in names if name not in by and name != target]
+    single = isinstance(columns, str)
+    chosen = [columns] if single else list(columns)
+    wanted = by + chosen + ([] if target is None else [target])
+    values = _read_columns(table, names, wanted)
+    ids = list(zip(*[_ids(values[name], name, fill_ids) for name in by], strict=True))
+    for name in chosen:
+        _check_no_gaps(values[name], name)
+    if single:
+        rows = values[columns]
+    else:
+        cells = zip(*[values[name] for name in chosen], strict=True)
+        rows = [dict(zip(chosen, row, strict=True)) for row in cells]
+        # zip knows no rows where there is no column
+        rows = rows if chosen else [{} for _ in ids]
+    parts = _parts(ids, by, contiguous)
+    X = [[rows[i] for i in part] for part in parts]
+    if target is None:
+        return X, None
+    labels = [None if _is_missing(label) else label for label in values[target]]
+    return X, [[labels[i] for i in part] for part in parts]
+
+
+def _column_names(table):
+    """Names of the columns of a table of any kind."""
+    if isinstance(table, Mapping):
+        return list(table)
+    # of NumPy's structured arrays, and of what calls itself a data frame
+    fields = getattr(getattr(table, "dtype", None), "names", None)
+    if fields is not None:
+        return list(fields)
+    if hasattr(table, "columns"):
+        return list(table.columns)
+    raise TypeError(
+        f"table is a {type(table).__name__}: pass a DataFrame, a dict of columns or a "
+        "structured array"
+    )
+
+
+def _read_columns(table, names, wanted):
+    """Some columns as lists of Python objects, all of the same length."""
+    values = {}
+    for name in wanted:
+        if names.count(name) != 1:
+            problem = "has two columns" if name in names else "has no column"
+            raise ValueError(f"table {problem} {name!r}; there are {names}")
+        column = table[name]
+        # to_list is what polars calls it
+        convert = getattr(column, "tolist", getattr(column, "to_list", None))
+        values[name] = list(column) if convert is None else convert()
+    lengths = {name: len(column) for name, column in values.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns differ in length: {lengths}")
+    return values
+
+
+def _is_missing(value):
+    """Whether a value is None, NaN, or what pandas has for them."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return False
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def _ids(column, name, fill):
+    """The ids of a column, the missing ones filled in."""
+    ids = []
+    for row, value in enumerate(column):
+        if _is_missing(value):
+            if not fill:
+                raise ValueError(
+                    f"row {row} has no {name!r}: pass fill_ids=True if only the first "
+                    "row of a sequence has it"
+                )
+            if not ids:
+                raise ValueError(f"the first row has no {name!r} to fill in below")
+            value = ids[-1]
+        ids.append(value)
+    return ids
+
+
+def _check_no_gaps(column, name):
+    for row, value in enumerate(column):
+        if _is_missing(value):
+            raise ValueError(
+                f"row {row} has no {name!r}: fill missing values in first; note that "
+                "pandas.read_csv takes words such as 'NA' and 'null' for missing "
+                "unless keep_default_na=False"
+            )
+
+
+def _parts(ids, by, contiguous):
+    """Numbers of the rows of each sequence."""
+    parts, previous = {}, None
+    for row, key in enumerate(ids):
+        if key not in parts:
+            parts[key] = []
+        elif contiguous and key != previous:
+            shown = ", ".join(
+                f"{name} {value!r}" for name, value in zip(by, key, strict=True)
+            )
+            raise ValueError(
+                f"the sequence of {shown} ended at row {parts[key][-1]} and goes on at "
+                f"row {row}: name in `by` all columns that tell sequences apart, or "
+                "pass contiguous=False to bring its rows together"
+            )
+        parts[key].append(row)
+        previous = key
+    return list(parts.values())

@@ -1,0 +1,40 @@
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+
+cdef struct Feature:
+    # `head` (NULL for none) followed by `tail`, which are of type str
+    PyObject* head
+    PyObject* tail
+    uint64_t hash
+    # filled in by the caller, and by `Vocabulary.find`
+    double value
+    Py_ssize_t column
+
+
+cdef struct Slot:
+    # the upper half of the hash; the lower one says where the slot is
+    uint32_t tag
+    # -1 where the slot is free
+    int32_t column
+    # the feature, a str
+    PyObject* name
+
+
+cdef uint64_t hash_text(PyObject* text) noexcept
+cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil
+
+
+@cython.final
+cdef class Vocabulary:
+    cdef readonly list names
+    cdef Slot* _slots
+    cdef Py_ssize_t _capacity
+
+    cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1
+    cdef Slot* _slot(self, uint64_t hash) noexcept
+    cdef int _find_one(self, Feature* feature, bint grow) except -1
+    cdef Py_ssize_t _add(self, const Feature* feature) except -1
+    cdef int _resize(self, Py_ssize_t capacity) except -1
+    cdef Slot* _free_slot(self, uint64_t hash) noexcept
