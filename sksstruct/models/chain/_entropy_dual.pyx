@@ -53,14 +53,15 @@ cdef class ChainEntropyDual(EntropyDual):
 
     def __init__(self, BoundChain chain, double mu, kept=None):
         cdef Py_ssize_t ld = chain.ld, cells = chain.n_labels * ld
-        cdef Py_ssize_t n_positions = chain.starts[chain.n_examples], i
+        cdef Py_ssize_t n_positions = chain.starts[chain.n_examples]
         self.chain, self._oracle = chain, ChainMeans(chain)
         if kept is None:
             sizes = n_positions * ld, self._first_pairs(chain.n_examples)
             kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
         self.kept = kept
-        nodes = chain.max_size * ld
-        pairs = max([self._n_pairs(i) for i in range(chain.n_examples)], default=1)
+        # of the longest sequence, and of the one that reads most
+        nodes, pairs = chain.max_size * ld, self._most_pairs()
+        # what is tried, and tables of exponentials and of scores
         self._scratch = [
             aligned_zeros(size)
             for size in (nodes, pairs, nodes, pairs, 2 * cells + pairs)]
@@ -108,6 +109,14 @@ cdef class ChainEntropyDual(EntropyDual):
         """Return how many there are."""
         return self._first_pairs(i + 1) - self._first_pairs(i)
 
+    cdef Py_ssize_t _most_pairs(self) noexcept nogil:
+        """Return the largest of these numbers."""
+        cdef Py_ssize_t i, most = 1
+        # compiled, as every thread of a sweep asks
+        for i in range(self.chain.n_examples):
+            most = max(most, self._n_pairs(i))
+        return most
+
     # ---- potentials and distributions ----
 
     cdef int load(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
@@ -115,9 +124,11 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef Py_ssize_t ld = self.chain.ld, cells = self.chain.n_labels * ld, k
         cdef const double* mask = self.chain._constraints.mask
         self.chain.potentials(workspace, i)
+        # in place: a visit reads potentials as natural parameters only
         if self.mu != 1.0:
             for k in range(self.chain._sizes[i] * ld):
                 ws.theta[k] /= self.mu
+        # a copy, as the weights of forbidden transitions are kept apart from -inf
         memset(self._pairs, 0, cells * sizeof(double))
         sks_add_table(cells, 1.0 / self.mu, ws.tail + TRANSITIONS * ld, self._pairs)
         # rows of first and last labels come before those of transitions
@@ -131,6 +142,8 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], t
         cdef const int32_t* y = &self.chain._labels[self.chain._starts[i]]
         cdef Gibbs kept = self._of(i)
+        # potentials alone would be too far away at first: at large weights every step
+        # of a sequence takes back most of what the others have learned
         memcpy(self._tried.nodes, ws.theta, size * ld * sizeof(double))
         memcpy(self._tried.pairs, self._pairs, self._n_pairs(i) * sizeof(double))
         for t in range(size):
@@ -149,6 +162,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef Py_ssize_t nodes = self.chain._sizes[i] * ld
         cdef double rest = 1.0 - share
         cdef Gibbs kept = self._of(i)
+        # both shares are positive, so that -inf of what is forbidden stays -inf
         for k in range(nodes):
             self._tried.nodes[k] = rest * kept.nodes[k] + share * ws.theta[k]
         for k in range(self._n_pairs(i)):
@@ -187,6 +201,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef int _find_pair_means(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* tried,
                               double* log_partition) except -1 nogil:
         """Call the oracle: write all means of what is tried."""
+        # the oracle adds to them, as one table serves all positions
         memset(tried.pair_means, 0, self._n_pairs(i) * sizeof(double))
         return self._oracle.add_by_entropy(
             self.chain._sizes[i], tried.nodes, self._exponentiate(ws, i, tried.pairs),
@@ -220,6 +235,7 @@ cdef class ChainEntropyDual(EntropyDual):
         """Return L_i of a mean."""
         cdef Py_ssize_t start = self.chain._starts[i], t
         cdef double total = 0.0
+        # the share that is not on the observed label is wrong
         for t in range(self.chain._sizes[i]):
             total += self.chain._cost[start + t] * (
                 1.0 - node_means[t * self.chain.ld + self.chain._labels[start + t]])
@@ -231,6 +247,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef Py_ssize_t ld = self.chain.ld, n_labels = self.chain.n_labels
         cdef Py_ssize_t k, label
         cdef double change
+        # written and not added to: the workspace was cleared by the last visit
         for k in range(self.chain._sizes[i] * ld):
             ws.node_change[k] = new.node_means[k] - old.node_means[k]
         for label in range(n_labels):
@@ -239,12 +256,14 @@ cdef class ChainEntropyDual(EntropyDual):
                 # others would make lists of changed weights as long as the table
                 if change > TINY or change < -TINY:
                     add_edge(ws, k, change)
+        # rows of node changes are listed when they are first asked for
         ws.scanned = False
 
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
         cdef Py_ssize_t nodes = self.chain._sizes[i] * self.chain.ld * sizeof(double)
         cdef Py_ssize_t pairs = self._n_pairs(i) * sizeof(double)
         cdef Gibbs kept = self._of(i)
+        # natural parameters with their means: no later visit calls the oracle for both
         memcpy(kept.nodes, self._tried.nodes, nodes)
         memcpy(kept.node_means, self._tried.node_means, nodes)
         memcpy(kept.pairs, self._tried.pairs, pairs)
@@ -254,6 +273,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef int distance(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Gibbs kept = self._of(i)
+        # in the scratch of what is tried, which nobody needs now
         self._write_observed(i, self._tried.node_means, self._tried.pair_means)
         self._prepare_change(ws, i, &kept, &self._tried)
         return 0
@@ -279,6 +299,7 @@ cdef class ChainEntropyDual(EntropyDual):
             score += tables.scores[t * self.chain._table_step + y[t] * ld + y[t + 1]]
         # the constant part of the loss is in both, and in no difference
         loss[0] = gap[0] = self.mu * (log_partition - score)
+        # mu_i is mu_i(y_i) still, whose entropy is zero
         if not self._visited[i]:
             return 0
         mean_score = (inner(size * ld, ws.theta, kept.node_means)

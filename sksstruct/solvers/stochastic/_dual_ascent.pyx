@@ -156,6 +156,7 @@ cdef class DualAscentKernel:
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
         """Load an example, and take a step."""
         self.dual.load(self.workspace, i)
+        # without natural parameters there is nothing to mix with
         if self.dual._visited[i]:
             return self._step(i)
         return self._begin(i)
@@ -181,6 +182,7 @@ cdef class DualAscentKernel:
                 self._gaps[i] = self.model._example_weights[i] * gain
                 self.advantage -= DOWN
                 return self._accept(i, &step, gain)
+            # larger for this example, and for those that come after it
             self.advantage += UP
             self.model.clear(self.workspace, i)
         return 0
@@ -209,6 +211,7 @@ cdef class DualAscentKernel:
             if gain > 0.0 and share < 2.0 * best:
                 self._shares[i] = best
                 return self._accept(i, &step, gain)
+            # at least halved, as the second order may be wrong about long steps
             share = best if best < 0.5 * share else 0.5 * share
             self.model.clear(self.workspace, i)
         return self.model.clear(self.workspace, i)
