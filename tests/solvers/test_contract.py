@@ -10,11 +10,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._chain import BoundChain
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
-from sksstruct.solvers import BMRM, SSG, SVRG, Casimir, FrankWolfe, Pragam
+from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -442,3 +443,30 @@ def test_memory(large, name):
     # scipy's workspace depends on its version
     vectors = 3 * solver.memory + 20 if name == "lbfgs" else 16
     assert peak <= vectors * weights + 3 * nodes + pairs + 3 * features
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (2, 2)])
+def test_threads_of_blas(data, monkeypatch, n_jobs, expected):
+    """Solvers keep BLAS to their own number of threads, and only meanwhile."""
+    before = blas_threads()
+    if not before:
+        pytest.skip("no BLAS whose threads can be counted")
+    seen = []
+    solve = LBFGS._solve
+
+    def spy(self, *arguments):
+        seen.extend(blas_threads())
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(LBFGS, "_solve", spy)
+    tagger = ChainCRF(0.1, loss="log", solver="lbfgs", n_jobs=n_jobs)
+    with threadpool_limits(3, user_api="blas"):
+        tagger.fit(data.X, data.y)
+        assert blas_threads() == [3] * len(before)
+    assert seen == [expected] * len(before)
+
+
+def blas_threads():
+    return [
+        each["num_threads"] for each in threadpool_info() if "blas" in each["user_api"]
+    ]

@@ -30,6 +30,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t _first_pairs(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t _n_pairs(self, Py_ssize_t i) noexcept nogil
+    cdef Py_ssize_t _most_pairs(self) noexcept nogil
     cdef const EdgeTable* _exponentiate(self, ChainScratch* ws, Py_ssize_t i,
                                         const double* pairs) noexcept nogil
     cdef int _find_means(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* kept,
