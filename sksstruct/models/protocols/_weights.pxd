@@ -3,6 +3,8 @@ cdef class Weights:
     cdef readonly Py_ssize_t size
     cdef readonly object w, v, u, lower, upper
     cdef readonly double threshold
+    # the squared norm of w where it is not v and there is no box, as it changes
+    cdef double squares
     cdef object _flags
     # their addresses
     cdef double* _w

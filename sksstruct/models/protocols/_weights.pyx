@@ -108,13 +108,15 @@ cdef class Weights:
         w must be another vector.
         """
         cdef Py_ssize_t k
-        cdef double value, size
+        cdef double value, size, before = 0.0, after = 0.0
         if self._lower != NULL:
             for k in range(first, first + count):
                 value = self._v[k]
                 value = self._lower[k] if value < self._lower[k] else value
                 self._w[k] = self._upper[k] if value > self._upper[k] else value
             return
+        for k in range(first, first + count):
+            before += self._w[k] * self._w[k]
         # without branches, so that whole vectors are done at once
         for k in range(first, first + count):
             size = fabs(self._v[k]) - self.threshold
@@ -122,6 +124,9 @@ cdef class Weights:
         if self._kept != NULL:
             for k in range(first, first + count):
                 self._w[k] *= self._kept[k]
+        for k in range(first, first + count):
+            after += self._w[k] * self._w[k]
+        self.squares += after - before
 
 
 cdef class LazyWeights(Weights):

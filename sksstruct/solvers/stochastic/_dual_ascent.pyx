@@ -20,8 +20,10 @@ The line search of Le Priol et al. (2018), Section 3, mixes means and not natura
 parameters, which is the same to first order; it needs the means of pairs at every
 position, and a logarithm of each at each trial.
 
-With a threshold, w is shrunk towards zero (see `Weights`), and the gain above is a
-lower bound.
+Where w is v truncated, towards zero or to the weights that exist, |w|^2 changes by less
+than q says: most changes are of weights that stay zero. The change is known once the
+step is taken. What share of q it was is remembered for the example's next visit, and a
+step after which the dual is lower is taken back.
 """
 
 cimport cython
@@ -52,6 +54,8 @@ cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
 cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5
 # Visits by gap end when the estimates are less than this part of the last exact gap.
 cdef double LEAST_ESTIMATES = 0.01
+# A smaller part of q is not believed: the next step would be too long.
+cdef double LEAST_PART = 0.02
 
 
 @cython.final
@@ -87,8 +91,10 @@ cdef class DualAscentKernel:
     cdef readonly object gaps
     cdef readonly Py_ssize_t oracle_calls
     cdef public double gain
-    # what visits begin with, and the gaps
-    cdef double[::1] _shares, _gaps
+    # what visits begin with, what part of q counts, and the gaps
+    cdef double[::1] _shares, _parts, _gaps
+    # the part that the last step of any example found
+    cdef double last_part
     cdef SumTree tree
 
     def __cinit__(self, EntropyDual dual, Weights weights, double alpha):
@@ -99,6 +105,7 @@ cdef class DualAscentKernel:
         self.gap_total = INFINITY
         self.gaps = np.zeros(n_examples)
         self._shares, self._gaps = np.full(n_examples, FIRST_SHARE), self.gaps
+        self._parts, self.last_part = np.ones(n_examples), 1.0
         self.tree = SumTree(n_examples)
 
     # ---- passes ----
@@ -149,7 +156,8 @@ cdef class DualAscentKernel:
             for i in range(self.model.n_examples):
                 if self.dual._visited[i]:
                     self.dual.distance(self.workspace, i)
-                    self._apply(i)
+                    self._move(i, -self._rate(i))
+                    self.model.clear(self.workspace, i)
 
     # ---- one example ----
 
@@ -181,7 +189,9 @@ cdef class DualAscentKernel:
                 # no better guess of what the next step gains
                 self._gaps[i] = self.model._example_weights[i] * gain
                 self.advantage -= DOWN
-                return self._accept(i, &step, gain)
+                self._take(i, &step, gain, self._rate(i) * norm)
+                self._parts[i] = self.last_part
+                return 0
             # larger for this example, and for those that come after it
             self.advantage += UP
             self.model.clear(self.workspace, i)
@@ -200,7 +210,7 @@ cdef class DualAscentKernel:
                 self._gaps[i] = 0.0
                 break
             self.model.change_norm(self.workspace, i, &norm)
-            norm *= self._rate(i)
+            norm *= self._rate(i) * self._parts[i]
             self._gaps[i] = (
                 0.5 * self.model._example_weights[i] * step.slope / share)
             best = step.slope / (step.slope + norm / share)
@@ -210,7 +220,10 @@ cdef class DualAscentKernel:
                     - 0.5 * norm)
             if gain > 0.0 and share < 2.0 * best:
                 self._shares[i] = best
-                return self._accept(i, &step, gain)
+                if self._take(i, &step, gain, norm / self._parts[i]):
+                    return 0
+                # it was too long, by a part of q that is larger now
+                continue
             # at least halved, as the second order may be wrong about long steps
             share = best if best < 0.5 * share else 0.5 * share
             self.model.clear(self.workspace, i)
@@ -220,14 +233,47 @@ cdef class DualAscentKernel:
         """Return p_i / alpha."""
         return self.model._example_weights[i] / self.alpha
 
-    cdef int _accept(self, Py_ssize_t i, const DualStep* step,
-                     double gain) except -1 nogil:
-        """Keep what was tried, and change the weights."""
-        self.gain += self.model._example_weights[i] * gain
-        self.dual.accept(i, step)
-        return self._apply(i)
+    cdef bint _take(self, Py_ssize_t i, const DualStep* step, double gain,
+                    double curvature) except -1 nogil:
+        """Take the step that is prepared, unless the dual turns out to be lower.
 
-    cdef int _apply(self, Py_ssize_t i) except -1 nogil:
-        """Subtract the prepared change of means from the weights."""
-        return self.model.apply_change(
-            self.workspace, i, self.weights, -self._rate(i), 0.0)
+        `curvature` is q. Returns whether the step was taken.
+        """
+        cdef double p_i = self.model._example_weights[i], squares, true_gain
+        if self.weights._truncates:
+            squares = self.weights.squares
+            self._move(i, -self._rate(i))
+            true_gain = (
+                step.loss + step.entropy - self.dual._losses[i]
+                - self.dual._entropies[i]
+                - 0.5 * (self.weights.squares - squares) / self._rate(i))
+            self._find_part(i, step, true_gain, curvature)
+            if not true_gain > 0.0:
+                self._move(i, self._rate(i))
+                self.model.clear(self.workspace, i)
+                return False
+            gain = true_gain
+        else:
+            self._move(i, -self._rate(i))
+        self.gain += p_i * gain
+        self.dual.accept(i, step)
+        self.model.clear(self.workspace, i)
+        return True
+
+    cdef void _find_part(self, Py_ssize_t i, const DualStep* step, double gain,
+                         double curvature) noexcept nogil:
+        """Find the part of q that a step's gain shows."""
+        cdef double part = 1.0
+        if curvature > 0.0:
+            part = 2.0 * (step.linear + step.entropy - self.dual._entropies[i]
+                          - gain) / curvature
+        # rounding errors of small steps say nothing
+        part = min(max(part, LEAST_PART), 1.0)
+        self._parts[i] = self.last_part = part
+
+    cdef int _move(self, Py_ssize_t i, double scale) except -1 nogil:
+        """Add the prepared change of means to the weights, and keep it prepared."""
+        self.model.scatter(self.workspace, i, scale, self.weights._v)
+        if self.weights._truncates:
+            self.model.truncate(self.workspace, i, self.weights)
+        return 0
