@@ -11,6 +11,7 @@ from pathlib import Path
 from _common import Clock, arguments, median_seconds, pass_against_sweep, table
 
 from _chunking import chunking_data  # isort: skip
+from _crfsuite import pycrfsuite, train_crfsuite  # isort: skip
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF
@@ -90,11 +91,6 @@ f1 = chunk_f1_score(test_labels, stream.predict(X_test))
 rows.append(["  partial_fit, once over batches of 1000", f"{clock.seconds:.2f}"])
 rows[-1] += [f"{100 * f1:.2f}", "", "", ""]
 
-try:
-    import pycrfsuite
-except ImportError:
-    pycrfsuite = None
-    print("python-crfsuite is not installed: no comparison")
 peers = {}
 test_strings = [[[f.replace("=", ":", 1) for f in t] for t in r] for r in test_features]
 if pycrfsuite is not None:
@@ -111,25 +107,13 @@ if pycrfsuite is not None:
         for row in features
     ]
     for algorithm, parameters, text in settings:
-        with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "model")
-            trainer = pycrfsuite.Trainer(verbose=False)
-            trainer.select(algorithm)
-            trainer.set_params(parameters)
-            for row, row_labels in zip(items, labels, strict=True):
-                trainer.append(row, row_labels)
-            with Clock() as clock:
-                trainer.train(path)
-            tagger = pycrfsuite.Tagger()
-            tagger.open(path)
-            predicted = [tagger.tag(row) for row in test_strings]
-            f1 = chunk_f1_score(test_labels, predicted)
-            peers[algorithm] = clock.seconds
-            if algorithm == "lbfgs":
-                theirs = trainer.logparser.last_iteration["loss"]
-                crf_tagger = tagger
-            rows.append([f"python-crfsuite {text}", f"{clock.seconds:.2f}"])
-            rows[-1] += [f"{100 * f1:.2f}", "", "", ""]
+        tagger, seconds, loss = train_crfsuite(items, labels, algorithm, parameters)
+        f1 = chunk_f1_score(test_labels, [tagger.tag(row) for row in test_strings])
+        peers[algorithm] = seconds
+        if algorithm == "lbfgs":
+            theirs, crf_tagger = loss, tagger
+        rows.append([f"python-crfsuite {text}", f"{seconds:.2f}"])
+        rows[-1] += [f"{100 * f1:.2f}", "", "", ""]
 table(
     "Training (CSR matrices, or prepared items, in; one thread) and chunk F1 on the "
     "test set (target: 93.5)",

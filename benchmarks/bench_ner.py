@@ -1,24 +1,17 @@
 """Named entities against python-crfsuite: chunk F1 and training time, nothing tuned."""
 
-import tempfile
 import warnings
-from pathlib import Path
 
 from _common import Clock, arguments, table
 
 from _chunking import chunking_data  # isort: skip
+from _crfsuite import pycrfsuite, train_crfsuite  # isort: skip
 from _entities import SETS, entity_data  # isort: skip
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF, crfsuite_parameters
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.metrics import chunk_f1_score
-
-try:
-    import pycrfsuite
-except ImportError:
-    pycrfsuite = None
-    print("python-crfsuite is not installed: no comparison")
 
 args = arguments(__doc__, quick="leave out CRFsuite's slow algorithms and CoNLL-2000")
 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -85,22 +78,10 @@ def peers(data):
     """Rows of CRFsuite's algorithms."""
     features, labels, test_features, test_labels = data
     items = [pycrfsuite.ItemSequence(row) for row in features]
-    for algorithm, parameters, name in PEERS if pycrfsuite is not None else ():
-        with tempfile.TemporaryDirectory() as folder:
-            path = str(Path(folder) / "model")
-            trainer = pycrfsuite.Trainer(verbose=False)
-            trainer.select(algorithm)
-            trainer.set_params(parameters)
-            for row, row_labels in zip(items, labels, strict=True):
-                trainer.append(row, row_labels)
-            with Clock() as clock:
-                trainer.train(path)
-            tagger = pycrfsuite.Tagger()
-            tagger.open(path)
-            predicted = [tagger.tag(row) for row in test_features]
-        f1 = chunk_f1_score(test_labels, predicted)
-        loss = trainer.logparser.last_iteration.get("loss")
-        row = [f"CRFsuite {name}", f"{clock.seconds:.2f}", f"{100 * f1:.2f}", ""]
+    for algorithm, parameters, name in PEERS:
+        tagger, seconds, loss = train_crfsuite(items, labels, algorithm, parameters)
+        f1 = chunk_f1_score(test_labels, [tagger.tag(row) for row in test_features])
+        row = [f"CRFsuite {name}", f"{seconds:.2f}", f"{100 * f1:.2f}", ""]
         yield [*row, f"{loss:.1f}" if algorithm == "lbfgs" else "", "", ""]
 
 
@@ -128,5 +109,5 @@ for name in SETS if args.quick else (*SETS, "CoNLL-2000"):
             "relative gap",
             "weights that are not 0",
         ],
-        [*ours(data), *peers(data)],
+        [*ours(data), *(peers(data) if pycrfsuite is not None else ())],
     )

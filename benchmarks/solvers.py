@@ -30,6 +30,8 @@ from sksstruct.solvers import (
     BCFW,
     BMRM,
     LBFGS,
+    SDCA,
+    SGD,
     SSG,
     SVRG,
     Casimir,
@@ -78,6 +80,8 @@ BINARY = {
 SMOOTH = {
     "L-BFGS": LBFGS(FOREVER, 1e-9),
     "SVRG": SVRG(FOREVER, 1e-9),
+    "SDCA": SDCA(FOREVER, 1e-9),
+    "SGD": SGD(FOREVER, 0.0),
     "Casimir, constant": Casimir(FOREVER, 1e-9, schedule="constant"),
     "Casimir, adaptive": Casimir(FOREVER, 1e-9),
 }
@@ -344,6 +348,8 @@ if "crf" in args.only:
         ("SVRG, seed 1", SVRG()),
         ("Casimir, constant", Casimir(schedule="constant")),
         ("L-BFGS", LBFGS()),
+        ("SDCA", SDCA()),
+        ("SGD", SGD()),
     ):
         with Clock() as clock:
             model = ChainCRF(solver=solver, random_state=label.count("1"), **crf)
