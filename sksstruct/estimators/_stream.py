@@ -77,6 +77,13 @@ def _check_parameters(tagger):
     """The solver and the model, or an error if they do not support mini-batches."""
     spec = checked_model(tagger)
     solver = SOLVERS.resolve(tagger.solver, max_iter=tagger.max_iter, tol=tagger.tol)
+    solver.check_penalty(tagger.l1_ratio)
+    if tagger.early_stopping:
+        raise ValueError("early_stopping needs all sequences at once; use fit")
+    if getattr(tagger, "_loss", tagger.loss) != tagger.loss:
+        raise ValueError(
+            f"partial_fit cannot go on from a fit with loss={tagger._loss!r}"
+        )
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")
     if hasattr(tagger, "score_function_"):

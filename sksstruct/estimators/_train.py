@@ -74,10 +74,14 @@ def prepare(estimator, X, y, sample_weight=None):
     for name in input_attributes(seen):
         delattr(seen, name)
     model = spec._bind(spec._read(X, y, sample_weight, seen))
-    solver = SOLVERS.resolve(
-        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol, model=model
-    )
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    solver = SOLVERS.resolve(
+        estimator.solver,
+        max_iter=estimator.max_iter,
+        tol=estimator.tol,
+        model=model,
+        l1=l1_ratio,
+    )
     solver.check_penalty(l1_ratio)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     attributes = partial(
@@ -157,7 +161,7 @@ def train(estimator, X, y, sample_weight, noun):
         raise
     _set_attributes(estimator, problem, result, validation)
     callbacks.close()
-    report_result(result, noun)
+    report_result(result, noun, getattr(problem.solver, "remedy", ""))
     return estimator
 
 
@@ -215,7 +219,7 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun):
+def report_result(result, noun, remedy=""):
     """Raise or warn where a run was interrupted or did not converge."""
     status = Status(result.status)
     if status is Status.INTERRUPTED:
@@ -224,7 +228,9 @@ def report_result(result, noun):
             "be used"
         )
     if status.remedy is not None:
-        hint = " A larger alpha takes fewer passes." * (status is Status.MAX_ITER)
+        hint = ""
+        if status is Status.MAX_ITER:
+            hint = f" A larger alpha takes fewer passes. {remedy}".rstrip()
         warnings.warn(
             f"training did not converge in {result.n_iter} passes: the duality gap is "
             f"{result.dual_gap:.3g}, the tolerance {result.target:.3g}. "

@@ -1,18 +1,26 @@
-"""Early stopping: examples set aside, and their score after every pass."""
+"""Early stopping: sequences set aside, and their score after every pass."""
 
 import copy
 
 import numpy as np
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils import _safe_indexing, check_random_state, indexable
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import check_random_state
 
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.progress import Status
+from sksstruct.utils.validation import (
+    check_labels,
+    check_sequence_weight,
+    check_sequences,
+)
 
 
 class Validation:
-    """A part of the training data that is only scored.
+    """A part of the training sequences that is only scored.
+
+    Sequences without positions or of weight zero are not set aside, and neither are
+    those with a label that no other sequence has.
 
     Parameters
     ----------
@@ -27,26 +35,39 @@ class Validation:
         X, y and sample_weight to train on.
     scores : list of float
         The score after each pass.
+
+    Raises
+    ------
+    ValueError
+        If the data are not valid, a label is None, or no sequence can be set aside.
     """
 
     def __init__(self, estimator, X, y, sample_weight):
-        # a bad share would be called by another name
+        # a bad share would be called by another name, and a bad sequence by another
+        # number
         validate_params(estimator)
+        packed = check_sequences(X)
+        labels = check_labels(y, packed.lengths, unknown=True)
+        weight = check_sequence_weight(sample_weight, len(packed))
+        if None in labels:
+            raise ValueError("early_stopping needs every label of y to be known")
         self._tagger = copy.copy(estimator)
         self._patience = estimator.n_iter_no_change
-        given = [X, y] if sample_weight is None else [X, y, sample_weight]
-        indexable(*given)
-        rng = check_random_state(estimator.random_state)
-        if not isinstance(estimator.random_state, np.random.RandomState):
-            # the solver's own order must not depend on whether there is a validation
-            rng = np.random.RandomState(rng.randint(2**31 - 1))
-        share = estimator.validation_fraction
-        split = ShuffleSplit(1, test_size=share, random_state=rng)
-        train, held_out = next(split.split(np.zeros(_num_samples(X))))
-        rest = [_part(each, np.sort(train)) for each in given]
-        self.rest = (*rest, None) if sample_weight is None else tuple(rest)
-        self._held_out = [_part(each, np.sort(held_out)) for each in given]
         self.scores = []
+        bounds = packed.offsets.tolist()
+        rows = [labels[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        held_out = _chosen(estimator, packed.lengths, rows, weight)
+        mask = np.zeros(len(packed), dtype=bool)
+        mask[held_out] = True
+        parts = [
+            (
+                _rows(packed, part),
+                [rows[i] for i in np.flatnonzero(part)],
+                None if weight is None else weight[part],
+            )
+            for part in (~mask, mask)
+        ]
+        self.rest, self._held_out = parts
 
     def __call__(self, attributes):
         """Score fitted attributes; return a `Status` once scores no longer rise."""
@@ -59,8 +80,37 @@ class Validation:
         return None
 
 
-def _part(values, indices):
-    """Some of the examples, in the form that all of them have."""
-    if isinstance(values, list | tuple):
-        return [values[i] for i in indices]
-    return _safe_indexing(values, indices)
+def _chosen(estimator, lengths, rows, weight):
+    """Indices of the sequences to set aside."""
+    rng = check_random_state(estimator.random_state)
+    if not isinstance(estimator.random_state, np.random.RandomState):
+        # the solver's own order must not depend on whether there is a validation
+        rng = np.random.RandomState(rng.randint(2**31 - 1))
+    eligible = lengths > 0
+    if weight is not None:
+        eligible &= weight > 0
+    eligible = np.flatnonzero(eligible)
+    if len(eligible) < 2:
+        raise ValueError(
+            "early_stopping needs two sequences with positions and positive weight"
+        )
+    share = estimator.validation_fraction
+    split = ShuffleSplit(1, test_size=share, random_state=rng)
+    train, held_out = (eligible[part] for part in next(split.split(eligible)))
+    # all labels are learned, whatever the split
+    seen = {label for i in train for label in rows[i]}
+    kept = [i for i in np.sort(held_out) if seen.issuperset(rows[i])]
+    if not kept:
+        raise ValueError(
+            "early_stopping: every sequence that was drawn has a label that no other "
+            "sequence has; increase validation_fraction"
+        )
+    return kept
+
+
+def _rows(packed, part):
+    """Some of the sequences, packed."""
+    values = packed.values[np.repeat(part, packed.lengths)]
+    return PackedSequences.from_lengths(
+        values, packed.lengths[part], packed.feature_names
+    )

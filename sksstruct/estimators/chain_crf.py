@@ -71,7 +71,8 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
     l1_ratio : float, default=0.0
         Share of the sum of the absolute weights in the penalty, which is
         ``alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, less than 1. Many weights
-        are zero then. Only for ``loss="log"`` and hinges smoothed by the entropy.
+        are zero then. Values near 1 converge slowly. Only for ``loss="log"`` and hinges
+        smoothed by the entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
@@ -100,8 +101,9 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest, and "gdmm" is for thousands of labels. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" where it can be, and "lbfgs" for an l2-smoothed hinge and for
-        a likelihood with labels that were not observed. With `score_function`
+        "auto" is "sdca" for 500 sequences or more, and with an l1 penalty. It is
+        "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood with labels
+        that were not observed. With `score_function`
         %(nonlinear_solvers)s.
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
@@ -116,6 +118,7 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
     early_stopping : bool, default=False
         Whether to set a part of the sequences aside and stop when their `score` has not
         risen for `n_iter_no_change` passes, as in `sklearn.linear_model.SGDClassifier`.
+        The weights are those of the lowest objective until then. Needs every label.
     validation_fraction : float, default=0.1
         Share of the sequences that is set aside.
     n_iter_no_change : int, default=5
@@ -143,8 +146,9 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`
         and `CuttingPlane` start from its dual variables, which suit any training set
         with the same sequence lengths and labels, even with other features or another
-        alpha. With the other losses, and with `Casimir`, training starts from its
-        weights. Where neither is possible fit starts afresh, with a warning; where
+        alpha. `SDCA` starts from its dual variables too, which suit the same sequences
+        with the same labels. The other solvers of losses with a gradient start from
+        its weights. Where neither is possible fit starts afresh, with a warning; where
         labels are completed, without one.
     n_jobs : int, default=None
         Threads for computing the duality gap, for sweeps of losses with a gradient, and
@@ -188,8 +192,8 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         The objective is at most this much above the optimum; ``inf`` where that is not
         known, because labels were not observed or `topk_exact_` is less than 1.
     dual_loss_ : float
-        Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2``;
-        ``-inf`` where there is no dual.
+        Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2`` with
+        ``alpha_ * (1 - l1_ratio)`` for alpha; ``-inf`` where there is no dual.
     %(history_)s
         Where labels are completed, it is the history of the last round.
     forbidden_transitions_ : list of tuple

@@ -31,7 +31,7 @@ def crfsuite_parameters(
         CRFsuite's training algorithm. The likelihood of "lbfgs" and "l2sgd" has the
         same optimum here. For the three online algorithms, which have no objective, it
         is the structured hinge with its defaults; `c1` and `c2` have no effect then.
-    c1, c2 : float
+    c1, c2 : float, default=0.0 and 1.0
         Factors of the sum of the absolute weights and of the squared norm. `c2` must be
         positive.
     max_iterations : int, default=None

@@ -41,6 +41,11 @@ class Status(StrEnum):
         "Rounding errors allow no further progress: increase tol or alpha, or scale "
         "the features.",
     )
+    DIVERGED = (
+        "diverged",
+        "the objective is above that at the start",
+        "The steps are too long: decrease eta0, or use eta0='auto'.",
+    )
     SOFTENED = (
         "softened",
         "the softened problem is solved",

@@ -41,6 +41,36 @@ class TestEarlyStopping:
         weight = np.full(60, 0.5)
         assert clone(lists).fit(data.X, data.y, weight).n_seen_ == 27
 
+    def test_what_is_set_aside(self, data):
+        """No sequence that says nothing, and none whose label is found nowhere else."""
+        X = [*data.X[:20], np.zeros((0, data.X[0].shape[1])), data.X[20]]
+        y = [*data.y[:20], [], np.full(len(data.X[20]), 7)]
+        weight = np.append(np.ones(20), [1.0, 1.0])
+        weight[:5] = 0.0
+        for seed in range(10):
+            tagger = ChainCRF(
+                early_stopping=True, validation_fraction=0.3, random_state=seed
+            ).fit(X, y, weight)
+            assert 7 in tagger.classes_
+
+    def test_errors_name_the_sequence(self, data):
+        X = list(data.X)
+        X[17] = np.full_like(X[17], np.nan)
+        with pytest.raises(ValueError, match=r"X\[17\]"):
+            ChainCRF(early_stopping=True).fit(X, data.y)
+        partial = [[*row[:-1], None] if len(row) > 1 else row for row in data.y]
+        with pytest.raises(ValueError, match="early_stopping needs every label"):
+            ChainCRF(early_stopping=True).fit(data.X, partial)
+
+    def test_not_on_mini_batches(self, data):
+        with pytest.raises(ValueError, match="early_stopping"):
+            ChainCRF(early_stopping=True).partial_fit(data.X, data.y, [0, 1, 2])
+        with pytest.raises(ValueError, match="l1_ratio"):
+            ChainCRF(l1_ratio=0.5).partial_fit(data.X, data.y, [0, 1, 2])
+        tagger = ChainCRF(loss="log").fit(data.X, data.y).set_params(loss="hinge")
+        with pytest.raises(ValueError, match="loss='log'"):
+            tagger.partial_fit(data.X, data.y)
+
     def test_nothing_remains_without_it(self, data):
         tagger = ChainCRF(early_stopping=True, random_state=0).fit(data.X, data.y)
         tagger.set_params(early_stopping=False).fit(data.X, data.y)

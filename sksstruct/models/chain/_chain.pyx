@@ -177,10 +177,15 @@ cdef class BoundChain(BoundModel):
         return ChainSmoothLoss(
             self, smoothing, self.unknown, self.numbers, nonsmooth, self.support)
 
-    def entropy_dual(self, smoothing):
+    def entropy_dual(self, smoothing, state=None):
         from sksstruct.models.chain._entropy_dual import ChainEntropyDual
 
-        return ChainEntropyDual(self, smoothing.mu)
+        return ChainEntropyDual(self, smoothing.mu, state)
+
+    def fits_entropy_dual(self, state, smoothing):
+        # they are certain of what was observed, which is slow to unlearn
+        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
+            state["labels"], self.labels)
 
     @property
     def entropy_dual_bytes(self):

@@ -27,6 +27,7 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef double* _pairs
     cdef EdgeTable _table
 
+    cdef int _begin(self) except -1
     cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t _first_pairs(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t _n_pairs(self, Py_ssize_t i) noexcept nogil
@@ -44,5 +45,6 @@ cdef class ChainEntropyDual(EntropyDual):
     cdef double _change_score(self, const ChainScratch* ws, Py_ssize_t i,
                               const double* pairs) noexcept nogil
     cdef double _loss(self, Py_ssize_t i, const double* node_means) noexcept nogil
+    cdef double _wrong(self, Py_ssize_t i, const double* node_means) noexcept nogil
     cdef void _prepare_change(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* new,
                               const Gibbs* old) noexcept nogil

@@ -47,18 +47,20 @@ cdef class ChainEntropyDual(EntropyDual):
         The chain with its data.
     mu : float
         Strength of the smoothing.
-    kept : list of ndarray, default=None
-        The distributions of another object, to be shared.
+    state : dict, default=None
+        The state of another object, whose distributions are shared.
     """
 
-    def __init__(self, BoundChain chain, double mu, kept=None):
+    def __init__(self, BoundChain chain, double mu, state=None):
         cdef Py_ssize_t ld = chain.ld, cells = chain.n_labels * ld
         cdef Py_ssize_t n_positions = chain.starts[chain.n_examples]
         self.chain, self._oracle = chain, ChainMeans(chain)
-        if kept is None:
+        if state is None:
             sizes = n_positions * ld, self._first_pairs(chain.n_examples)
-            kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
-        self.kept = kept
+            self.kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
+        else:
+            self.kept = state["distributions"]
+            self._use(state["losses"], state["entropies"])
         # of the longest sequence, and of the one that reads most
         nodes, pairs = chain.max_size * ld, self._most_pairs()
         # what is tried, and tables of exponentials and of scores
@@ -70,25 +72,27 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef double[::1] tables = self._scratch[4]
         self._table.ahead, self._table.back = &tables[0], &tables[cells]
         self._pairs = &tables[2 * cells]
-
-    def fits(self, BoundModel model, double mu):
-        # they are certain of what was observed, which is slow to unlearn
-        return EntropyDual.fits(self, model, mu) and np.array_equal(
-            self.chain.labels, model.labels)
+        if state is None:
+            self._begin()
 
     def sharing(self):
-        return self.bind(self.chain)
+        return type(self)(self.chain, self.mu, self.state())
 
-    def bind(self, BoundModel model):
-        cdef ChainEntropyDual other = type(self)(model, self.mu, self.kept)
+    def state(self):
+        return {
+            "mu": self.mu, "signature": self.chain.signature,
+            "labels": self.chain.labels, "distributions": self.kept,
+            "losses": self.losses, "entropies": self.entropies,
+        }
+
+    cdef int _begin(self) except -1:
+        """Write the means of the observed labelings."""
+        cdef Gibbs kept
         cdef Py_ssize_t i
-        other._use(self.losses, self.entropies, self.visited)
-        # costs may be others there
-        if model is not self.chain:
-            for i in range(model.n_examples):
-                if other._visited[i]:
-                    other._losses[i] = other._loss(i, other._of(i).node_means)
-        return other
+        for i in range(self.chain.n_examples):
+            kept = self._of(i)
+            self._write_observed(i, kept.node_means, kept.pair_means)
+        return 0
 
     cdef Gibbs _of(self, Py_ssize_t i) noexcept nogil:
         """Return where the distribution of a sequence is kept."""
@@ -148,8 +152,6 @@ cdef class ChainEntropyDual(EntropyDual):
         memcpy(self._tried.pairs, self._pairs, self._n_pairs(i) * sizeof(double))
         for t in range(size):
             self._tried.nodes[t * ld + y[t]] += advantage
-        # what the change is from: the observed labeling, whose entropy is zero
-        self._write_observed(i, kept.node_means, kept.pair_means)
         self._find_means(ws, i, &kept, out)
         # eta_i is infinite: there is no slope
         out.slope = 0.0
@@ -181,6 +183,7 @@ cdef class ChainEntropyDual(EntropyDual):
         cdef double log_partition
         self._find_pair_means(ws, i, tried, &log_partition)
         out.loss = self._loss(i, tried.node_means)
+        out.wrong = self._wrong(i, tried.node_means)
         out.entropy = self.mu * (
             log_partition - inner(nodes, tried.nodes, tried.node_means)
             - inner(self._n_pairs(i), tried.pairs, tried.pair_means))
@@ -241,6 +244,15 @@ cdef class ChainEntropyDual(EntropyDual):
                 1.0 - node_means[t * self.chain.ld + self.chain._labels[start + t]])
         return total
 
+    cdef double _wrong(self, Py_ssize_t i, const double* node_means) noexcept nogil:
+        """Return the part of the node means on labels that were not observed."""
+        cdef Py_ssize_t start = self.chain._starts[i], t
+        cdef double total = 0.0
+        for t in range(self.chain._sizes[i]):
+            total += 1.0 - node_means[
+                t * self.chain.ld + self.chain._labels[start + t]]
+        return total
+
     cdef void _prepare_change(self, ChainScratch* ws, Py_ssize_t i, const Gibbs* new,
                               const Gibbs* old) noexcept nogil:
         """Write the difference of two means to the workspace."""
@@ -276,6 +288,8 @@ cdef class ChainEntropyDual(EntropyDual):
         # in the scratch of what is tried, which nobody needs now
         self._write_observed(i, self._tried.node_means, self._tried.pair_means)
         self._prepare_change(ws, i, &kept, &self._tried)
+        # costs may be others than those of the problem that the means are from
+        self._losses[i] = self._loss(i, kept.node_means)
         return 0
 
     # ---- certificates ----
@@ -298,10 +312,7 @@ cdef class ChainEntropyDual(EntropyDual):
         for t in range(size - 1):
             score += tables.scores[t * self.chain._table_step + y[t] * ld + y[t + 1]]
         # the constant part of the loss is in both, and in no difference
-        loss[0] = gap[0] = self.mu * (log_partition - score)
-        # mu_i is mu_i(y_i) still, whose entropy is zero
-        if not self._visited[i]:
-            return 0
+        loss[0] = self.mu * (log_partition - score)
         mean_score = (inner(size * ld, ws.theta, kept.node_means)
                       + inner(self._n_pairs(i), self._pairs, kept.pair_means))
         gap[0] = self.mu * (log_partition - mean_score) - self._entropies[i]

@@ -93,10 +93,15 @@ forbidden_labels, loss_length : objects
         return PairSmoothLoss(
             self, smoothing, self.unknown, self.numbers, nonsmooth, self.support)
 
-    def entropy_dual(self, smoothing):
+    def entropy_dual(self, smoothing, state=None):
         from sksstruct.models.chain._pair_entropy_dual import PairEntropyDual
 
-        return PairEntropyDual(self, smoothing.mu)
+        return PairEntropyDual(self, smoothing.mu, state)
+
+    def fits_entropy_dual(self, state, smoothing):
+        # means and entropies are of these features, and of no others
+        return (BoundChain.fits_entropy_dual(self, state, smoothing)
+                and self.pair_features.same_as(state["pair_features"]))
 
     @property
     def entropy_dual_bytes(self):

@@ -28,8 +28,8 @@ cdef class PairEntropyDual(ChainEntropyDual):
         The chain with its data.
     mu : float
         Strength of the smoothing.
-    kept : list of ndarray, default=None
-        The distributions of another object, to be shared.
+    state : dict, default=None
+        The state of another object, whose distributions are shared.
     """
 
     cdef PairChain _pair_chain
@@ -40,7 +40,7 @@ cdef class PairEntropyDual(ChainEntropyDual):
     # (n_pair_weights,) of all weights, where the others are of those that are read
     cdef double* _spread
 
-    def __init__(self, PairChain chain, double mu, kept=None):
+    def __init__(self, PairChain chain, double mu, state=None):
         cdef const int64_t[::1] first
         cdef const int32_t[::1] read
         cdef double[::1] dense = aligned_zeros(chain.n_pair_weights + 1)
@@ -49,12 +49,13 @@ cdef class PairEntropyDual(ChainEntropyDual):
         self._first_read, self._spread = &first[0], &dense[0]
         self._read = &read[0] if read.shape[0] else NULL
         # which asks how many there are
-        ChainEntropyDual.__init__(self, chain, mu, kept)
+        ChainEntropyDual.__init__(self, chain, mu, state)
 
-    def fits(self, BoundModel model, double mu):
-        # means and entropies are of these features, and of no others
-        return (ChainEntropyDual.fits(self, model, mu)
-                and model.pair_features.same_as(self._pair_chain.pair_features))
+    def state(self):
+        return {
+            **ChainEntropyDual.state(self),
+            "pair_features": self._pair_chain.pair_features.arrays(),
+        }
 
     cdef Py_ssize_t _first_pairs(self, Py_ssize_t i) noexcept nogil:
         return ChainEntropyDual._first_pairs(self, i) + self._first_read[i]

@@ -81,9 +81,13 @@ cdef class PairFeatures:
         return (np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
                 weights.astype(np.int32))
 
-    def same_as(self, PairFeatures other):
-        """Return whether both have the same features with the same weights."""
-        return all(map(np.array_equal, self._owned, other._owned))
+    def arrays(self):
+        """Return all features and their weights as arrays."""
+        return tuple(map(np.asarray, self._owned))
+
+    def same_as(self, arrays):
+        """Return whether `arrays` of others were the same features and weights."""
+        return all(map(np.array_equal, self._owned, arrays))
 
     # ---- whole tables ----
 

@@ -83,6 +83,11 @@ class IncompleteChain:
         return labels
 
     @property
+    def n_examples(self):
+        """Number of sequences."""
+        return len(self.data.packed)
+
+    @property
     def entropy_dual_bytes(self):
         """Memory that the dual variables of a round take."""
         return self.segments.entropy_dual_bytes

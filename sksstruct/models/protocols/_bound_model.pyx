@@ -147,19 +147,33 @@ cdef class BoundModel:
 
         return TopKHinge(self, smoothing)
 
-    def entropy_dual(self, smoothing):
+    def entropy_dual(self, smoothing, state=None):
         """Return dual variables of a loss smoothed by the entropy: "exp".
 
         Parameters
         ----------
         smoothing : SmoothedHinge
             Strength of the smoothing.
+        state : dict, default=None
+            `EntropyDual.state` of earlier ones, which are changed from now on.
 
         Returns
         -------
         dual : EntropyDual
         """
         raise NotImplementedError
+
+    def fits_entropy_dual(self, state, smoothing):
+        """Return whether the state of dual variables of another problem fits this one.
+
+        Parameters
+        ----------
+        state : dict
+            `EntropyDual.state`.
+        smoothing : SmoothedHinge
+            Strength of the smoothing.
+        """
+        return state["mu"] == smoothing.mu and state["signature"] == self.signature
 
     def dual_space(self):
         """Return the dual variables as a `DualSpace`: "projection"."""

@@ -7,16 +7,16 @@ cdef struct DualStep:
     double slope        # the same minus mu <eta_i, mu_i' - mu_i>
     double loss         # L_i(mu_i')
     double entropy      # mu H(mu_i')
+    double wrong        # what mu_i' has on labels that were not observed
 
 
 cdef class EntropyDual:
     # `_entropy_dual.pyx` states attributes and methods.
     cdef readonly BoundModel model
     cdef readonly double mu
-    cdef readonly object losses, entropies, visited
+    cdef readonly object losses, entropies
     # the same arrays, for loops without the interpreter
     cdef double[::1] _losses, _entropies
-    cdef unsigned char[::1] _visited
 
     cdef int load(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,

@@ -43,31 +43,27 @@ cdef class EntropyDual:
     ----------
     losses, entropies : ndarray of shape (n_examples,)
         L_i(mu_i), and mu H(mu_i).
-    visited : ndarray of shape (n_examples,), uint8
-        Whether mu_i has left mu_i(y_i).
     """
 
     def __cinit__(self, BoundModel model, double mu, *args):
         self.model, self.mu = model, mu
-        n_examples = model.n_examples
-        self._use(np.zeros(n_examples), np.zeros(n_examples),
-                  np.zeros(n_examples, dtype=np.uint8))
+        self._use(np.zeros(model.n_examples), np.zeros(model.n_examples))
 
-    def _use(self, losses, entropies, visited):
+    def _use(self, losses, entropies):
         """Use the given arrays."""
-        self.losses, self.entropies, self.visited = losses, entropies, visited
-        self._losses, self._entropies, self._visited = losses, entropies, visited
+        self.losses, self.entropies = losses, entropies
+        self._losses, self._entropies = losses, entropies
 
     def sharing(self):
         """Return an object with the same dual variables and scratch of its own."""
         raise NotImplementedError
 
-    def fits(self, BoundModel model, double mu):
-        """Return whether these can be the dual variables of another bound model."""
-        return self.mu == mu and self.model.signature == model.signature
+    def state(self):
+        """Return the dual variables as a dict of arrays and what they belong to.
 
-    def bind(self, BoundModel model):
-        """Return the same dual variables for another model that they fit."""
+        `BoundModel.entropy_dual` makes the object again, for models of which
+        `BoundModel.fits_entropy_dual` says that the state is theirs too.
+        """
         raise NotImplementedError
 
     # Load the potentials theta_i at the weights that the workspace reads.
@@ -75,7 +71,7 @@ cdef class EntropyDual:
         raise NotImplementedError
 
     # Try the distribution with the loaded potentials, where every observed label gains
-    # an advantage; for an example that was not visited.
+    # an advantage; for mean parameters without natural ones that are finite.
     cdef int begin(self, Workspace ws, Py_ssize_t i, double advantage,
                    DualStep* out) except -1 nogil:
         raise NotImplementedError
@@ -88,10 +84,9 @@ cdef class EntropyDual:
     # Keep the distribution that was tried last.
     cdef int accept(self, Py_ssize_t i, const DualStep* step) except -1 nogil:
         self._losses[i], self._entropies[i] = step.loss, step.entropy
-        self._visited[i] = True
         return 0
 
-    # Prepare mu_i - mu_i(y_i) in the workspace.
+    # Prepare mu_i - mu_i(y_i) in the workspace, and find L_i(mu_i) anew.
     cdef int distance(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
 

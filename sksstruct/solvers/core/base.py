@@ -92,6 +92,8 @@ class Solver(BaseEstimator):
     """
 
     required_oracles = ("max",)
+    # What else a user can do where max_iter was reached.
+    remedy = ""
     losses = ("hinge",)
     penalties = ("l2",)
     bounded = False
@@ -142,7 +144,7 @@ class Solver(BaseEstimator):
             raise ValueError(
                 f"{name} minimises the structured hinge, loss='hinge', through its "
                 f"{' or '.join(asked)} oracle; a loss with a gradient needs "
-                "solver='lbfgs', 'svrg' or 'casimir'"
+                "solver='sdca', 'lbfgs', 'svrg', 'sgd' or 'casimir'"
             )
         if not smooth and "hinge" not in self.losses:
             raise ValueError(
@@ -162,11 +164,11 @@ class Solver(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} minimises with the penalty alpha/2 |w|^2 "
                 "alone; l1_ratio > 0 needs loss='log' or an entropy-smoothed hinge, "
-                "and solver='sdca'"
+                "every label of y, and solver='sdca'"
             )
 
     @classmethod
-    def suits(cls, model):
+    def suits(cls, model, l1=0.0):
         """Whether "auto" may stand for the solver, given that the oracle is there."""
         return True
 

@@ -115,10 +115,19 @@ class FromEntropy(Procedure):
         left = solver.max_iter - result.n_iter
         if left < 1 or result.status in _ENDED:
             # the certificate is for another loss: nothing is known of this one
-            result.dual_gap, result.exact = np.inf, 0.0
+            result.dual_gap = np.inf
+            result.objective, result.exact = _value(model, alpha, result.weights)
             return result
         rest = clone(solver).set_params(max_iter=left)
         return self._call(rest, model, alpha, options, result.n_iter, result.dual_state)
+
+
+def _value(model, alpha, weights):
+    """Objective of a smooth loss, and the share of the examples where it is exact."""
+    loss = model.smooth_loss(model.surrogate)
+    value = loss.value_and_gradient(weights, np.zeros_like(weights))
+    value += alpha / 2 * float(weights @ weights)
+    return value, float(np.mean(loss.exact))
 
 
 class CompletionRounds(Procedure):

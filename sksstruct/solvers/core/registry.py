@@ -42,19 +42,19 @@ class Registry:
             and set(_class_of(maker).losses) & set(losses)
         )
 
-    def choose(self, model):
-        """The name that "auto" stands for, for a bound model."""
+    def choose(self, model, l1=0.0):
+        """The name that "auto" stands for, for a bound model and an l1 penalty."""
         preferred = getattr(model, "preferred_solver", None)
         if preferred is not None:
             return preferred
         loss = "hinge" if model.surrogate is None else "smooth"
         for oracle, kind, name in self.choices:
             cls = _class_of(self.makers[name])
-            if oracle in model.oracles and kind == loss and cls.suits(model):
+            if oracle in model.oracles and kind == loss and cls.suits(model, l1):
                 return name
         return "auto"
 
-    def resolve(self, solver, *, max_iter, tol, model=None):
+    def resolve(self, solver, *, max_iter, tol, model=None, l1=0.0):
         """Solver object for a name or an object.
 
         Parameters
@@ -68,6 +68,8 @@ class Registry:
         model : BoundModel, default=None
             Model to train: "auto" chooses by its oracles and its loss, and a solver
             with a choice of oracles takes one that the model has.
+        l1 : float, default=0.0
+            Strength of an l1 penalty, which "auto" takes into account.
 
         Returns
         -------
@@ -90,7 +92,7 @@ class Registry:
                 )
             name = solver
             if solver == "auto" and model is not None:
-                name = self.choose(model)
+                name = self.choose(model, l1)
             solver = self.makers[name](max_iter=max_iter, tol=tol)
             if model is not None:
                 solver.adapt(model)

@@ -50,8 +50,12 @@ cdef enum:
 # The share that the second visit of an example begins with, and the largest one.
 cdef double FIRST_SHARE = 0.5, MOST_SHARE = 0.9
 # The first advantage of observed labels, and by how much it changes: down a little
-# whenever the dual gains at once, up where it does not.
-cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5
+# whenever the dual gains at once, up where it does not, by more each time.
+cdef double FIRST_ADVANTAGE = 5.0, DOWN = 0.05, UP = 0.5, GROWTH = 1.5
+# Two advantages that are nearer to each other are as good as one.
+cdef double LEAST_INTERVAL = 1e-3
+# Below this mu H is rounding error: all weight is on one labeling.
+cdef double CERTAIN = 1e-10
 # Visits by gap end when the estimates are less than this part of the last exact gap.
 cdef double LEAST_ESTIMATES = 0.01
 # A smaller part of q is not believed: the next step would be too long.
@@ -154,47 +158,62 @@ cdef class DualAscentKernel:
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.model.n_examples):
-                if self.dual._visited[i]:
-                    self.dual.distance(self.workspace, i)
-                    self._move(i, -self._rate(i))
-                    self.model.clear(self.workspace, i)
+                self.dual.distance(self.workspace, i)
+                self._move(i, -self._rate(i))
+                self.model.clear(self.workspace, i)
 
     # ---- one example ----
 
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:
         """Load an example, and take a step."""
         self.dual.load(self.workspace, i)
-        # without natural parameters there is nothing to mix with
-        if self.dual._visited[i]:
+        # what is certain, up to rounding, stays so in every mixture
+        if self.dual._entropies[i] > CERTAIN:
             return self._step(i)
         return self._begin(i)
 
     cdef int _begin(self, Py_ssize_t i) except -1 nogil:
-        """Take a first step, away from the observed labeling.
+        """Take a step from a single labeling, where the entropy has an infinite slope.
 
-        There the entropy has an infinite slope, so that every advantage that is large
-        enough gains; what is enough for one example is a good guess for the next.
+        There is an advantage of the observed labels with which the dual gains, between
+        those that make this labeling certain and those that make another one certain.
+        What is enough for one example is a good guess for the next.
         """
-        cdef double norm, gain
+        cdef double norm, gain, advantage = self.advantage
+        cdef double low = -INFINITY, high = INFINITY, jump = UP
         cdef DualStep step
         cdef Py_ssize_t _
         for _ in range(MOST_TRIALS):
             self.oracle_calls += 1
-            self.dual.begin(self.workspace, i, self.advantage, &step)
+            self.dual.begin(self.workspace, i, advantage, &step)
             self.model.change_norm(self.workspace, i, &norm)
             if not norm < INFINITY:
                 raise ValueError(BREAKDOWN)
-            gain = step.linear + step.entropy - 0.5 * self._rate(i) * norm
-            if gain > 0.0:
+            norm *= self._rate(i) * self._parts[i]
+            gain = (step.linear + step.entropy - self.dual._entropies[i]
+                    - 0.5 * norm)
+            if gain > 0.0 and self._take(i, &step, gain, norm / self._parts[i]):
                 # no better guess of what the next step gains
                 self._gaps[i] = self.model._example_weights[i] * gain
-                self.advantage -= DOWN
-                self._take(i, &step, gain, self._rate(i) * norm)
-                self._parts[i] = self.last_part
+                self._shares[i], self._parts[i] = FIRST_SHARE, self.last_part
+                # lower ones were found for examples that are unlike the others
+                if high == INFINITY:
+                    self.advantage = advantage - DOWN
                 return 0
-            # larger for this example, and for those that come after it
-            self.advantage += UP
             self.model.clear(self.workspace, i)
+            # too certain of the observed labels, or not certain enough
+            if step.entropy <= CERTAIN and step.wrong < 0.5:
+                high = advantage
+                advantage = 0.5 * (low + high) if low > -INFINITY else high - jump
+                jump *= GROWTH
+            else:
+                low = advantage
+                advantage = 0.5 * (low + high) if high < INFINITY else low + jump
+                jump *= GROWTH
+            if high - low < LEAST_INTERVAL:
+                break
+        # as far as rounding errors allow to say, the labeling is the optimum
+        self._gaps[i] = 0.0
         return 0
 
     cdef int _step(self, Py_ssize_t i) except -1 nogil:

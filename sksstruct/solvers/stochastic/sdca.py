@@ -30,6 +30,9 @@ IN_ORDER = 2
 GROWTH = 1.25
 # "auto" stands for another solver where the dual variables would take more than this.
 MOST_BYTES = 2 * 2**30
+# and where there are fewer examples than this: passes over few examples cost little,
+# and badly conditioned problems take many of them.
+LEAST_EXAMPLES = 500
 
 
 @fill_doc(example('loss="log", solver="sdca", random_state=0'))
@@ -38,7 +41,7 @@ class SDCA(GradientSolver):
     """Stochastic dual coordinate ascent: the default for the likelihood.
 
     Visits one example after the other, and moves its dual variables, the mean
-    parameters of a distribution of its labelings [1]_, so that the dual objective
+    parameters of a distribution of its labelings [1]_ [3]_, so that the dual objective
     rises. A visit calls the sum-product oracle once, and needs no step size: it
     computes the gain of a step exactly, and finds the length of the next one from it.
     The duality gap is a sum over the examples, which are drawn in proportion to it. It
@@ -84,6 +87,7 @@ class SDCA(GradientSolver):
     check_every: int | str = "auto"
 
     required_oracles = ("exp",)
+    remedy = "Scale the features, or try solver='lbfgs'."
     penalties = ("l2", "elasticnet")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -95,10 +99,14 @@ class SDCA(GradientSolver):
     }
 
     @classmethod
-    def suits(cls, model):
+    def suits(cls, model, l1=0.0):
         if model.surrogate.smoothing != "entropy" or not _observed(model):
             return False
-        return model.entropy_dual_bytes <= MOST_BYTES
+        # others cannot have the penalty, whatever the costs
+        return bool(l1) or (
+            model.n_examples >= LEAST_EXAMPLES
+            and model.entropy_dual_bytes <= MOST_BYTES
+        )
 
     def asks_for(self, model):
         return self.required_oracles
@@ -117,8 +125,8 @@ class SDCA(GradientSolver):
             )
 
     def accepts(self, dual_state, model):
-        dual = dual_state.get("entropy_dual")
-        return dual is not None and dual.fits(model, model.surrogate.mu)
+        state = dual_state.get("entropy_dual")
+        return state is not None and model.fits_entropy_dual(state, model.surrogate)
 
     def _solve(self, model, alpha, options):
         return Ascent(self, model, alpha, options).run()
@@ -153,16 +161,16 @@ class Ascent:
             threshold=options.l1 / alpha,
             support=getattr(model, "support", None),
         )
-        if options.dual_state is None:
-            self.dual = model.entropy_dual(model.surrogate)
-        else:
-            self.dual = options.dual_state["entropy_dual"].bind(model)
+        state = options.dual_state and options.dual_state["entropy_dual"]
+        self.dual = model.entropy_dual(model.surrogate, state)
         self.kernel = DualAscentKernel(self.dual, self.weights, alpha)
-        if options.dual_state is not None:
+        if state:
             self.kernel.restore()
         self.loop = Loop(solver, alpha, options)
         self.losses, self.gaps = np.empty((2, model.n_examples))
         self.next_check = 0
+        # whether the gaps that examples are drawn by are exact
+        self.exact_gaps = False
 
     def run(self):
         """Take passes until the gap is small enough."""
@@ -174,12 +182,13 @@ class Ascent:
 
     def state(self):
         """What another run can start from."""
-        return {"weights": self.loop.weights, "entropy_dual": self.dual}
+        return {"weights": self.loop.weights, "entropy_dual": self.dual.state()}
 
     def one_pass(self):
         """Visit as many examples as there are; return whether none was moved."""
         n, kernel, loop = self.model.n_examples, self.kernel, self.loop
         before, kernel.gain = kernel.oracle_calls, 0.0
+        exact, self.exact_gaps = self.exact_gaps, False
         complete = True
         if self.solver.sampling == "gap" and loop.n_iter > IN_ORDER:
             complete = kernel.visit_by_gap(self.rng.random_sample(n))
@@ -188,7 +197,8 @@ class Ascent:
         loop.calls += kernel.oracle_calls - before
         if loop.n_iter >= self.next_check or not complete:
             self.look()
-        return complete and kernel.gain == 0.0
+        # estimates alone do not tell that there is nothing to gain
+        return kernel.gain == 0.0 and (complete or exact)
 
     def dual_value(self):
         """D at the dual variables."""
@@ -208,6 +218,7 @@ class Ascent:
         run_in_chunks(check, self.model.n_examples, self.n_jobs)
         shares = self.model.example_weights
         self.kernel.set_gaps(shares * self.gaps)
+        self.exact_gaps = True
         self.loop.calls += self.model.n_examples
         penalty = self.alpha / 2 * float(w @ w)
         if self.l1:

@@ -23,6 +23,7 @@ from sksstruct.solvers.stochastic._stochastic import GradientKernel
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.progress import Status
 
 # Step lengths are tried on this share of the examples, each so many times the last one,
 # up and down to these powers.
@@ -53,8 +54,9 @@ class SGD(GradientSolver):
         is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose where alpha is
         small.
     eta0 : float or "auto", default="auto"
-        First step length, less than ``1 / alpha``. "auto" is the length with which the
-        average over a part of the examples has the lowest objective.
+        First step length, at most ``0.5 / alpha``. "auto" is the length with which the
+        average over a part of the examples has the lowest objective, a search of some
+        sweeps; it becomes shorter where the objective rises above that at the start.
     averaging : bool, default=True
         Whether to return the mean of the iterates since the last pass whose number is a
         power of two, and not the last one.
@@ -95,9 +97,10 @@ class DescentLoop(Loop):
         # the error falls as 1 / t, so that what half of the passes gained is as much as
         # is left; single passes tell little, as averages begin anew
         half = len(self.values) // 2
-        if half < LEAST_PASSES:
+        if half < LEAST_PASSES or not self.primal < self.values[0]:
             return False
-        return min(self.values[:half]) - min(self.values[half:]) <= self.target
+        gained = min(self.values[:half]) - min(self.values[half:])
+        return 0.0 <= gained <= self.target
 
 
 class Descent:
@@ -129,11 +132,12 @@ class Descent:
             self.outside[self.loss.support] = False
         self.start = aligned_zeros(model.n_weights)
         if options.dual_state is not None:
-            self.start[:] = self.existing(options.dual_state["weights"])
+            self.start[:] = options.dual_state["weights"]
+            self.existing(self.start)
         self.kernel = self.new_kernel()
 
     def existing(self, w):
-        """Weights without those that do not exist."""
+        """Set weights that do not exist to zero, in place, and return all."""
         if self.outside is not None:
             w[self.outside] = 0.0
         return w
@@ -162,7 +166,11 @@ class Descent:
         self.look()
         eta0 = self.solver.eta0
         if eta0 == "auto":
-            eta0 = self.best_length()
+            try:
+                eta0 = self.best_length()
+            except KeyboardInterrupt:
+                self.loop.status = Status.INTERRUPTED
+                return self.loop.result()
         self.eta0 = min(eta0, 0.5 / self.alpha)
         return self.loop.run(self.one_pass, weights=self.weights)
 
@@ -174,11 +182,24 @@ class Descent:
 
     def one_pass(self):
         """Visit all examples once."""
-        number = self.loop.n_iter
+        number, loop = self.loop.n_iter, self.loop
         if number & (number - 1) == 0:
             self.kernel.begin_average()
-        self.visit(self.rng.permutation(self.n), self.eta0)
-        self.look()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.visit(self.rng.permutation(self.n), self.eta0)
+            finite = np.isfinite(self.kernel.weights()).all()
+        if finite:
+            self.look()
+        # above the start, or beyond all numbers: the steps are too long
+        if number < LEAST_PASSES and finite:
+            return None
+        if finite and min(loop.values[-LEAST_PASSES:]) < loop.values[0]:
+            return None
+        if self.solver.eta0 != "auto":
+            return Status.DIVERGED
+        self.eta0 /= FACTOR
+        self.kernel = self.new_kernel()
+        return None
 
     def look(self):
         """Report the weights and their certificate."""
