@@ -49,8 +49,8 @@ for solver in (
 # Where calls of the oracle are what costs, cutting planes are the choice; where they
 # are as cheap as here, block steps are.
 #
-# Losses with a gradient have other solvers: dual coordinate ascent, the default, which is
-# the counterpart of BCFW; L-BFGS; and variance-reduced stochastic gradients.
+# Losses with a gradient have other solvers: dual coordinate ascent, the counterpart of
+# BCFW; L-BFGS; and variance-reduced stochastic gradients.
 for solver in ("sdca", "lbfgs", "svrg", "casimir"):
     crf = ChainCRF(alpha=0.01, loss="log", solver=solver, random_state=0)
     crf.fit(data.X_train, data.y_train)

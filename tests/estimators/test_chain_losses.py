@@ -205,7 +205,7 @@ def test_l2_starts_from_the_solution_with_entropy():
     with pytest.warns(ConvergenceWarning, match="in 2 passes"):
         short = ChainCRF(0.01, loss=SmoothedHinge("l2", 0.3), max_iter=2).fit(X, y)
     assert short.n_iter_ == 2 and short.dual_gap_ == np.inf
-    assert short.topk_exact_ == 0.0
+    assert short.topk_exact_ > 0.0
 
 
 @pytest.mark.parametrize(
