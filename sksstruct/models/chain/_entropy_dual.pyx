@@ -8,7 +8,6 @@ nothing else enters the weights. The rest of the notation is that of `_chain.pyx
 `models/protocols/_entropy_dual.pyx`.
 """
 
-import numpy as np
 
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
@@ -17,7 +16,7 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_tabl
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._means cimport ChainMeans
 from sksstruct.models.chain._workspace cimport TRANSITIONS, ChainScratch, add_edge
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
 from sksstruct.utils._simd cimport sks_add_table
 

@@ -13,7 +13,7 @@ from sksstruct.inference.chains._sumproduct cimport EdgeTable
 from sksstruct.models.chain._entropy_dual cimport ChainEntropyDual, Gibbs
 from sksstruct.models.chain._pair_chain cimport PairChain
 from sksstruct.models.chain._workspace cimport ChainScratch, add_edge
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.utils._simd cimport sks_add_table
 
 from sksstruct.utils._layout import aligned_zeros
