@@ -479,7 +479,7 @@ class TestInterruptions:
         ({"alpha": np.nan}, ValueError, "alpha"),
         ({"alpha": "small"}, ValueError, "alpha"),
         ({"loss": "squared"}, ValueError, "loss"),
-        ({"loss": "log", "solver": "bcfw"}, ValueError, "solver='lbfgs'"),
+        ({"loss": "log", "solver": "bcfw"}, ValueError, "'lbfgs'"),
         ({"solver": "lbfgs"}, ValueError, "LBFGS needs a gradient"),
         ({"loss": "log", "class_weight": "balanced"}, ValueError, "class_weight"),
         ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
