@@ -80,10 +80,9 @@ def _check_parameters(tagger):
     solver.check_penalty(tagger.l1_ratio)
     if tagger.early_stopping:
         raise ValueError("early_stopping needs all sequences at once; use fit")
-    if getattr(tagger, "_loss", tagger.loss) != tagger.loss:
-        raise ValueError(
-            f"partial_fit cannot go on from a fit with loss={tagger._loss!r}"
-        )
+    # weights of another scale, and another meaning of alpha
+    if getattr(tagger, "_loss", None) == "log" and tagger.loss != "log":
+        raise ValueError("partial_fit cannot go on from a fit with loss='log'")
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")
     if hasattr(tagger, "score_function_"):
