@@ -101,9 +101,9 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest, and "gdmm" is for thousands of labels. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 sequences or more, and with an l1 penalty. It is
-        "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood with labels
-        that were not observed. With `score_function`
+        "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
+        penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
+        with labels that were not observed. With `score_function`
         %(nonlinear_solvers)s.
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a

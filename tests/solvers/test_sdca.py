@@ -227,9 +227,12 @@ def test_choice_of_the_solver(monkeypatch):
             warnings.simplefilter("ignore")
             return type(ChainCRF(0.1, **parameters).fit(data.X, y).solver_)
 
-    # few sequences
+    # few sequences, and few weights
+    module = "sksstruct.solvers.stochastic.sdca"
     assert chosen(loss="log") is LBFGS
-    monkeypatch.setattr("sksstruct.solvers.stochastic.sdca.LEAST_EXAMPLES", 20)
+    monkeypatch.setattr(f"{module}.LEAST_EXAMPLES", 20)
+    assert chosen(loss="log") is LBFGS
+    monkeypatch.setattr(f"{module}.LEAST_WEIGHTS", 20)
     assert chosen(loss="log") is SDCA
     assert chosen(loss="smoothed_hinge") is SDCA
     assert chosen(loss=SmoothedHinge("l2")) is LBFGS

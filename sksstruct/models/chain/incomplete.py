@@ -48,6 +48,9 @@ class IncompleteChain:
         self.segments = bind(known_segments(data), mask=mask, boundary=False)
         # a solver sees no difference between the models of different completions
         self.surrogate = self.segments.surrogate
+        # by which "auto" chooses among them
+        self.n_examples, self.n_weights = len(data.packed), self.segments.n_weights
+        self.entropy_dual_bytes = self.segments.entropy_dual_bytes
         # weights of pairs found in one round would be of no use in the next
         offered = [name for name in self.segments.oracles if name != "factors"]
         self.oracles = ("completion", *offered)
@@ -81,16 +84,6 @@ class IncompleteChain:
                 "forbidden_transitions"
             )
         return labels
-
-    @property
-    def n_examples(self):
-        """Number of sequences."""
-        return len(self.data.packed)
-
-    @property
-    def entropy_dual_bytes(self):
-        """Memory that the dual variables of a round take."""
-        return self.segments.entropy_dual_bytes
 
     def with_labels(self, labels):
         """The chain bound to completed labels."""

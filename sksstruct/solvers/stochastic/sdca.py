@@ -30,9 +30,10 @@ IN_ORDER = 2
 GROWTH = 1.25
 # "auto" stands for another solver where the dual variables would take more than this.
 MOST_BYTES = 2 * 2**30
-# and where there are fewer examples than this: passes over few examples cost little,
-# and badly conditioned problems take many of them.
-LEAST_EXAMPLES = 500
+# and where there are fewer examples or weights than this. Passes over few examples cost
+# little, and where the examples share few weights, as with pixels, steps for the one
+# spoil what the others have gained: then a quasi-Newton method needs fewer sweeps.
+LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
 
 
 @fill_doc(example('loss="log", solver="sdca", random_state=0'))
@@ -105,6 +106,7 @@ class SDCA(GradientSolver):
         # others cannot have the penalty, whatever the costs
         return bool(l1) or (
             model.n_examples >= LEAST_EXAMPLES
+            and model.n_weights >= LEAST_WEIGHTS
             and model.entropy_dual_bytes <= MOST_BYTES
         )
 
