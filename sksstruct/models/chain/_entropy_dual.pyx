@@ -8,7 +8,6 @@ nothing else enters the weights. The rest of the notation is that of `_chain.pyx
 `models/protocols/_entropy_dual.pyx`.
 """
 
-
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 

@@ -177,7 +177,6 @@ class Ascent:
     def run(self):
         """Take passes until the gap is small enough."""
         self.look()
-        # without a step there is no gap to draw from, and no scale for tol
         return self.loop.run(
             self.one_pass, self.look, self.state, lambda: self.weights.w.copy()
         )
