@@ -69,7 +69,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 examples and 20,000 weights or more, and else "lbfgs".
+        "auto" is "sdca" for 500 examples or more, if outputs are classes or there are
+        20,000 weights, and else "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best.
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
