@@ -4,10 +4,12 @@ import numpy as np
 
 from sksstruct.models import (
     CandidatesModel,
+    Graph,
     GraphModel,
     MatchingModel,
     MulticlassModel,
     PartsModel,
+    grid_graph,
 )
 
 
@@ -40,15 +42,30 @@ def graph(rng, pairwise, edge_features, n_labels=3, cyclic=False):
     return GraphModel(pairwise, inference="cut" if cyclic else "auto"), X, y
 
 
+def weighted_problems():
+    """Graphs with weights of nodes, which their losses take, and images with masks."""
+    rng = np.random.RandomState(1)
+    _, X, y = graph(rng, "full", True)
+    X = [Graph(*x, node_weights=rng.randint(3, size=len(x[0])) + 0.5) for x in X]
+    model = GraphModel("full", class_weight={"a": 2.0, "c": 0.5}, normalize=True)
+    yield "weights of nodes", model, X, y, graph_feature
+    # 2 x 2 and 2 x 1 pixels; one of them does not count
+    X = [grid_graph(some(rng, (2, k, 2)), connectivity=8) for k in (2, 1, 2)]
+    X[0] = X[0]._replace(node_weights=[1.0, 0.0, 2.0, 0.5])
+    y = [np.array(mask) for mask in ([[1, 1], [0, 1]], [[1], [0]], [[0, 1], [0, 0]])]
+    yield "masks", GraphModel("potts", inference="cut"), X, y, graph_feature
+
+
 def graph_feature(model, x, y):
     """Blocks of node and edge features, in the order of the fitted attributes."""
     K = len(model.classes_)
-    labels = [list(model.classes_).index(label) for label in y]
+    labels = [list(model.classes_).index(label) for label in np.ravel(y)]
     coef, bias = np.zeros((K, x[0].shape[1])), np.zeros(K)
     for row, label in zip(x[0], labels, strict=True):
         coef[label] += row
         bias[label] += 1
-    rows = x[2] if len(x) > 2 else np.ones((len(x[1]), 1))
+    given = len(x) > 2 and x[2] is not None
+    rows = x[2] if given else np.ones((len(x[1]), 1))
     shape = (K, K) if model.pairwise == "full" else ()
     edge = np.zeros((rows.shape[1], *shape))
     for (u, v), row in zip(x[1], rows, strict=True):
@@ -56,7 +73,9 @@ def graph_feature(model, x, y):
             edge[:, labels[u], labels[v]] += row
         elif labels[u] == labels[v]:
             edge += row
-    return {"coef_": coef, "intercept_": bias, "edge_coef_": edge}
+    blocks = {"coef_": coef, "intercept_": bias, "edge_coef_": edge}
+    scale = 1 / len(x[0]) if model.normalize_ else 1
+    return {name: scale * block for name, block in blocks.items()}
 
 
 def matching_feature(model, x, y):
@@ -155,3 +174,5 @@ def problems():
 
 
 PROBLEMS = {name: rest for name, *rest in problems()}
+# the loss of an output depends on the input
+WEIGHTED = {name: rest for name, *rest in weighted_problems()}

@@ -161,7 +161,7 @@ class MulticlassModel(StructuredModel):
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[order], np.take_along_axis(scores, order, axis=1)
 
-    def _score(self, y, predicted, sample_weight=None):
+    def _score(self, X, y, predicted, sample_weight=None):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
