@@ -39,7 +39,8 @@ def graph(rng, pairwise, edge_features, n_labels=3, cyclic=False):
     y[2] = np.array(list("abca"[: len(y[2])])) if n_labels == 3 else np.array(
         list("abba")
     )  # fmt: skip
-    return GraphModel(pairwise, inference="cut" if cyclic else "auto"), X, y
+    inference = "cut" if cyclic else "auto"
+    return GraphModel(pairwise, inference=inference, normalize=False), X, y
 
 
 def weighted_problems():
@@ -104,6 +105,48 @@ def parts_feature(model, x, y):
     moves = [y[v] - y[u] for u, v in model.edges_]
     d = (np.array(moves).reshape(-1, 2) - model.offsets_) / model.scales_
     return {**out, "linear_": d, "quadratic_": -(d**2)}
+
+
+def typed_feature(model, x, y):
+    """Positions and types; types of observed positions are those of clusters."""
+    if not isinstance(y, tuple):
+        moves = np.array([np.subtract(y[v], y[u]) for u, v in model.edges_])
+        squared = ((moves[:, None] - model.offsets_) ** 2).sum(axis=2)
+        y = y, squared.argmin(axis=1)
+    z, types = y
+    n_edges, T = model.offsets_.shape[:2]
+    linear, bias = np.zeros((n_edges, T, 2)), np.zeros((n_edges, T))
+    quadratic, ends = np.zeros_like(linear), np.zeros((n_edges, T, 2, x.shape[2]))
+    for e, ((u, v), t) in enumerate(zip(model.edges_, types, strict=True)):
+        d = (z[v] - z[u] - model.offsets_[e, t]) / model.scales_[e]
+        linear[e, t], quadratic[e, t], bias[e, t] = d, -(d**2), 1
+        ends[e, t] = x[tuple(z[u])], x[tuple(z[v])]
+    out = {
+        "coef_": np.array([x[r, c] for r, c in z]),
+        "intercept_": np.ones(len(z)),
+        "linear_": linear,
+        "quadratic_": quadratic,
+        "type_intercept_": bias,
+    }
+    return {**out, "type_coef_": ends} if model.type_features else out
+
+
+def typed_problems():
+    """Parts whose springs are of several types, which outputs of oracles have."""
+    rng = np.random.RandomState(2)
+    X = [some(rng, shape) for shape in ((2, 3, 2), (2, 2, 2), (1, 4, 2))]
+    y = [
+        np.array([[0, 0], [1, 1], [1, 0]]),
+        np.array([[0, 1], [1, 1], [0, 0]]),
+        np.array([[0, 3], [0, 0], [0, 1]]),
+    ]
+    for type_features in (False, True):
+        model = PartsModel(
+            [(0, 1), (2, 1)], unit=1.5, n_types=2, type_features=type_features
+        )
+        yield f"typed parts, features: {type_features}", model, X, y, typed_feature
+    model = PartsModel([(2, 0)], unit=(0, 1), n_types=3)
+    yield "typed parts in two trees", model, X, y, typed_feature
 
 
 def multiclass_feature(model, x, y):
@@ -176,3 +219,5 @@ def problems():
 PROBLEMS = {name: rest for name, *rest in problems()}
 # the loss of an output depends on the input
 WEIGHTED = {name: rest for name, *rest in weighted_problems()}
+# outputs of oracles have more than observed ones, and only the best is found
+TYPED = {name: rest for name, *rest in typed_problems()}
