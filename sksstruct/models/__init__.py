@@ -10,6 +10,8 @@ from sksstruct.models.candidates.candidates import CandidatesModel
 from sksstruct.models.chain.score import ELUScore, ScoreFunction
 from sksstruct.models.check import check_model
 from sksstruct.models.graph.graph import GraphModel
+from sksstruct.models.graph.grid import grid_graph
+from sksstruct.models.graph.inputs import Graph
 from sksstruct.models.graph.relaxed import RelaxedGraphModel
 from sksstruct.models.matching.matching import MatchingModel
 from sksstruct.models.multiclass.multiclass import MulticlassModel
@@ -27,6 +29,7 @@ __all__ = [
     "MODELS",
     "CandidatesModel",
     "ELUScore",
+    "Graph",
     "GraphModel",
     "MatchingModel",
     "MulticlassModel",
@@ -35,6 +38,7 @@ __all__ = [
     "ScoreFunction",
     "StructuredModel",
     "check_model",
+    "grid_graph",
     "resolve_model",
 ]
 
