@@ -285,8 +285,8 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
                        double* moments) noexcept nogil:
     """Write E d of a coordinate to moments[0], and E d^2 to moments[2].
 
-    `pairs` has a row for each coordinate z of the child: the probabilities of x, but for
-    g and a factor of all.
+    `pairs` has a row for each coordinate z of the child: the probabilities of x, but
+    for g and a factor of all.
     """
     cdef Py_ssize_t sender, receiver
     cdef double d, total = 0.0, first = 0.0, second = 0.0, top = -INFINITY
