@@ -33,6 +33,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
     is_flat = False
+    # Parameters that only say what an error costs, None where it costs 1.
+    _loss_parameters = ()
+    # Tells those who ask for an oracle that is missing why it is.
+    _oracle_note = None
 
     def prepare(self, X, Y):
         """Learn sizes from the training data; called on a copy of the model.

@@ -86,6 +86,7 @@ class GraphModel(CompiledModel):
     loss_normalization: str | None = "example"
     fit_intercept: bool = True
 
+    _loss_parameters = ("class_weight",)
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],

@@ -57,6 +57,7 @@ class MulticlassModel(StructuredModel):
     fit_intercept: bool = True
 
     is_flat = True
+    _loss_parameters = ("costs",)
     _parameter_constraints = {
         "costs": ["array-like", None],
         "fit_intercept": ["boolean"],

@@ -7,8 +7,10 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch
 
 cdef class MeansScratch:
     # numbers in the layout of `expect`, tables of the loss alone, and a labeling
-    cdef object _owned
+    cdef object _owned, _scores
     cdef double* means
+    # scores of the rows of each block, of several examples, without the bias
+    cdef double** scores
     cdef double* losses
     cdef int32_t* labeling
 
@@ -29,6 +31,8 @@ cdef class TableSmoothLoss(SmoothLoss):
     # of the last sweep
     cdef double[::1] _losses, _expected
     cdef bint _anchored
+    # workspaces and scratch that no thread uses
+    cdef list _idle
     # of visits
     cdef MeansScratch _visit
 

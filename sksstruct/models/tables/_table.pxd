@@ -62,6 +62,9 @@ cdef class BoundTable(BoundModel):
                        double change) except -1 nogil
     cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
                        const double* change) except -1 nogil
+    # potentials, where the products of rows and weights were found for all examples
+    cdef int potentials_from(self, Workspace ws, Py_ssize_t i,
+                             double** scores) except -1 nogil
     # what they use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 

@@ -341,6 +341,31 @@ cdef class BoundTable(BoundModel):
             return self.add_loss(ws, i, workspace.loss_scale)
         return 0
 
+    # As `potentials`, for products of rows and weights that are given; those of each
+    # block are moved to the next example.
+    cdef int potentials_from(self, Workspace workspace, Py_ssize_t i,
+                             double** scores) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t number, row, k, size
+        cdef double* table = ws.theta
+        cdef const double* bias
+        cdef Block* block
+        for number in range(self._layout.n_blocks):
+            block = &self._blocks[number]
+            bias = workspace.w + block.first_weight + block.n_features * block.ld
+            size = (block.offsets[i + 1] - block.offsets[i]) * block.ld
+            memcpy(table, scores[number], size * sizeof(double))
+            scores[number] += size
+            if block.has_bias:
+                for row in range(block.offsets[i + 1] - block.offsets[i]):
+                    for k in range(block.ld):
+                        table[row * block.ld + k] += bias[k]
+            table += size
+        ws.constant = 0.0
+        if self._labeled and not self.likelihood:
+            return self.add_loss(ws, i, workspace.loss_scale)
+        return 0
+
     cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
                     double* value) except -1 nogil:
         cdef const int32_t[::1] labels
