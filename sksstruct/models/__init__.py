@@ -7,13 +7,13 @@ documentation and the tests read it.
 from sklearn.base import clone
 
 from sksstruct.models.candidates.candidates import CandidatesModel
-from sksstruct.models.chain.score import ELUScore, ScoreFunction
 from sksstruct.models.check import check_model
 from sksstruct.models.graph.graph import GraphModel
 from sksstruct.models.graph.relaxed import RelaxedGraphModel
 from sksstruct.models.matching.matching import MatchingModel
 from sksstruct.models.multiclass.multiclass import MulticlassModel
 from sksstruct.models.parts.parts import PartsModel
+from sksstruct.models.scores.score import ELUScore, ScoreFunction
 from sksstruct.models.structured import StructuredModel
 
 MODELS = {

@@ -7,7 +7,7 @@ from scipy import sparse
 from sksstruct import ChainCRF
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, ScoreFunction
-from sksstruct.models.chain._scored import ScoredChain
+from sksstruct.models.chain.chain import ChainModel
 from sksstruct.solvers import ProxLinear
 from sksstruct.utils.packed import PackedSequences
 
@@ -20,23 +20,40 @@ def data(seed=0, form=np.asarray):
     return PackedSequences.from_lengths(form(X), sizes), labels
 
 
-def scored(loss, nonsmooth=False, form=np.asarray, **kwargs):
-    smoothing = SmoothedHinge(*loss)
+def scored(loss, nonsmooth=False, form=np.asarray, score=None, **kwargs):
+    """A bound chain of four sequences, and weights to look at it from."""
     packed, labels = data(form=form)
     rng = np.random.RandomState(4)
-    p = rng.uniform(size=4)
-    problem = ScoredChain(
-        ELUScore(5),
-        packed,
-        3,
-        None if nonsmooth else smoothing,
-        labels=labels,
-        example_weights=p / p.sum(),
+    y = np.split(labels, packed.offsets[1:-1])
+    model = ChainModel(
+        loss="hinge" if nonsmooth else SmoothedHinge(*loss),
+        loss_normalization="sequence",
+        score_function=ELUScore(5) if score is None else score,
         **kwargs,
     )
-    problem = problem.nonlinear_loss(smoothing)
+    model.check()
+    p = rng.uniform(size=4)
+    problem = model._bind(model._read(packed, y, p, None))
+    problem = problem.nonlinear_loss(loss[0], loss[2])
+    if nonsmooth:
+        problem.set_smoothing(loss[1])
     w = problem.initial_weights(rng)
-    return problem, w + 0.3 * rng.normal(size=w.shape)
+    return problem, w + 0.3 * rng.normal(size=w.shape) * exists(problem, w)
+
+
+def exists(problem, w):
+    """1 for weights that exist, 0 for padding and for weights of the ends."""
+    problem.linearize(w)
+    at = w + np.random.RandomState(0).normal(size=w.shape)
+    return (problem.value_and_gradient(at)[1] != 0).astype(float)
+
+
+@pytest.fixture(params=[False, True], ids=["one part", "parts"])
+def parts(request, monkeypatch):
+    """Whether examples are dealt to several parts."""
+    if request.param:
+        monkeypatch.setattr("sksstruct.models.scores.scored.FINE", (4, 1))
+    return request.param
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -59,28 +76,43 @@ def test_products_with_the_jacobian(form):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [("entropy", 0.7, 1), ("l2", 0.7, 81)])
 @pytest.mark.parametrize("boundary", [True, False])
-def test_gradient_of_the_linearised_loss(form, loss, boundary):
+def test_gradients(form, loss, boundary, parts):
     problem, w = scored(loss, form=form, boundary=boundary)
+    assert (problem.n_parts > 1) == parts
+    assert problem.shares.sum() == pytest.approx(1.0)
     problem.linearize(w)
     rng = np.random.RandomState(5)
-    at = w + 0.1 * rng.normal(size=w.shape)
+    at = w + 0.1 * rng.normal(size=w.shape) * exists(problem, w)
+    problem.linearize(w)
+    anchor = problem.value_and_gradient(w)[1]
+    # before the anchor moves: parts sum up to what changed since then
+    change = sum(
+        share * problem.part_gradient(b, at) for b, share in enumerate(problem.shares)
+    )
     value, gradient = problem.value_and_gradient(at)
+    np.testing.assert_allclose(anchor + change, gradient, atol=1e-12)
+    total = sum(
+        share * problem.part_gradient(b, at, anchored=False)
+        for b, share in enumerate(problem.shares)
+    )
+    np.testing.assert_allclose(total, gradient, atol=1e-12)
+    h = 1e-5
     for _ in range(4):
-        direction = rng.normal(size=w.shape)
-        h = 1e-5
+        direction = rng.normal(size=w.shape) * (anchor != 0)
         up = problem.value_and_gradient(at + h * direction)[0]
         down = problem.value_and_gradient(at - h * direction)[0]
         assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-7)
-    # the examples' gradients sum up to it
-    total = sum(
-        p * problem.example_gradient(i, at)
-        for i, p in enumerate(problem.example_weights)
-    )
-    np.testing.assert_allclose(total, gradient, atol=1e-12)
     # where it is linearised the model touches the loss, and h is convex: Lemma 34's
     # bound is a small multiple of the squared distance
     assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w))
     assert abs(problem.value(at) - value) <= 20 * (at - w) @ (at - w)
+    # the loss itself
+    looks = [problem.true_gradient(b, at) for b in range(problem.n_parts)]
+    gradient = sum(s * g for s, (_, g) in zip(problem.shares, looks, strict=True))
+    value = sum(s * v for s, (v, _) in zip(problem.shares, looks, strict=True))
+    assert value == pytest.approx(problem.value(at))
+    up, down = problem.value(at + h * direction), problem.value(at - h * direction)
+    assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-6)
 
 
 def test_hinge_is_the_limit_of_its_smoothing():
