@@ -13,7 +13,9 @@ from sksstruct.models.graph.relaxed import RelaxedGraphModel
 from sksstruct.models.matching.matching import MatchingModel
 from sksstruct.models.multiclass.multiclass import MulticlassModel
 from sksstruct.models.parts.parts import PartsModel
+from sksstruct.models.scores.jax_score import JAXScore
 from sksstruct.models.scores.score import ELUScore, ScoreFunction
+from sksstruct.models.scores.torch_score import TorchScore
 from sksstruct.models.structured import StructuredModel
 
 MODELS = {
@@ -28,12 +30,14 @@ __all__ = [
     "CandidatesModel",
     "ELUScore",
     "GraphModel",
+    "JAXScore",
     "MatchingModel",
     "MulticlassModel",
     "PartsModel",
     "RelaxedGraphModel",
     "ScoreFunction",
     "StructuredModel",
+    "TorchScore",
     "check_model",
     "resolve_model",
 ]

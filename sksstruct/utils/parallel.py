@@ -3,7 +3,6 @@
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
-
 # Work that takes less time than the threads, and the memory of each chunk, would.
 LITTLE = 2**18
 

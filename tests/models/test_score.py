@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from sksstruct import ChainCRF
+from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, ScoreFunction
 from sksstruct.models.chain.chain import ChainModel
-from sksstruct.solvers import ProxLinear
+from sksstruct.solvers import SGD, ProxLinear
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -48,11 +50,11 @@ def exists(problem, w):
     return (problem.value_and_gradient(at)[1] != 0).astype(float)
 
 
-@pytest.fixture(params=[False, True], ids=["one part", "parts"])
+@pytest.fixture(params=[1, 3], ids=["one part", "three parts"])
 def parts(request, monkeypatch):
-    """Whether examples are dealt to several parts."""
-    if request.param:
-        monkeypatch.setattr("sksstruct.models.scores.scored.FINE", (4, 1))
+    """Number of the parts that examples are dealt to."""
+    least = 100, 100, request.param
+    monkeypatch.setattr("sksstruct.models.scores.scored.FINE", least)
     return request.param
 
 
@@ -78,7 +80,7 @@ def test_products_with_the_jacobian(form):
 @pytest.mark.parametrize("boundary", [True, False])
 def test_gradients(form, loss, boundary, parts):
     problem, w = scored(loss, form=form, boundary=boundary)
-    assert (problem.n_parts > 1) == parts
+    assert problem.n_parts == parts
     assert problem.shares.sum() == pytest.approx(1.0)
     problem.linearize(w)
     rng = np.random.RandomState(5)
@@ -148,6 +150,62 @@ def test_learns_what_no_linear_score_can(loss):
     if loss == "log":
         means = model.predict_proba(X_test)
         np.testing.assert_allclose(means[0].sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        ProxLinear(60, schedule="constant", mu=0.02),
+        ProxLinear(60, smoothing="l2"),
+        ProxLinear(60, inner="casimir", inner_iter=10),
+        ProxLinear(60, inner="casimir", inner_iter=10, start="extrapolation"),
+        ProxLinear(60, inner="casimir", inner_iter=10, start="previous"),
+        SGD(300),
+        SGD(300, averaging=False),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_solvers_reach_the_same_objective(loss, solver):
+    X, y = xor(30, 0)
+    model = ChainCRF(0.01, loss=loss, score_function=ELUScore(12), random_state=0)
+    best = clone(model).fit(X, y).objective_
+    model.set_params(solver=solver).fit(X, y)
+    assert (np.diff(model.history_["primal"]) <= 1e-12).all()
+    # of a problem that is not convex, from the same start
+    assert model.objective_ < 1.2 * best
+
+
+class LinearScore(ScoreFunction):
+    """Scores that are linear after all: the problem is convex."""
+
+    def initialize(self, n_features, n_labels, random_state):
+        return random_state.normal(size=n_features * n_labels)
+
+    def value(self, w, X, n_labels):
+        return X @ w.reshape(-1, n_labels)
+
+    def jvp(self, w, X, n_labels, direction):
+        return X @ direction.reshape(-1, n_labels)
+
+    def vjp(self, w, X, n_labels, cotangent):
+        return (X.T @ cotangent).ravel()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log", SmoothedHinge("l2", 0.5, 10)])
+@pytest.mark.parametrize("inner", ["lbfgs", "casimir"])
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_linear_scores_reach_the_optimum(loss, inner):
+    data = make_chain(20, n_classes=3, random_state=0)
+    linear = ChainCRF(0.05, loss=loss, fit_intercept=False, tol=1e-5, random_state=0)
+    linear.fit(data.X, data.y)
+    solver = ProxLinear(300, 1e-5, inner=inner)
+    model = clone(linear).set_params(score_function=LinearScore(), solver=solver)
+    model.fit(data.X, data.y)
+    # no lower than what the optimum is known to be, and not far above
+    assert model.objective_ >= linear.objective_ - linear.dual_gap_ - 1e-9
+    assert model.objective_ <= linear.objective_ + 3e-3
 
 
 def test_objective_of_a_fitted_score():

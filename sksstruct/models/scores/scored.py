@@ -22,10 +22,10 @@ from sksstruct.models.scores.score import linearize_rows, score_rows
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Rows of a part, at least, and stored entries as a multiple of the features. Steps on
-# fine parts touch all parameters each time; coarse parts are as many as the processor's
-# memory close by takes.
-FINE, COARSE = (64, 16), (1024, 1)
+# Rows of a part, at least, and stored entries as a multiple of the features, but so many
+# parts even of few rows. Steps on fine parts touch all parameters each time; coarse
+# parts are as large as the processor's memory close by takes.
+FINE, COARSE = (64, 16, 8), (1024, 1, 1)
 
 
 class ScoredLoss(NonlinearLoss):
@@ -118,10 +118,11 @@ class ScoredLoss(NonlinearLoss):
         """Numbers of the examples of each part."""
         rows, n = self._rows, self.n_examples
         entries = rows.nnz if sparse.issparse(rows) else rows.size
-        least = FINE if fine else COARSE
-        parts = min(n, rows.shape[0] / least[0], entries / rows.shape[1] / least[1])
+        n_rows, dense_rows, few = FINE if fine else COARSE
+        parts = min(rows.shape[0] / n_rows, entries / rows.shape[1] / dense_rows)
+        parts = min(max(int(parts), few), n)
         order = np.random.RandomState(0).permutation(n)
-        return [np.sort(some) for some in np.array_split(order, max(int(parts), 1))]
+        return [np.sort(some) for some in np.array_split(order, parts)]
 
     def set_smoothing(self, mu):
         for part in self.parts:
@@ -266,6 +267,6 @@ def rows_of_examples(offsets, numbers):
 
 
 def score_view(model, w):
-    """The scores, as a view of flat weights of a model bound to rows of the identity."""
+    """The scores, a view of flat weights of a model bound to identity rows."""
     coef = model.views(w)["coef"]
     return coef.T if coef.ndim == 2 else coef[:, None]

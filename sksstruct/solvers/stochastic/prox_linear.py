@@ -24,6 +24,8 @@ FIRST_BIAS = 0.1
 LEAST_STEPS = 8
 # Step lengths are between these.
 ETA = 1e-6, 1e6
+# Factors of the length of stochastic steps from pass to pass.
+LONGER, SHORTER = 1.5, 2.0
 # Gradients, or accelerated steps, of a pass.
 INNER_ITER = {"lbfgs": 10, "casimir": 5}
 
@@ -68,7 +70,9 @@ class ProxLinear(Solver):
         Gradients of a pass with L-BFGS, 10, or accelerated steps with Casimir-SVRG, 5,
         each of two oracle calls per example or more.
     learning_rate : float or "auto", default="auto"
-        Length of the stochastic steps of the first pass, with Casimir-SVRG.
+        Length of the stochastic steps of the first pass, with Casimir-SVRG; shorter
+        where the smoothing is less. "auto" is found by trial, and grows after passes
+        that lower the objective.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where accelerated steps start, with Casimir-SVRG, as in
         `sksstruct.solvers.Casimir`.
@@ -184,6 +188,7 @@ class ProxLinearRun:
             loop.report(value, found)
         else:
             loop.report(before, self.w)
+        self.inner.adapt(value < before)
         if self.solver.eta == "auto":
             # the model may be trusted further away, or less far
             factor = 2.0 if value < before else 0.25
@@ -205,6 +210,9 @@ class QuasiNewton:
         self.run, self.most = run, most
         box = run.loss.box
         self.bounds = None if box is None else np.stack(box, axis=1)
+
+    def adapt(self, succeeded):
+        """Nothing needs to be adapted: line searches find the length of steps."""
 
     def minimum(self, center, eta, k):
         """An approximate minimum of the convex model around its centre."""
@@ -249,6 +257,11 @@ class Accelerated:
             self.epochs.value_and_gradient()
             rate = calibrate(self.epochs, max(run.alpha, 1e-12), at_zero=False)
         self.lipschitz = max(1.0 / rate - run.alpha, run.alpha)
+
+    def adapt(self, succeeded):
+        """Take longer steps after a pass that lowered the objective, else shorter."""
+        if self.run.solver.learning_rate == "auto":
+            self.lipschitz *= SHORTER if not succeeded else 1.0 / LONGER
 
     def minimum(self, center, eta, k):
         """An approximate minimum of the convex model around its centre."""
