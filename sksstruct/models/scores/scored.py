@@ -22,7 +22,7 @@ from sksstruct.models.scores.score import linearize_rows, score_rows
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
-# Rows of a part, at least, and stored entries as a multiple of the features, but so many
+# Rows of a part, at least, stored entries as a multiple of the features, and so many
 # parts even of few rows. Steps on fine parts touch all parameters each time; coarse
 # parts are as large as the processor's memory close by takes.
 FINE, COARSE = (64, 16, 8), (1024, 1, 1)
