@@ -86,6 +86,7 @@ class GraphModel(CompiledModel):
     loss_normalization: str | None = "example"
     fit_intercept: bool = True
 
+    _loss_parameters = ("class_weight",)
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
@@ -257,6 +258,11 @@ class GraphModel(CompiledModel):
         )
         model.oracle_bounds = self.bounds()
         return model
+
+    def _marginals_of(self, model, i, means):
+        """Probability of each label of each node."""
+        rows = means[: model.sizes[i] * model.ld].reshape(-1, model.ld)
+        return rows[:, : model.n_labels].copy()
 
     # ---- the methods of any model ----
 

@@ -72,6 +72,10 @@ class RelaxedGraphModel(StructuredModel):
     loss_normalization: str | None = "example"
     fit_intercept: bool = True
 
+    _oracle_note = (
+        "sums over the labelings of a graph with cycles are #P-hard; use loss='hinge', "
+        "or GraphModel for trees and forests"
+    )
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "solver": [str, MAPSolver],

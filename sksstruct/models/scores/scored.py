@@ -54,17 +54,28 @@ class ScoredLoss(NonlinearLoss):
     # the box, where there is one, is that of the other weights: `box`
     oracle_bounds = oracle_note = None
     views_need_data = False
+    # whether labelings have no loss, as in the negative log-likelihood
+    likelihood = False
 
     def __init__(
         self, score, rows, offsets, n_columns, example_weights, bind, surrogate
     ):
         self.score, self.surrogate, self.n_columns = score, surrogate, n_columns
-        self.nonsmooth = surrogate is None
         self.n_examples = n = len(offsets) - 1
         if example_weights is None:
             example_weights = np.full(n, 1.0 / n)
         self._rows, self._offsets = rows, offsets
         self._weights, self._bind = example_weights, bind
+        # its oracles, and the layout of other weights, are those of all
+        self._first = self._part(np.arange(1))
+        self.offered, self.offer_note = (
+            self._first.model.oracles,
+            self._first.model.oracle_note,
+        )
+
+    @property
+    def nonsmooth(self):
+        return self.surrogate is None
 
     @property
     def n_parts(self):
@@ -73,10 +84,8 @@ class ScoredLoss(NonlinearLoss):
     @property
     def n_weights(self):
         """Number of parameters of the score and of other weights, together."""
-        # the layout of other weights is the same for any examples
-        part = self._part(np.arange(1))
         start = self._initialize(np.random.RandomState(0))
-        return len(start) + len(part.tail)
+        return len(start) + len(self._first.tail)
 
     def _part(self, numbers):
         return Part(self.score, self._rows, self._offsets, self.n_columns, numbers,
@@ -89,6 +98,8 @@ class ScoredLoss(NonlinearLoss):
         if loss is None:
             loss = SmoothedHinge(self._kind(smoothing), 1.0, k)
         for part in self.parts:
+            if self.likelihood:
+                part.model.likelihood = True
             part.smooth = part.model.smooth_loss(loss, nonsmooth=self.nonsmooth)
         sizes = [part.smooth.diameter for part in self.parts]
         self.diameter = float(self.shares @ sizes)
@@ -96,21 +107,20 @@ class ScoredLoss(NonlinearLoss):
 
     def _kind(self, smoothing):
         """The smoothing of a hinge, by an oracle that there is."""
-        model = self.parts[0].model
         offered = {
             kind
             for kind, oracle in (("entropy", "exp"), ("l2", "topk"))
-            if oracle in model.oracles
+            if oracle in self.offered
         }
         if smoothing == "auto" and offered:
             return min(offered)
         if smoothing not in offered:
             error = ValueError(
                 f"smoothing={smoothing!r} needs an oracle that this model does not "
-                f"have; it has {', '.join(model.oracles)}"
+                f"have; it has {', '.join(self.offered)}"
             )
-            if model.oracle_note is not None:
-                error.add_note(model.oracle_note)
+            if self.offer_note is not None:
+                error.add_note(self.offer_note)
             raise error
         return smoothing
 
