@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from graphs import enumerate_matchings
 from problems import PROBLEMS
+from scipy.optimize import Bounds, minimize
+from scipy.special import logsumexp, softmax
 
 from sksstruct import SSVMClassifier
 from sksstruct.losses import SmoothedHinge
@@ -221,7 +223,7 @@ def test_marginals_of_parts_and_candidates():
     """Probabilities of outputs, added up over those that have a part."""
     for name in ("parts", "parts in two trees", "candidates", "labeled candidates"):
         model, X, y, _ = PROBLEMS[name]
-        classifier = SSVMClassifier(model, loss="log", alpha=0.1, solver=SOLVER)
+        classifier = SSVMClassifier(model, loss="log", alpha=0.1, solver="lbfgs")
         found = classifier.fit(X, y).predict_marginals(X)
         for x, marginals in zip(X, found, strict=True):
             want = np.zeros_like(marginals)
@@ -236,9 +238,6 @@ def test_marginals_of_parts_and_candidates():
             np.testing.assert_allclose(marginals, want, rtol=1e-9, atol=1e-12)
 
 
-SOLVER = "lbfgs"
-
-
 def place_of(y, classifier):
     """Index of the parts of an output in its marginals."""
     if isinstance(y, np.ndarray):
@@ -246,6 +245,51 @@ def place_of(y, classifier):
     if isinstance(y, tuple):
         return y[0], list(classifier.classes_).index(y[1])
     return y
+
+
+@pytest.mark.parametrize("name", ["parts", "parts in two trees"])
+@pytest.mark.parametrize("loss", ["log", SmoothedHinge("entropy", 0.3)])
+def test_optimum_in_a_box(name, loss):
+    """L-BFGS ends at the optimum of a general solver, and its gap certifies it."""
+    model, X, y, _ = PROBLEMS[name]
+    binding = 0
+    for alpha in (0.01, 0.3):
+        classifier = SSVMClassifier(model, alpha=alpha, loss=loss, tol=1e-7)
+        fitted = classifier.fit(X, y).model_
+        w, (lower, upper) = classifier.weights_, fitted_box(fitted, X)
+        mu, costs = (1.0, 0.0) if loss == "log" else (0.3, 1.0)
+        every = [
+            (
+                np.array([fitted.joint_feature(x, z) for z in fitted.labelings(x)]),
+                costs * np.array([fitted.loss(true, z) for z in fitted.labelings(x)]),
+                fitted.joint_feature(x, true),
+            )
+            for x, true in zip(X, y, strict=True)
+        ]
+
+        def objective(w, every=every, alpha=alpha, mu=mu):
+            total, gradient = alpha / 2 * (w @ w), alpha * w
+            for phi, losses, true in every:
+                scores = (phi @ w + losses) / mu
+                total += (mu * logsumexp(scores) - true @ w) / len(every)
+                gradient = gradient + (softmax(scores) @ phi - true) / len(every)
+            return total, gradient
+
+        best = minimize(
+            objective, np.zeros(len(w)), jac=True, method="TNC",
+            bounds=Bounds(lower, upper), options={"maxfun": 10_000, "ftol": 1e-14},
+        ).fun  # fmt: skip
+        assert (w >= lower).all() and (w <= upper).all()
+        assert classifier.objective_ == pytest.approx(objective(w)[0], rel=1e-9)
+        assert -1e-9 < classifier.objective_ - best <= classifier.dual_gap_ + 1e-9
+        assert classifier.dual_gap_ <= 1e-7 * classifier.objective_
+        binding += int((w[np.isfinite(lower)] == 0).sum())
+    # else the box would not have been tested
+    assert binding
+
+
+def fitted_box(model, X):
+    return model._bound([model._input(X[0], "x")], None, None).box()
 
 
 @pytest.mark.parametrize("loss", ["log", SmoothedHinge("entropy", 0.5)])
