@@ -262,7 +262,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Probabilities, classes in the order of `classes_`.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     @available_if(has_probabilities(flat=False))
     def predict_marginals(self, X):
@@ -279,7 +279,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             (n_nodes, n_labels), labels in the order of `classes_`.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     def decision_function(self, X):
         """Scores of the classes, or of the predicted outputs.

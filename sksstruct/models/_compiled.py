@@ -70,7 +70,7 @@ class CompiledModel(StructuredModel):
     def _has_marginals(self):
         return self._marginals_of is not None
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         model = self._bound(X, None, None)
         found = [None] * len(X)
 

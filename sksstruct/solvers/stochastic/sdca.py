@@ -64,8 +64,8 @@ class SDCA(GradientSolver):
 
     Notes
     -----
-    Each example keeps two numbers for each position and label, and two for each pair of
-    labels.
+    Each example keeps two numbers for each score of its tables: for each position and
+    label, and for each pair of labels.
 
     References
     ----------
