@@ -18,7 +18,7 @@ class CandidatesModel(CompiledModel):
     boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom and right, of
     which the last two are exclusive. An output is the index of a candidate, or its box
     where there are boxes, or a tuple of this and one of several labels. All candidates
-    are scored: the max oracle is exhaustive.
+    are scored: the best, the k best, and sums over them are found by a scan.
 
     Parameters
     ----------

@@ -22,7 +22,9 @@ class PartsModel(CompiledModel):
     each part. A spring scores the displacement between its two ends by a linear and a
     quadratic function of rows and of columns. Displacements are taken minus their mean
     over the training data, in units of half the image size. Quadratic costs are kept at
-    zero or above, so that distance transforms find the best positions [1]_.
+    zero or above, so that distance transforms find the best positions [1]_. Sums over
+    all placements, as ``loss="log"`` needs them, are exact log-sum transforms; see
+    `sksstruct.inference.parts_sum_product`.
 
     Parameters
     ----------
