@@ -192,6 +192,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # ---- called by estimators; compiled models override these ----
 
+    def _loss_at(self, x, y, y_hat):
+        """The loss of a given input, of which it depends for some models."""
+        return self.loss(y, y_hat)
+
     @property
     def _has_topk(self):
         """Whether training can use the k best outputs."""
@@ -267,12 +271,12 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError
 
-    def _score(self, y, predicted, sample_weight=None):
-        """One minus the mean loss of predicted outputs."""
+    def _score(self, X, y, predicted, sample_weight=None):
+        """One minus the mean loss of the outputs predicted for checked inputs."""
         y = as_list("y", y)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
-        losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
+        losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
 

@@ -31,7 +31,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.models.tables._blocks cimport (
-    TableRow, WeightBlocks, table_row, tables_end,
+    Block, TableRow, WeightBlocks, table_row, tables_end,
 )
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
@@ -231,6 +231,14 @@ cdef class BoundTable(BoundModel):
     def block(self, w, Py_ssize_t number):
         """Return a block of flat w, (n_features, n_columns), and its bias."""
         return self._layout.views(w, number)
+
+    @property
+    def first_other(self):
+        """The first of the flat weights that follow those of the first block."""
+        cdef Block* block = &self._blocks[0]
+        # blocks end on a cache line
+        n_rows = block.n_features + block.has_bias
+        return (n_rows * block.ld + 7) // 8 * 8
 
     def views(self, w):
         coef, intercept = self.block(w, 0)
