@@ -277,7 +277,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         probabilities : list of ndarray
             Marginal probabilities for each input: with a graph an array of shape
-            (n_nodes, n_labels), labels in the order of `classes_`.
+            (n_nodes, n_labels), labels in the order of `classes_`; with parts
+            (n_parts, height, width); with candidates (n_candidates,), or (n_candidates,
+            n_labels) where they have labels.
         """
         X = self._checked(X)
         return self.model_._predict_marginals(X, self.weights_, self.n_jobs)

@@ -2,14 +2,15 @@
 
 Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
-alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
+is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
 """
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
@@ -24,12 +25,12 @@ from sksstruct.utils.progress import Status
 )
 @dataclass(eq=False, repr=False)
 class LBFGS(GradientSolver):
-    """L-BFGS: the default for losses with a gradient.
+    """L-BFGS [1]_: the default for losses with a gradient.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss. The expected mean parameters of every example are a point of
     the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``: the
-    certificate costs nothing.
+    certificate costs nothing. Weights stay in the box that a model needs [2]_.
 
     Parameters
     ----------
@@ -52,8 +53,11 @@ class LBFGS(GradientSolver):
 
     References
     ----------
-    D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
-    optimization", Mathematical Programming 45, 1989.
+    .. [1] D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
+       optimization", Mathematical Programming 45, 1989.
+    .. [2] R. H. Byrd, P. Lu, J. Nocedal and C. Zhu, "A limited memory algorithm for
+       bound constrained optimization", SIAM Journal on Scientific Computing 16(5),
+       1995.
 
     %(example)s
     """
@@ -63,6 +67,7 @@ class LBFGS(GradientSolver):
     _: KW_ONLY
     memory: int = 10
 
+    bounded = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
@@ -90,6 +95,7 @@ class LBFGS(GradientSolver):
                 start,
                 jac=True,
                 method="L-BFGS-B",
+                bounds=objective.bounds,
                 callback=after_iteration,
                 options={
                     "maxiter": self.max_iter,
@@ -147,6 +153,8 @@ class Objective:
     ----------
     start : ndarray
         Weights to start from, of those that exist.
+    bounds : Bounds or None
+        Box that they are confined to.
     best : tuple or None
         Objective, weights that exist, share of exact losses, and residual of the
         lowest objective.
@@ -160,6 +168,10 @@ class Objective:
         if options.dual_state is not None:
             self.w[self._kept] = options.dual_state["weights"][self._kept]
         self.start = np.array(self.w[self._kept])
+        self.bounds = None
+        if (box := loss.model.box()) is not None:
+            self.bounds = Bounds(*(bound[self._kept] for bound in box))
+            self.start = np.clip(self.start, self.bounds.lb, self.bounds.ub)
         self.best = self._first = None
         self.best_dual = -np.inf
         self.calls = 0
@@ -176,6 +188,8 @@ class Objective:
             gradient = gradient + self.alpha * x
             primal = loss + self.alpha / 2 * (x @ x)
             residual = (gradient @ gradient) / (2 * self.alpha)
+            if self.bounds is not None:
+                residual = self._gap(x, gradient)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
@@ -189,6 +203,12 @@ class Objective:
             exact = float(np.mean(self.loss.exact))
             self.best = primal, x.copy(), exact, residual
         return primal, gradient
+
+    def _gap(self, x, gradient):
+        """Duality gap at weights in a box, where P has a gradient."""
+        slope = gradient - self.alpha * x
+        other = np.clip(slope / -self.alpha, self.bounds.lb, self.bounds.ub)
+        return slope @ (x - other) + self.alpha / 2 * (x @ x - other @ other)
 
     def best_weights(self):
         """Flat weights of the lowest objective so far."""
