@@ -71,12 +71,16 @@ class CompiledModel(StructuredModel):
 
     def _topk(self, x, weights, k):
         model = self._bound([x], None, None)
-        if "topk" not in model.oracles:
+        if not self._finds_best(model):
             raise ValueError(f"{type(self).__name__} does not find the k best outputs")
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         workspace = model.workspace(weights, training=False)
         labelings, scores = model.topk(workspace, 0, k)
         return [self._shown(x, labeling) for labeling in labelings], scores
+
+    def _finds_best(self, model):
+        """Whether a bound model finds the k best outputs that users see."""
+        return "topk" in model.oracles
 
     # ---- the methods of any model, for one example ----
 

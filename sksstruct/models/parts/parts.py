@@ -64,8 +64,8 @@ class PartsModel(CompiledModel):
     ``n_types > 1`` the last two are of shape (n_edges, n_types, 2), and there are
     ``type_intercept_`` (n_edges, n_types) and, with `type_features`, ``type_coef_``
     (n_edges, n_types, 2, n_features). `decode` and `labelings` return pairs (positions,
-    types) then, `predict` of the classifier positions only; the k best outputs and
-    sums over outputs are for a single type.
+    types) then, `predict` and `predict_topk` of the classifier positions only, those
+    that are best with their best types.
 
     References
     ----------
@@ -223,6 +223,16 @@ class PartsModel(CompiledModel):
         outputs, scores = super()._predict(X, weights, n_jobs)
         # as they are given: types are the model's own
         return [z[0] if self.n_types > 1 else z for z in outputs], scores
+
+    def _predict_topk(self, X, weights, k):
+        outputs, scores = super()._predict_topk(X, weights, k)
+        if self.n_types > 1:
+            outputs = [[z for z, _ in some] for some in outputs]
+        return outputs, scores
+
+    def _finds_best(self, model):
+        # placements, with several types; training needs labelings
+        return True
 
     def decode(self, x, w):
         w = np.asarray(w, dtype=np.float64)
