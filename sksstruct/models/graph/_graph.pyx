@@ -22,11 +22,14 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.trees._messages cimport (
     add_potts_message, add_turned_message, best_state, best_state_given,
     best_state_given_potts,
+)
+from sksstruct.inference.trees._sums cimport (
+    SumForest, sum_product_forest, sums_memory,
 )
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport Workspace
@@ -72,6 +75,8 @@ cdef class BoundGraph(BoundTable):
         self.potts, self.shared, self.forest = potts, shared, forest
         self.bias_is_feature = bias_is_feature
         self.belief_size = self.max_size * self.ld
+        if forest:
+            self.belief_size = sums_memory(self.max_size, self.n_labels, self.ld)
         # what labelings mean: exported duals are those of the same graphs
         self._structure += [self.edges, first_edge, potts, shared]
         if self._labeled:
@@ -81,6 +86,19 @@ cdef class BoundGraph(BoundTable):
         else:
             # made at the first visit of each graph, and kept for the next
             self._cuts = [None] * self.n_examples
+
+    @property
+    def oracles(self):
+        return ("max", "topk", "exp") if self.forest else ("max", "topk")
+
+    @property
+    def oracle_note(self):
+        if self.forest:
+            return None
+        return (
+            "sums over the labelings of a graph with cycles are #P-hard: loss='log' "
+            "and smoothing='entropy' are for trees and forests; use loss='hinge', or "
+            "SmoothedHinge(smoothing='l2'), which takes the k best labelings")
 
     @classmethod
     def bind(cls, nodes, offsets, edges, first_edge, edge_rows, n_labels, y_true,
@@ -306,6 +324,30 @@ cdef class BoundGraph(BoundTable):
         if self._is_forward(i, node):
             return best_state_given(self.n_labels, row, scores + label, self.ld)
         return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t first = self._starts[i], n_nodes = self._sizes[i] * self.ld
+        cdef Py_ssize_t n_tables = self._blocks[1].offsets[i + 1]
+        cdef SumForest forest
+        n_tables -= self._blocks[1].offsets[i]
+        memset(means, 0, (n_nodes + n_tables * self._blocks[1].ld) * sizeof(double))
+        forest.n_nodes, forest.n_labels, forest.ld = (
+            self._sizes[i], self.n_labels, self.ld)
+        forest.theta, forest.tables = ws.theta, ws.theta + n_nodes
+        forest.step = 0 if self.shared else self._blocks[1].ld
+        forest.potts = self.potts
+        forest.order, forest.parent = &self._order[first], &self._parent[first]
+        forest.edge_up = &self._edge_up[first]
+        forest.ends = NULL
+        # no address without an edge
+        if self._ends.shape[0] > self._first_edge[i]:
+            forest.ends = &self._ends[self._first_edge[i], 0]
+        sum_product_forest(
+            &forest, 1.0 / mu, ws.beliefs, means, means + n_nodes, value)
+        value[0] = mu * value[0] + ws.constant
+        return 0
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         unary, edges, tables = self.potentials_of(i, workspace.theta)

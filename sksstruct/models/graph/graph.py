@@ -107,6 +107,7 @@ class GraphModel(CompiledModel):
     fit_intercept: bool = True
     normalize: bool | str = "auto"
 
+    _loss_parameters = ("class_weight",)
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
@@ -273,6 +274,11 @@ class GraphModel(CompiledModel):
         )
         model.oracle_bounds = self.bounds()
         return model
+
+    def _marginals_of(self, model, i, means):
+        """Probability of each label of each node."""
+        rows = means[: model.sizes[i] * model.ld].reshape(-1, model.ld)
+        return rows[:, : model.n_labels].copy()
 
     # ---- the methods of any model ----
 

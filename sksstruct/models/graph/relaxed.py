@@ -85,6 +85,10 @@ class RelaxedGraphModel(StructuredModel):
     fit_intercept: bool = True
     normalize: bool = False
 
+    _oracle_note = (
+        "sums over the labelings of a graph with cycles are #P-hard; use loss='hinge', "
+        "or GraphModel for trees and forests"
+    )
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "solver": [str, MAPSolver],

@@ -123,6 +123,10 @@ cdef class BoundPython(BoundModel):
     def oracles(self):
         return ("max", "topk") if self.spec._has_topk else ("max",)
 
+    @property
+    def oracle_note(self):
+        return self.spec._oracle_note
+
     def views(self, w):
         return {"coef": w}
 
