@@ -100,6 +100,8 @@ def test_other_oracles_are_refused(name):
     bound = classifier.model_._bound([X[0]], None, None)
     assert bound.oracles == ("max",)
     assert "n_types > 1" in bound.oracle_note
+    with pytest.raises(ValueError, match="n_types > 1"):
+        SSVMClassifier(model, loss="log").fit(X, y)
 
 
 def test_bad_input():
