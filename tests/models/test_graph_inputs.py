@@ -200,7 +200,9 @@ def test_likelihood_with_a_scale():
         )
     )
     assert one.objective_ == pytest.approx(two.objective_, rel=1e-7)
-    for a, b in zip(one.predict_proba(inside), two.predict_proba(outside), strict=True):
+    for a, b in zip(
+        one.predict_marginals(inside), two.predict_marginals(outside), strict=True
+    ):
         np.testing.assert_allclose(a, b, atol=1e-3)
 
 
