@@ -229,8 +229,18 @@ class GraphModel(CompiledModel):
     def _shown(self, x, labeling):
         return self.classes_[labeling]
 
-    def _bound(self, X, y_true, example_weights):
-        offsets = np.concatenate([[0], np.cumsum([x[0].shape[0] for x in X])])
+    @property
+    def _n_columns(self):
+        return len(self.classes_)
+
+    def _offsets(self, X):
+        return np.concatenate([[0], np.cumsum([x[0].shape[0] for x in X])])
+
+    def _rows(self, X):
+        return _stack([x[0] for x in X])
+
+    def _bound(self, X, y_true, example_weights, nodes=None):
+        offsets = self._offsets(X)
         first = np.concatenate([[0], np.cumsum([len(x[1]) for x in X])])
         costs = None
         if y_true is not None:
@@ -243,7 +253,7 @@ class GraphModel(CompiledModel):
         if self.n_edges_ is not None:
             rows = _stack([x[2] for x in X])
         model = BoundGraph.bind(
-            _stack([x[0] for x in X]),
+            self._rows(X) if nodes is None else nodes,
             offsets,
             np.concatenate([x[1] for x in X]),
             first,
@@ -254,7 +264,7 @@ class GraphModel(CompiledModel):
             costs,
             potts=self.pairwise == "potts",
             forest=self.inference_ == "tree",
-            fit_intercept=self.fit_intercept,
+            fit_intercept=self.fit_intercept and nodes is None,
         )
         model.oracle_bounds = self.bounds()
         return model

@@ -148,9 +148,19 @@ class PartsModel(CompiledModel):
     def _shown(self, x, labeling):
         return np.column_stack(np.divmod(labeling, x.shape[1])).astype(np.intp)
 
-    def _bound(self, X, y_true, example_weights):
+    @property
+    def _n_columns(self):
+        return self.n_parts_
+
+    def _offsets(self, X):
+        cells = [x.shape[0] * x.shape[1] for x in X]
+        return np.concatenate([[0], np.cumsum(cells)])
+
+    def _rows(self, X):
+        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
-        cells = shapes.prod(axis=1)
         labels = units = None
         if y_true is not None:
             labels = np.concatenate(
@@ -159,10 +169,10 @@ class PartsModel(CompiledModel):
             units = [self._unit(y, f"y[{i}]") for i, y in enumerate(y_true)]
             units = np.array(units)
         block = (
-            np.concatenate([x.reshape(-1, x.shape[2]) for x in X]),
-            np.concatenate([[0], np.cumsum(cells)]),
+            self._rows(X) if rows is None else rows,
+            self._offsets(X),
             self.n_parts_,
-            self.fit_intercept,
+            self.fit_intercept and rows is None,
         )
         n_edges = len(self.edges_)
         model = BoundParts(

@@ -212,8 +212,7 @@ class Part:
         chosen = rows_of_examples(offsets, numbers)
         self.rows = rows[chosen]
         n = len(chosen)
-        identity = sparse.eye_array(n, format="csr")
-        self.model = bind(numbers, identity, weights / self.share)
+        self.model = bind(numbers, identity_rows(n), weights / self.share)
         self.w, self._gradient = (aligned_zeros(self.model.n_weights) for _ in "wg")
         # of the model, whose weights are the scores
         self.scores = score_view(self.model, self.w)
@@ -269,6 +268,19 @@ class Part:
         if anchored:
             differences, rest = differences - self.anchor[0], rest - self.anchor[1]
         return np.concatenate([self.vjp(differences), rest])
+
+
+def identity_rows(n_rows):
+    """Rows of features whose weights are the scores of so many rows."""
+    return sparse.eye_array(n_rows, format="csr")
+
+
+def join_weights(model, scores, rest):
+    """Flat weights of a model of identity rows, for scores and other weights."""
+    w = aligned_zeros(model.n_weights)
+    score_view(model, w)[...] = scores
+    w[model.first_other :] = rest
+    return w
 
 
 def rows_of_examples(offsets, numbers):
