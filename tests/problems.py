@@ -8,6 +8,7 @@ from sksstruct.models import (
     MatchingModel,
     MulticlassModel,
     PartsModel,
+    ScoreFunction,
 )
 
 
@@ -155,3 +156,19 @@ def problems():
 
 
 PROBLEMS = {name: rest for name, *rest in problems()}
+
+
+class LinearScore(ScoreFunction):
+    """Scores that are linear after all: the problem is convex."""
+
+    def initialize(self, n_features, n_labels, random_state):
+        return random_state.normal(size=n_features * n_labels)
+
+    def value(self, w, X, n_labels):
+        return X @ w.reshape(-1, n_labels)
+
+    def jvp(self, w, X, n_labels, direction):
+        return X @ direction.reshape(-1, n_labels)
+
+    def vjp(self, w, X, n_labels, cotangent):
+        return (X.T @ cotangent).ravel()

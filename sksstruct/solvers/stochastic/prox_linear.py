@@ -301,6 +301,9 @@ class LinearizedEpochs(Order):
 
     def value_and_gradient(self):
         """The smoothed model at the weights; its gradient goes to `gradient`."""
+        # extrapolated points, and those where steps are tried, may be outside
+        if self.box is not None:
+            np.clip(self.w, *self.box, out=self.w)
         value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
         self.calls += self.loss.n_examples
         return value
