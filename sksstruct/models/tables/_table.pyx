@@ -198,6 +198,23 @@ cdef class BoundTable(BoundModel):
             return TableSmoothLoss(self, smoothing, nonsmooth)
         return BoundModel.smooth_loss(self, smoothing, nonsmooth)
 
+    def entropy_dual(self, smoothing, state=None):
+        from sksstruct.models.tables._entropy_dual import TableEntropyDual
+
+        return TableEntropyDual(self, smoothing.mu, state)
+
+    def fits_entropy_dual(self, state, smoothing):
+        # they are certain of what was observed, which is slow to unlearn
+        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
+            state["labels"], self._y_true)
+
+    @property
+    def entropy_dual_bytes(self):
+        # what meets the weights beyond the blocks has no natural parameters
+        if self.n_other or "exp" not in self.oracles:
+            return None
+        return 16 * int(self._layout.table_sizes.sum())
+
     @property
     def signature(self):
         # where sizes and keys agree, keys may still stand for other things
