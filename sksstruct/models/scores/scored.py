@@ -113,7 +113,8 @@ class ScoredLoss(NonlinearLoss):
             if oracle in self.offered
         }
         if smoothing == "auto" and offered:
-            return min(offered)
+            by_topk = self._first.model.prefers_topk or "entropy" not in offered
+            return "l2" if by_topk else "entropy"
         if smoothing not in offered:
             error = ValueError(
                 f"smoothing={smoothing!r} needs an oracle that this model does not "

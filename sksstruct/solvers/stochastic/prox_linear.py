@@ -55,7 +55,7 @@ class ProxLinear(Solver):
         objective, and divides it by four after any other.
     smoothing : {"auto", "entropy", "l2"}, default="auto"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle. "auto"
-        is "entropy" where the model has the exp oracle.
+        is "l2" for chains, and where a model has no exp oracle.
     k : int, default=10
         Number of labelings for "l2".
     mu : float or None, default=None
