@@ -5,9 +5,9 @@ import pytest
 from graphs import forests
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sksstruct.inference.search._partition import topk_by_partition
 
 from sksstruct.inference import Exhaustive
+from sksstruct.inference.search._partition import topk_by_partition
 
 
 def solver(everything, slack=0.0):
