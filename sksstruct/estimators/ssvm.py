@@ -354,5 +354,6 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         score : float
             Accuracy with a multiclass model, else one minus the mean loss.
         """
-        predicted = self.predict(X)
-        return self.model_._score(y, predicted, sample_weight)
+        X = self._checked(X)
+        predicted = self.model_._predict(X, self.weights_, self.n_jobs)[0]
+        return self.model_._score(X, y, predicted, sample_weight)

@@ -9,6 +9,8 @@ from sklearn.base import clone
 from sksstruct.models.candidates.candidates import CandidatesModel
 from sksstruct.models.check import check_model
 from sksstruct.models.graph.graph import GraphModel
+from sksstruct.models.graph.grid import grid_graph
+from sksstruct.models.graph.inputs import Graph
 from sksstruct.models.graph.relaxed import RelaxedGraphModel
 from sksstruct.models.matching.matching import MatchingModel
 from sksstruct.models.multiclass.multiclass import MulticlassModel
@@ -29,6 +31,7 @@ __all__ = [
     "MODELS",
     "CandidatesModel",
     "ELUScore",
+    "Graph",
     "GraphModel",
     "JAXScore",
     "MatchingModel",
@@ -39,6 +42,7 @@ __all__ = [
     "StructuredModel",
     "TorchScore",
     "check_model",
+    "grid_graph",
     "resolve_model",
 ]
 

@@ -201,6 +201,9 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"scores rows of features by the exp or the top-K oracle; "
             f"{type(self).__name__} does not"
         )
+    def _loss_at(self, x, y, y_hat):
+        """The loss of a given input, of which it depends for some models."""
+        return self.loss(y, y_hat)
 
     @property
     def _has_topk(self):
@@ -277,12 +280,12 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError
 
-    def _score(self, y, predicted, sample_weight=None):
-        """One minus the mean loss of predicted outputs."""
+    def _score(self, X, y, predicted, sample_weight=None):
+        """One minus the mean loss of the outputs predicted for checked inputs."""
         y = as_list("y", y)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
-        losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
+        losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
 

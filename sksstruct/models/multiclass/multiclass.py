@@ -191,7 +191,7 @@ class MulticlassModel(StructuredModel):
     def _marginals(self, X, weights, n_jobs=None):
         return softmax(self._scores(X, weights), axis=1)
 
-    def _score(self, y, predicted, sample_weight=None):
+    def _score(self, X, y, predicted, sample_weight=None):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 

@@ -30,6 +30,7 @@ from sksstruct.inference.parts._sums cimport (
     Spring, grid_ld, scratch_size, sum_product,
 )
 from sksstruct.inference.trees._tree cimport Tree
+from sksstruct.models.parts._loss cimport truncated_distance
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
@@ -136,14 +137,9 @@ cdef class BoundParts(BoundTable):
     cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t part,
                              Py_ssize_t position) noexcept nogil:
         """Return what a part at some position adds to the loss."""
-        cdef Py_ssize_t width = self._shapes[i, 1]
-        cdef Py_ssize_t observed = self._y_true[self._starts[i] + part]
-        cdef double row = position // width - observed // width
-        cdef double column = position % width - observed % width
-        cdef double square = (row * row + column * column) / (
-            self._units[i] * self._units[i])
-        # a part that is lost costs the same wherever it is
-        return (square if square < 1.0 else 1.0) / self.n_parts
+        return truncated_distance(
+            position, self._y_true[self._starts[i] + part], self._shapes[i, 1],
+            self._units[i]) / self.n_parts
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:
