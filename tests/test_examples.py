@@ -16,6 +16,7 @@ LONG = {
     "plot_map",
     "plot_own_model",
     "plot_path",
+    "plot_recurrent_scores",
     "plot_solvers",
     "plot_stick_figures",
     "plot_word_alignment",

@@ -240,9 +240,19 @@ class PartsModel(CompiledModel):
         w = np.asarray(w, dtype=np.float64)
         return super()._predict([self._input(x, "x")], w)[0][0]
 
-    def _bound(self, X, y_true, example_weights):
+    @property
+    def _n_columns(self):
+        return self.n_parts_
+
+    def _offsets(self, X):
+        cells = [x.shape[0] * x.shape[1] for x in X]
+        return np.concatenate([[0], np.cumsum(cells)])
+
+    def _rows(self, X):
+        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
-        cells = shapes.prod(axis=1)
         labels = units = None
         if y_true is not None:
             labels = np.concatenate(
@@ -251,13 +261,17 @@ class PartsModel(CompiledModel):
             placed = map(self._placed, y_true)
             units = [self._unit(z, f"y[{i}]") for i, z in enumerate(placed)]
             units = np.array(units)
-        rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
-        offsets = np.concatenate([[0], np.cumsum(cells)])
-        blocks = [(rows, offsets, self.n_parts_, self.fit_intercept)]
         typed, n_edges = self.n_types > 1, len(self.edges_)
         n_springs, most_keys = n_edges * self.n_types, self.n_parts_ + n_edges
-        if typed and self.type_features and n_edges:
-            blocks.append((rows, offsets, 2 * n_springs, False))
+        offsets, features = self._offsets(X), None
+        has_type_features = typed and self.type_features and n_edges
+        if rows is None or has_type_features:
+            features = self._rows(X)
+        blocks = [(rows, offsets, self.n_parts_, False)]
+        if rows is None:
+            blocks = [(features, offsets, self.n_parts_, self.fit_intercept)]
+        if has_type_features:
+            blocks.append((features, offsets, 2 * n_springs, False))
             most_keys += 2 * n_edges
         # labelings have types, and these have a bias
         model = (BoundTypedParts if typed else BoundParts)(
