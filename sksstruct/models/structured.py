@@ -201,6 +201,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"scores rows of features by the exp or the top-K oracle; "
             f"{type(self).__name__} does not"
         )
+
     def _loss_at(self, x, y, y_hat):
         """The loss of a given input, of which it depends for some models."""
         return self.loss(y, y_hat)
