@@ -220,7 +220,7 @@ def problems():
 PROBLEMS = {name: rest for name, *rest in problems()}
 # the loss of an output depends on the input
 WEIGHTED = {name: rest for name, *rest in weighted_problems()}
-# outputs of oracles have more than observed ones, and only the best is found
+# outputs of oracles have more than observed ones
 TYPED = {name: rest for name, *rest in typed_problems()}
 
 

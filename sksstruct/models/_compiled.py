@@ -150,11 +150,15 @@ class CompiledModel(StructuredModel):
 
     def _topk(self, x, weights, k):
         model, weights = self._ready([x], weights)
-        if "topk" not in model.oracles:
+        if not self._finds_best(model):
             raise ValueError(f"{type(self).__name__} does not find the k best outputs")
         workspace = model.workspace(weights, training=False)
         labelings, scores = model.topk(workspace, 0, k)
         return [self._shown(x, labeling) for labeling in labelings], scores
+
+    def _finds_best(self, model):
+        """Whether a bound model finds the k best outputs that users see."""
+        return "topk" in model.oracles
 
     # ---- the methods of any model, for one example ----
 
