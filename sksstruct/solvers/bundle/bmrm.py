@@ -11,9 +11,11 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
 from sksstruct.solvers.core.base import SCALING, Solver, example
+from sksstruct.solvers.core.box import Box, least
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils._doc import fill_doc
@@ -169,11 +171,13 @@ class Bundle:
 class Segment:
     """The minimum on the segment from the last minimum to the newest plane."""
 
-    def __init__(self, alpha, zero):
-        self.alpha = alpha
-        self.value = 0.0 if zero else -np.inf
+    def __init__(self, alpha, zero, box=None):
+        self.alpha, self.box = alpha, box
         self.mean, self.offset = None, 0.0
         self.has_plane = zero
+        self.value = -np.inf
+        if zero:
+            self.value = 0.0 if box is None else least(np.zeros_like(box.lower), alpha, box)
 
     def add(self, gradient, offset):
         """Move towards a plane."""
@@ -183,13 +187,39 @@ class Segment:
             if self.mean is None:
                 self.mean = np.zeros_like(gradient)
             change = gradient - self.mean
-            slope = offset - self.offset - float(self.mean @ change) / self.alpha
-            bend = float(change @ change) / self.alpha
-            step = 1.0 if slope >= bend else max(slope / bend, 0.0)
+            step = self._step(change, offset - self.offset)
             self.mean += step * change
             self.offset += step * (offset - self.offset)
-        self.value = self.offset - float(self.mean @ self.mean) / (2 * self.alpha)
+        self.value = self.offset + least(self.mean, self.alpha, self.box)
+
+    def _step(self, change, gain):
+        """The best step along a change of the mean plane, whose offset rises by gain.
+
+        The slope of the dual falls along the segment: linearly, or with kinks where
+        weights reach their bounds.
+        """
+        if self.box is None:
+            slope = gain - float(self.mean @ change) / self.alpha
+            bend = float(change @ change) / self.alpha
+            return 1.0 if slope >= bend else max(slope / bend, 0.0)
+
+        def slope(step):
+            w = self.box.least(self.mean + step * change, self.alpha)[1]
+            return gain + float(w @ change)
+
+        return root_on_segment(slope)
 
     def weights(self, w):
         """Write the minimiser, eq. (11), into w."""
         np.divide(self.mean, -self.alpha, out=w)
+        if self.box is not None:
+            self.box.clip(w)
+
+
+def root_on_segment(slope):
+    """Where in [0, 1] a function that falls has its root, or the end next to it."""
+    if slope(0.0) <= 0.0:
+        return 0.0
+    if slope(1.0) >= 0.0:
+        return 1.0
+    return float(brentq(slope, 0.0, 1.0, xtol=1e-15, rtol=1e-12))

@@ -318,9 +318,9 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model):
-        # smooth by the k best labelings where there is no sum-product
-        if "hinge" in self.losses and "exp" not in model.oracles:
-            self.set_params(smoothing="l2")
+        # smooth by sum-product where nothing finds the k best labelings
+        if "hinge" in self.losses and "topk" not in model.oracles:
+            self.set_params(smoothing="entropy")
 
     def accepts(self, dual_state, model):
         weights = dual_state.get("weights")

@@ -39,6 +39,10 @@ class Epochs(Order):
         Order of the visits.
     n_jobs : int or None
         Threads for the gradient.
+    average : bool, default=False
+        Whether there is memory for averages of the iterates.
+    box : Box or None
+        Bounds of some weights.
 
     Attributes
     ----------
@@ -50,15 +54,16 @@ class Epochs(Order):
         Oracle calls so far.
     """
 
-    def __init__(self, loss, rng, n_jobs=None):
+    def __init__(self, loss, rng, n_jobs=None, *, average=False, box=None):
         super().__init__(loss.model.n_examples, rng)
-        self.loss = loss
-        self.n_jobs = n_jobs
-        weights = LazyWeights(loss.model.n_weights)
+        self.loss, self.n_jobs, self.box = loss, n_jobs, box
+        weights = LazyWeights(loss.model.n_weights, average=average)
         self.w = weights.w
+        if box is not None:
+            box.clip(self.w)
         self.gradient = aligned_zeros(len(self.w))
         loss.keep_anchors = True
-        self._kernel = VarianceReducedKernel(loss, weights)
+        self._kernel = VarianceReducedKernel(loss, weights, box)
         self._direction = aligned_zeros(len(self.w))
         self._outside = None
         if loss.support is not None:
@@ -73,6 +78,8 @@ class Epochs(Order):
         """Start at the given weights, as far as they exist."""
         kept = slice(None) if self.loss.support is None else self.loss.support
         self.w[kept] = weights[kept]
+        if self.box is not None:
+            self.box.clip(self.w)
 
     def value_and_gradient(self):
         """f at the weights; its gradient goes to `gradient`."""
@@ -82,18 +89,23 @@ class Epochs(Order):
         self.calls += self.n_examples
         return value
 
-    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
+    def epoch(
+        self, visits, rate, ridge, linear=None, anchored=True, average=False
+    ):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
 
         Without an anchor they are plain stochastic gradient steps.
         """
-        order = self.draw(visits)
+        self.visit(self.draw(visits), rate, ridge, linear, anchored, average)
+
+    def visit(self, order, rate, ridge, linear=None, anchored=True, average=False):
+        """Steps on the given examples, as of `epoch`."""
         direction = self._direction
         direction[:] = self.gradient if anchored else 0.0
         if linear is not None:
             direction += linear
         ratios = self.n_examples * self.loss.model.example_weights[order]
-        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
         self.calls += len(order)
 
 
@@ -176,16 +188,44 @@ def check_convex(loss):
         )
 
 
-def report_smooth(loop, epochs, primal, alpha):
+class Stationarity:
+    """The norm of the gradient relative to the first one, where there is no dual."""
+
+    def __init__(self):
+        self._first = None
+
+    def residual(self, epochs, alpha, scale):
+        """The relative norm, times a scale of the objective.
+
+        With a box the gradient is that of projected steps: what would leave the box
+        does not count.
+        """
+        w, slope = epochs.w, epochs.gradient + alpha * epochs.w
+        if epochs.box is not None:
+            slope = w - epochs.box.clip(w - slope)
+        norm = float(np.sqrt(slope @ slope))
+        if self._first is None:
+            self._first = norm
+        return norm / self._first * abs(scale) if norm else 0.0
+
+
+def report_smooth(loop, epochs, primal, alpha, stationary):
     """Report weights and gradient of a smooth objective, with its certificate.
 
     The dual value, of the expected mean parameters, is |grad P|^2 / (2 alpha) below the
-    objective.
+    objective; with bounds as much as <grad f, w> + alpha/2 |w|^2 is above its minimum.
+    Without regularisation there is none, and the gradient is compared with the first.
     """
     loop.calls = epochs.calls
+    w, gradient = epochs.w, epochs.gradient
     exact = float(np.mean(epochs.loss.exact))
-    dual = -np.inf
-    if exact == 1.0 and alpha > 0.0:
-        residual = epochs.gradient + alpha * epochs.w
-        dual = primal - float(residual @ residual) / (2 * alpha)
-    loop.report(primal, epochs.w, dual, exact)
+    dual, residual = -np.inf, np.inf
+    if alpha == 0.0:
+        residual = stationary.residual(epochs, alpha, primal)
+    elif exact == 1.0 and epochs.box is not None:
+        above = float(gradient @ w) + alpha / 2 * float(w @ w)
+        dual = primal - (above - epochs.box.least(gradient, alpha)[0])
+    elif exact == 1.0:
+        slope = gradient + alpha * w
+        dual = primal - float(slope @ slope) / (2 * alpha)
+    loop.report(primal, w, dual, exact, residual=residual)
