@@ -24,6 +24,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Number of passes in which the lower bound may fail to rise.
 _IDLE = 10
+# With bounds: largest number of Newton steps, and the change of beta that ends them.
+_NEWTON, _SAME = 50, 1e-14
 
 
 @fill_doc(example('solver="bmrm"'))
@@ -71,6 +73,7 @@ class BMRM(Solver):
     inner: str = "qp"
     drop_after: int | None = 50
 
+    bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "inner": [StrOptions({"qp", "line_search"})],
@@ -78,16 +81,19 @@ class BMRM(Solver):
     }
 
     def _solve(self, model, alpha, options):
-        return self._minimise(Risk(model, options.n_jobs), alpha, options)
+        risk = Risk(model, options.n_jobs)
+        return self._minimise(risk, alpha, options, Box.of(model))
 
-    def _minimise(self, risk, alpha, options):
+    def _minimise(self, risk, alpha, options, box=None):
         """Minimise alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
         if self.inner == "qp":
-            bundle = Bundle(alpha, risk.nonnegative, self.drop_after)
+            bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
-            bundle = Segment(alpha, risk.nonnegative)
+            bundle = Segment(alpha, risk.nonnegative, box)
         loop = Loop(self, alpha, options)
         w = aligned_zeros(risk.n_weights)
+        if box is not None:
+            box.clip(w)
         gradient = offset = None
 
         def look():
@@ -116,9 +122,8 @@ class BMRM(Solver):
 class Bundle:
     """Planes, their Gram matrix, and the minimum of alpha/2 |w|^2 over them."""
 
-    def __init__(self, alpha, zero, drop_after):
-        self.alpha = alpha
-        self.drop_after = drop_after
+    def __init__(self, alpha, zero, drop_after, box=None):
+        self.alpha, self.drop_after, self.box = alpha, drop_after, box
         self.value = 0.0 if zero else -np.inf
         n = 1 if zero else 0
         # a plane is stored as indices and values of its non-zero weights
@@ -143,14 +148,13 @@ class Bundle:
         self.gram = gram
         self.offsets = np.append(self.offsets, offset)
         start = np.append(self.beta, 0.0) if n else np.ones(1)
-        self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
-        self.value = max(
-            self.value,
-            float(
-                self.offsets @ self.beta
-                - self.beta @ gram @ self.beta / (2 * self.alpha)
-            ),
-        )
+        if self.box is None:
+            self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
+            value = -self.beta @ gram @ self.beta / (2 * self.alpha)
+        else:
+            self.beta = start
+            value = self._maximise_with_bounds()
+        self.value = max(self.value, float(self.offsets @ self.beta + value))
         self.idle = np.where(self.beta > 0, 0, np.append(self.idle, 0) + 1)
         if self.drop_after is not None:
             keep = self.idle < self.drop_after
@@ -160,12 +164,63 @@ class Bundle:
                 self.offsets, self.beta = self.offsets[keep], self.beta[keep]
                 self.idle = self.idle[keep]
 
+    def _maximise_with_bounds(self):
+        """Maximise the dual over beta; return all of its value but the linear term.
+
+        With lower <= w <= upper the dual is <b, beta> + min_w <A beta, w> + alpha/2
+        |w|^2, whose w is -A beta / alpha truncated: a quadratic function as long as the
+        same weights are at their bounds (Newton's method, with an exact line search).
+        """
+        box, k = self.box, self.box.index
+        # the planes' entries of the weights with bounds, of which there are few
+        rows = np.array([_entries(plane, k, len(box.lower)) for plane in self.planes])
+        lower, upper = box.lower[k], box.upper[k]
+
+        def bounded(beta):
+            return np.clip(rows.T @ beta / -self.alpha, lower, upper)
+
+        def slope_along(change):
+            def slope(step):
+                beta = self.beta + step * change
+                w = bounded(beta)
+                free = -(rest @ beta) / self.alpha
+                return float((self.offsets + rows @ w + free) @ change)
+
+            return slope
+
+        # products of the weights without bounds
+        rest = self.gram - rows @ rows.T
+        for _ in range(_NEWTON):
+            w = bounded(self.beta)
+            fixed = (w <= lower) | (w >= upper)
+            gram = rest + rows[:, ~fixed] @ rows[:, ~fixed].T
+            linear = self.offsets + rows[:, fixed] @ w[fixed]
+            best = maximise_on_simplex(gram / self.alpha, linear, self.beta)
+            step = root_on_segment(slope_along(best - self.beta))
+            moved = step * (best - self.beta)
+            self.beta = np.maximum(self.beta + moved, 0.0)
+            self.beta /= self.beta.sum()
+            if np.abs(moved).max() <= _SAME:
+                break
+        w = bounded(self.beta)
+        value = float((rows.T @ self.beta) @ w) + self.alpha / 2 * float(w @ w)
+        return value - self.beta @ rest @ self.beta / (2 * self.alpha)
+
     def weights(self, w):
         """Write the minimiser, eq. (11), into w."""
         w[:] = 0.0
         for (index, values), share in zip(self.planes, self.beta, strict=True):
             if share > 0.0:
                 w[index] -= share / self.alpha * values
+        if self.box is not None:
+            self.box.clip(w)
+
+
+def _entries(plane, index, n_weights):
+    """Entries of a plane, which is stored by its non-zero ones, as a vector."""
+    row = np.zeros(n_weights)
+    row[plane[0]] = plane[1]
+    return row[index]
 
 
 class Segment:
@@ -177,7 +232,7 @@ class Segment:
         self.has_plane = zero
         self.value = -np.inf
         if zero:
-            self.value = 0.0 if box is None else least(np.zeros_like(box.lower), alpha, box)
+            self.value = 0.0
 
     def add(self, gradient, offset):
         """Move towards a plane."""

@@ -155,6 +155,9 @@ class Catalyst:
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
+        # extrapolation may leave the box, whose oracles know nothing beyond it
+        if self.epochs.box is not None:
+            self.epochs.box.clip(w)
         self._minimise(mu, kappa, on_gradient)
         last, self.w = self.w, w.copy()
         after = schedule.kappa(k + 1)

@@ -14,6 +14,9 @@ _TRIAL = 0.1
 class Order:
     """Examples in random order, and the number of oracle calls."""
 
+    # bounds of some weights
+    box = None
+
     def __init__(self, n_examples, rng):
         self.n_examples = n_examples
         self.rng = rng
@@ -132,8 +135,14 @@ def calibrate(epochs, ridge, at_zero=True):
     """
     w, gradient = epochs.w, epochs.gradient
     given = w.copy()
+
+    def go_to(point):
+        w[:] = point
+        if epochs.box is not None:
+            epochs.box.clip(w)
+
     if at_zero and w.any():
-        w[:] = 0.0
+        go_to(0.0)
         epochs.value_and_gradient()
     start, slope = w.copy(), gradient.copy()
     norm = float(np.sqrt(slope @ slope))
@@ -141,7 +150,7 @@ def calibrate(epochs, ridge, at_zero=True):
         w[:] = given
         return 0.5 / ridge
     small = 1e-5
-    w -= small / norm * slope
+    go_to(start - small / norm * slope)
     epochs.value_and_gradient()
     change = gradient - slope
     curvature = float(np.sqrt(change @ change)) / small
@@ -188,44 +197,9 @@ def check_convex(loss):
         )
 
 
-class Stationarity:
-    """The norm of the gradient relative to the first one, where there is no dual."""
-
-    def __init__(self):
-        self._first = None
-
-    def residual(self, epochs, alpha, scale):
-        """The relative norm, times a scale of the objective.
-
-        With a box the gradient is that of projected steps: what would leave the box
-        does not count.
-        """
-        w, slope = epochs.w, epochs.gradient + alpha * epochs.w
-        if epochs.box is not None:
-            slope = w - epochs.box.clip(w - slope)
-        norm = float(np.sqrt(slope @ slope))
-        if self._first is None:
-            self._first = norm
-        return norm / self._first * abs(scale) if norm else 0.0
-
-
-def report_smooth(loop, epochs, primal, alpha, stationary):
-    """Report weights and gradient of a smooth objective, with its certificate.
-
-    The dual value, of the expected mean parameters, is |grad P|^2 / (2 alpha) below the
-    objective; with bounds as much as <grad f, w> + alpha/2 |w|^2 is above its minimum.
-    Without regularisation there is none, and the gradient is compared with the first.
-    """
+def report_smooth(loop, epochs, primal, certificate):
+    """Report weights and gradient of a smooth objective, with their certificate."""
     loop.calls = epochs.calls
-    w, gradient = epochs.w, epochs.gradient
     exact = float(np.mean(epochs.loss.exact))
-    dual, residual = -np.inf, np.inf
-    if alpha == 0.0:
-        residual = stationary.residual(epochs, alpha, primal)
-    elif exact == 1.0 and epochs.box is not None:
-        above = float(gradient @ w) + alpha / 2 * float(w @ w)
-        dual = primal - (above - epochs.box.least(gradient, alpha)[0])
-    elif exact == 1.0:
-        slope = gradient + alpha * w
-        dual = primal - float(slope @ slope) / (2 * alpha)
-    loop.report(primal, w, dual, exact, residual=residual)
+    dual, residual = certificate.at(primal, epochs.w, epochs.gradient, exact)
+    loop.report(primal, epochs.w, dual, exact, residual=residual)

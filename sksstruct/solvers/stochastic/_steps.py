@@ -13,6 +13,9 @@ import numpy as np
 _SHARE, _LEAST, _FEW = 0.05, 50, 10
 # Lengths that are tried are so many times longer or shorter than the last one.
 _FACTOR, _MOST_TRIALS = 3.0, 12
+# A path may be longer than is best for its epoch, and its best length this share of it:
+# shorter steps lose on the flat directions later.
+_SHARE_OF_BEST = 0.8
 # A length changes by this factor at most after an epoch, or by its power `_POWER` later
 # on, as the slope along a path tells more of steep directions than of flat ones.
 _CHANGE, _POWER, _EARLY = 2.0, 0.25, 3.0
@@ -59,7 +62,7 @@ class StepLength:
             # the best length of the path, if the objective is quadratic along it
             best = before / (before - after) if after > before else np.inf
         power = max(_POWER, min(1.0, _EARLY / self.epochs))
-        self.rate *= np.clip(best, 1.0 / _CHANGE, _CHANGE) ** power
+        self.rate *= np.clip(best / _SHARE_OF_BEST, 1.0 / _CHANGE, _CHANGE) ** power
 
 
 def first_length(epochs, ridge):

@@ -94,6 +94,8 @@ cdef class AveragedIterate:
     ----------
     weights : Weights
         Where to start, with or without memory for the average; without a box.
+    box : Box, default=None
+        Bounds of some weights, to which each step is truncated.
 
     Attributes
     ----------
@@ -107,9 +109,15 @@ cdef class AveragedIterate:
     # last began
     cdef double scale, scale_sum, total
     cdef object put_aside
+    cdef Bounds box
 
-    def __cinit__(self, weights, *args):
+    def __cinit__(self, weights, *args, box=None):
         self.iterate = weights
+        self.box = None
+        if box is not None:
+            self.box = Bounds(box, 1)
+            # zero need not be in the box
+            self.box.project(weights, 1.0, 0.0)
         self.scale = 1.0
         self.put_aside = 0.0
 
@@ -125,6 +133,8 @@ cdef class AveragedIterate:
 
     cdef int _count(self, double weight) except -1 nogil:
         """Count the iterate after a step, with a weight in the average."""
+        if self.box is not None:
+            self.box.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0
         self.total += weight
         self.scale_sum += weight * self.scale
@@ -194,7 +204,7 @@ cdef class SubgradientKernel(AveragedIterate):
     # labelings of the example that is visited
     cdef int32_t[::1] decoded, observed
 
-    def __cinit__(self, Weights weights, BoundModel model, double alpha):
+    def __cinit__(self, Weights weights, BoundModel model, double alpha, box=None):
         self.model = model
         self.workspace = model.workspace(weights.w)
         self.alpha = alpha
@@ -263,7 +273,7 @@ cdef class GradientKernel(AveragedIterate):
     cdef Workspace workspace
     cdef double alpha
 
-    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha):
+    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha, box=None):
         self.smooth, self.model, self.alpha = loss, loss.model, alpha
         self.workspace = loss.model.workspace(weights.w)
 

@@ -16,13 +16,13 @@ from sklearn.utils import check_random_state
 from sksstruct.solvers.bundle.bmrm import Segment
 from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
     Epochs,
-    Stationarity,
     calibrate,
     check_convex,
     report_smooth,
@@ -119,6 +119,7 @@ class Casimir(GradientSolver):
     inner: str = "budget"
     budget: float = 1.0
 
+    bounded = unregularised = True
     losses = ("hinge", "smooth")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -165,7 +166,7 @@ class CasimirRun:
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
         self.value, self.idle = np.inf, 0
-        self.stationary = Stationarity()
+        self.certificate = Certificate(alpha, self.box)
         self._certify(self.epochs.value_and_gradient(), mu)
         if hinge and np.isnan(loss.hinge):
             self._look()
@@ -228,9 +229,7 @@ class CasimirRun:
         w, alpha = self.w, self.alpha
         if not self.loss.nonsmooth:
             self.value = value + alpha / 2 * float(w @ w)
-            report_smooth(
-                self.loop, self.epochs, self.value, alpha, self.stationary
-            )
+            report_smooth(self.loop, self.epochs, self.value, self.certificate)
             return
         if alpha > 0:
             self.duals.add(self.epochs.gradient, self.loss.expected_loss)
@@ -250,7 +249,9 @@ class CasimirRun:
         self.loop.calls = self.epochs.calls
         residual = np.inf
         if self.alpha == 0:
-            residual = self.stationary.residual(self.epochs, 0.0, self.loop.scale)
+            # of the smoothed objective
+            scale, gradient = self.loop.scale, self.epochs.gradient
+            residual = self.certificate.at(scale, self.w, gradient)[1]
         self.loop.report(self.value, w, self.loop.dual, residual=residual)
 
     def run(self):
