@@ -4,10 +4,12 @@ import numpy as np
 
 from sksstruct.models import (
     CandidatesModel,
+    Graph,
     GraphModel,
     MatchingModel,
     MulticlassModel,
     PartsModel,
+    grid_graph,
 )
 
 
@@ -37,18 +39,34 @@ def graph(rng, pairwise, edge_features, n_labels=3, cyclic=False):
     y[2] = np.array(list("abca"[: len(y[2])])) if n_labels == 3 else np.array(
         list("abba")
     )  # fmt: skip
-    return GraphModel(pairwise, inference="cut" if cyclic else "auto"), X, y
+    inference = "cut" if cyclic else "auto"
+    return GraphModel(pairwise, inference=inference, normalize=False), X, y
+
+
+def weighted_problems():
+    """Graphs with weights of nodes, which their losses take, and images with masks."""
+    rng = np.random.RandomState(1)
+    _, X, y = graph(rng, "full", True)
+    X = [Graph(*x, node_weights=rng.randint(3, size=len(x[0])) + 0.5) for x in X]
+    model = GraphModel("full", class_weight={"a": 2.0, "c": 0.5}, normalize=True)
+    yield "weights of nodes", model, X, y, graph_feature
+    # 2 x 2 and 2 x 1 pixels; one of them does not count
+    X = [grid_graph(some(rng, (2, k, 2)), connectivity=8) for k in (2, 1, 2)]
+    X[0] = X[0]._replace(node_weights=[1.0, 0.0, 2.0, 0.5])
+    y = [np.array(mask) for mask in ([[1, 1], [0, 1]], [[1], [0]], [[0, 1], [0, 0]])]
+    yield "masks", GraphModel("potts", inference="cut"), X, y, graph_feature
 
 
 def graph_feature(model, x, y):
     """Blocks of node and edge features, in the order of the fitted attributes."""
     K = len(model.classes_)
-    labels = [list(model.classes_).index(label) for label in y]
+    labels = [list(model.classes_).index(label) for label in np.ravel(y)]
     coef, bias = np.zeros((K, x[0].shape[1])), np.zeros(K)
     for row, label in zip(x[0], labels, strict=True):
         coef[label] += row
         bias[label] += 1
-    rows = x[2] if len(x) > 2 else np.ones((len(x[1]), 1))
+    given = len(x) > 2 and x[2] is not None
+    rows = x[2] if given else np.ones((len(x[1]), 1))
     shape = (K, K) if model.pairwise == "full" else ()
     edge = np.zeros((rows.shape[1], *shape))
     for (u, v), row in zip(x[1], rows, strict=True):
@@ -56,7 +74,9 @@ def graph_feature(model, x, y):
             edge[:, labels[u], labels[v]] += row
         elif labels[u] == labels[v]:
             edge += row
-    return {"coef_": coef, "intercept_": bias, "edge_coef_": edge}
+    blocks = {"coef_": coef, "intercept_": bias, "edge_coef_": edge}
+    scale = 1 / len(x[0]) if model.normalize_ else 1
+    return {name: scale * block for name, block in blocks.items()}
 
 
 def matching_feature(model, x, y):
@@ -85,6 +105,48 @@ def parts_feature(model, x, y):
     moves = [y[v] - y[u] for u, v in model.edges_]
     d = (np.array(moves).reshape(-1, 2) - model.offsets_) / model.scales_
     return {**out, "linear_": d, "quadratic_": -(d**2)}
+
+
+def typed_feature(model, x, y):
+    """Positions and types; types of observed positions are those of clusters."""
+    if not isinstance(y, tuple):
+        moves = np.array([np.subtract(y[v], y[u]) for u, v in model.edges_])
+        squared = ((moves[:, None] - model.offsets_) ** 2).sum(axis=2)
+        y = y, squared.argmin(axis=1)
+    z, types = y
+    n_edges, T = model.offsets_.shape[:2]
+    linear, bias = np.zeros((n_edges, T, 2)), np.zeros((n_edges, T))
+    quadratic, ends = np.zeros_like(linear), np.zeros((n_edges, T, 2, x.shape[2]))
+    for e, ((u, v), t) in enumerate(zip(model.edges_, types, strict=True)):
+        d = (z[v] - z[u] - model.offsets_[e, t]) / model.scales_[e]
+        linear[e, t], quadratic[e, t], bias[e, t] = d, -(d**2), 1
+        ends[e, t] = x[tuple(z[u])], x[tuple(z[v])]
+    out = {
+        "coef_": np.array([x[r, c] for r, c in z]),
+        "intercept_": np.ones(len(z)),
+        "linear_": linear,
+        "quadratic_": quadratic,
+        "type_intercept_": bias,
+    }
+    return {**out, "type_coef_": ends} if model.type_features else out
+
+
+def typed_problems():
+    """Parts whose springs are of several types, which outputs of oracles have."""
+    rng = np.random.RandomState(2)
+    X = [some(rng, shape) for shape in ((2, 3, 2), (2, 2, 2), (1, 4, 2))]
+    y = [
+        np.array([[0, 0], [1, 1], [1, 0]]),
+        np.array([[0, 1], [1, 1], [0, 0]]),
+        np.array([[0, 3], [0, 0], [0, 1]]),
+    ]
+    for type_features in (False, True):
+        model = PartsModel(
+            [(0, 1), (2, 1)], unit=1.5, n_types=2, type_features=type_features
+        )
+        yield f"typed parts, features: {type_features}", model, X, y, typed_feature
+    model = PartsModel([(2, 0)], unit=(0, 1), n_types=3)
+    yield "typed parts in two trees", model, X, y, typed_feature
 
 
 def multiclass_feature(model, x, y):
@@ -155,3 +217,7 @@ def problems():
 
 
 PROBLEMS = {name: rest for name, *rest in problems()}
+# the loss of an output depends on the input
+WEIGHTED = {name: rest for name, *rest in weighted_problems()}
+# outputs of oracles have more than observed ones, and only the best is found
+TYPED = {name: rest for name, *rest in typed_problems()}

@@ -74,6 +74,9 @@ def prepare(estimator, X, y, sample_weight=None):
     for name in input_attributes(seen):
         delattr(seen, name)
     model = spec._bind(spec._read(X, y, sample_weight, seen))
+    # where the loss is a parameter of the estimator, and not of the model
+    if hasattr(estimator, "_set_loss"):
+        estimator._set_loss(spec, model)
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
     solver = SOLVERS.resolve(
         estimator.solver,

@@ -7,12 +7,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
+from sksstruct.losses import SmoothedHinge
 from sksstruct.models import MODELS, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
+from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 
@@ -22,18 +25,23 @@ from sksstruct.utils._param_validation import StrOptions
         **TEXTS,
         "models": listing(sorted(MODELS)),
         "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
+        "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
     }
 )
 @dataclass(eq=False, repr=False)
 class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Structured support vector machine.
+    """Structured support vector machine, or conditional random field.
 
-    Minimises ``alpha/2 |w|^2`` plus the mean over the examples of the structured hinge
+    Minimises ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
+    the structured hinge
 
         ``max_y loss(y_i, y) + <w, phi(x_i, y) - phi(x_i, y_i)>``
 
     where a model gives the joint feature map phi, the loss, and the oracle that finds
-    the maximum [1]_.
+    the maximum [1]_. With ``loss="log"`` it is the negative log-likelihood of a
+    conditional random field [2]_, in which the probability of an output y is
+    proportional to ``exp(<w, phi(x, y)>)``: multinomial logistic regression where
+    outputs are classes.
 
     Parameters
     ----------
@@ -47,24 +55,37 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     alpha : float, default=1e-3
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C).
+    loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
+        "hinge": the structured hinge. "log": the negative log-likelihood, which needs
+        a model with sums over all outputs: multiclass models, trees and forests; see
+        the user guide for the others. The loss of the model does not count then.
+        "smoothed_hinge": the hinge with a smoothed maximum, by these sums, or where
+        there are none by the k best outputs; a `sksstruct.losses.SmoothedHinge` says
+        how.
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
-        defaults:
-        %(solvers)s.
+        defaults. For the hinge
+        %(solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest. Casimir needs a model that finds the k best outputs.
+        duality gap soonest. For the other losses
+        %(smooth_solvers)s;
+        "auto" is "sdca" for 500 examples and 20,000 weights or more, and else "lbfgs".
+        Casimir needs a model with sums over all outputs, or with the k best.
     max_iter : int, default=1000
-        Largest number of passes over the data, where `solver` is a name.
+        Largest number of passes over the data, or of iterations, where `solver` is a
+        name.
     tol : float, default=3e-3
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
-        objective at w = 0.
+        Where `solver` is a name, training stops at a duality gap of ``tol`` times an
+        objective: for the hinge the objective at w = 0, for the other losses the
+        objective reached.
     class_weight : dict or "balanced", default=None
         Factor of the losses of each class, as in scikit-learn; for multiclass models
         only.
     warm_start : bool, default=False
         Whether `fit` starts from the dual variables of the last fit, if the solver can
-        and the data has the same number of examples, of the same sizes. Not for models
-        that are written in Python.
+        and the data has the same number of examples, of the same sizes; or from its
+        weights, where the loss has a gradient. Dual variables of models that are
+        written in Python are not kept.
     n_jobs : int, default=None
         Threads for computing the duality gap. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -93,6 +114,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         The objective is at most this much above the optimum, if the oracles of the
         model are exact; ``inf`` where that is not known.
     %(history_)s
+    topk_exact_ : float
+        With a hinge smoothed by the k best outputs, share of the examples for which
+        they were enough (see `sksstruct.losses.SmoothedHinge`).
     %(solver_)s
 
     See Also
@@ -105,6 +129,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ----------
     .. [1] I. Tsochantaridis, T. Joachims, T. Hofmann and Y. Altun, "Large margin
        methods for structured and interdependent output variables", JMLR 6, 2005.
+    .. [2] J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields:
+       probabilistic models for segmenting and labeling sequence data", ICML 2001.
 
     Examples
     --------
@@ -119,6 +145,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
     alpha: float = 1e-3
+    loss: str | SmoothedHinge = "hinge"
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
@@ -131,6 +158,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _parameter_constraints = {
         **TRAINING,
         "model": [str, StructuredModel],
+        "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
     }
@@ -179,14 +207,25 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"class_weight is for multiclass models; the loss of {model!r} is its "
                 "own parameter"
             )
+        check_loss(self.loss, model)
         return model
+
+    def _set_loss(self, spec, model):
+        set_loss(self.loss, spec, model)
 
     def _describe(self, spec, weights, views):
         return {
             "model_": spec,
             "weights_": weights.copy(),
+            "_loss": self.loss,
             **spec._attributes(weights, views),
         }
+
+    def _further(self, problem, result):
+        surrogate = problem.model.surrogate
+        if surrogate is not None and surrogate.smoothing == "l2":
+            return {"topk_exact_": result.exact}
+        return {}
 
     # ---- prediction ----
 
@@ -208,6 +247,39 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         X = self._checked(X)
         return self.model_._predict(X, self.weights_, self.n_jobs)[0]
+
+    @available_if(has_probabilities(flat=True))
+    def predict_proba(self, X):
+        """Probability of each class; only with ``loss="log"`` and classes.
+
+        Parameters
+        ----------
+        %(inputs)s
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Probabilities, classes in the order of `classes_`.
+        """
+        X = self._checked(X)
+        return self.model_._marginals(X, self.weights_, self.n_jobs)
+
+    @available_if(has_probabilities(flat=False))
+    def predict_marginals(self, X):
+        """Probabilities of the parts of the outputs; only with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(inputs)s
+
+        Returns
+        -------
+        probabilities : list of ndarray
+            Marginal probabilities for each input: with a graph an array of shape
+            (n_nodes, n_labels), labels in the order of `classes_`.
+        """
+        X = self._checked(X)
+        return self.model_._marginals(X, self.weights_, self.n_jobs)
 
     def decision_function(self, X):
         """Scores of the classes, or of the predicted outputs.
@@ -264,5 +336,6 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         score : float
             Accuracy with a multiclass model, else one minus the mean loss.
         """
-        predicted = self.predict(X)
-        return self.model_._score(y, predicted, sample_weight)
+        X = self._checked(X)
+        predicted = self.model_._predict(X, self.weights_, self.n_jobs)[0]
+        return self.model_._score(X, y, predicted, sample_weight)

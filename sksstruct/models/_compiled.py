@@ -13,7 +13,9 @@ class CompiledModel(StructuredModel):
     name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
     training data; ``_labeling(x, y)``, which turns a checked output into integers, and
     ``_shown(x, labeling)``, which turns integers into an output; and ``_bound(X,
-    y_true, example_weights)``, which binds the model.
+    y_true, example_weights)``, which binds the model. Where there are marginal
+    probabilities, ``_marginals_of(model, i, means)`` turns what the exp oracle of the
+    bound model returns for its i-th example into an array for the user.
     """
 
     def prepare(self, X, Y):
@@ -60,6 +62,26 @@ class CompiledModel(StructuredModel):
 
         run_in_chunks(decode, len(X), n_jobs)
         return outputs, scores
+
+    # None without marginals
+    _marginals_of = None
+
+    @property
+    def _has_marginals(self):
+        return self._marginals_of is not None
+
+    def _marginals(self, X, weights, n_jobs=None):
+        model = self._bound(X, None, None)
+        found = [None] * len(X)
+
+        def expect(first, last):
+            workspace = model.workspace(weights, training=False)
+            for i in range(first, last):
+                means, _ = model.expectation(workspace, i)
+                found[i] = self._marginals_of(model, i, means)
+
+        run_in_chunks(expect, len(X), n_jobs)
+        return found
 
     def _views(self, model, weights):
         """Fitted attributes: the named blocks of flat weights."""

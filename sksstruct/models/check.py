@@ -123,7 +123,7 @@ def check_model(
             if key not in others[i]:
                 others[i].add(key)
                 pools[i].append(output)
-    _check_losses(model, y, pools, found)
+    _check_losses(model, X, y, pools, found)
     for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
         _check_oracles(model, i, x, y_true, pools[i], weights, enumerate_outputs, found)
     _complain(model, found)
@@ -193,16 +193,16 @@ def _confine(model, X, y, w):
     return np.clip(w, lower, upper)
 
 
-def _check_losses(model, y, pools, found):
-    for i, y_true in enumerate(y):
-        value = model.loss(y_true, y_true)
+def _check_losses(model, X, y, pools, found):
+    for i, (x, y_true) in enumerate(zip(X, y, strict=True)):
+        value = model._loss_at(x, y_true, y_true)
         if value != 0:
             found.note(
                 "loss 0", f"loss(y[{i}], y[{i}]) is {value}: the observed output must "
                 "cost nothing"
             )  # fmt: skip
         for output in pools[i]:
-            value = model.loss(y_true, output)
+            value = model._loss_at(x, y_true, output)
             if not 0 <= value < np.inf:
                 found.note(
                     "loss",
@@ -213,7 +213,7 @@ def _check_losses(model, y, pools, found):
 
 def _check_oracles(model, i, x, y_true, pool, weights, exhaustive, found):
     features = [model.joint_feature(x, output) for output in pool]
-    losses = np.array([model.loss(y_true, output) for output in pool])
+    losses = np.array([model._loss_at(x, y_true, output) for output in pool])
     which = {fingerprint(output): k for k, output in enumerate(pool)}
     rival = "the best of all outputs" if exhaustive else "another output"
     for w in weights:

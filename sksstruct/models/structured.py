@@ -33,6 +33,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
     is_flat = False
+    # Parameters that only say what an error costs, None where it costs 1.
+    _loss_parameters = ()
+    # Tells those who ask for an oracle that is missing why it is.
+    _oracle_note = None
 
     def prepare(self, X, Y):
         """Learn sizes from the training data; called on a copy of the model.
@@ -188,11 +192,20 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # ---- called by estimators; compiled models override these ----
 
+    def _loss_at(self, x, y, y_hat):
+        """The loss of a given input, of which it depends for some models."""
+        return self.loss(y, y_hat)
+
     @property
     def _has_topk(self):
         """Whether training can use the k best outputs."""
         mine = type(self).loss_augmented_topk
         return mine is not StructuredModel.loss_augmented_topk
+
+    @property
+    def _has_marginals(self):
+        """Whether `_marginals` is there."""
+        return type(self)._marginals is not StructuredModel._marginals
 
     def bounds(self):
         """Box constraints that the oracles need; optional.
@@ -246,12 +259,24 @@ class StructuredModel(ModelSpec, BaseEstimator):
         ]
         return outputs, scores
 
-    def _score(self, y, predicted, sample_weight=None):
-        """One minus the mean loss of predicted outputs."""
+    def _marginals(self, X, weights, n_jobs=None):
+        """Marginal probabilities of the parts of the outputs of checked inputs.
+
+        The probability of an output is proportional to the exponential of its score.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_samples, n_classes) or list of ndarray
+            The former where the model is flat.
+        """
+        raise NotImplementedError
+
+    def _score(self, X, y, predicted, sample_weight=None):
+        """One minus the mean loss of the outputs predicted for checked inputs."""
         y = as_list("y", y)
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
-        losses = [self.loss(a, b) for a, b in zip(y, predicted, strict=True)]
+        losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
 

@@ -58,6 +58,7 @@ SOLVERS = Registry(
     choices=(
         ("max", "hinge", "auto"),
         ("exp", "smooth", "sdca"),
+        ("exp", "smooth", "lbfgs"),
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),

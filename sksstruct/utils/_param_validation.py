@@ -7,7 +7,13 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-__all__ = ["Interval", "Options", "StrOptions", "validate_params"]
+__all__ = [
+    "Interval",
+    "Options",
+    "StrOptions",
+    "validate_parameter_constraints",
+    "validate_params",
+]
 
 
 def validate_params(estimator):

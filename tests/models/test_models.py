@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from problems import PROBLEMS
+from problems import PROBLEMS, TYPED, WEIGHTED
 from reference import optimum_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -25,6 +25,7 @@ from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, SSG, Casimir
 
 ALPHA = 0.3
+EVERY = {**PROBLEMS, **WEIGHTED, **TYPED}
 
 
 def fit(model, X, y, sample_weight=None, **parameters):
@@ -35,17 +36,17 @@ def fit(model, X, y, sample_weight=None, **parameters):
         return classifier.fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_oracles(name):
     """Decoding and loss-augmented decoding are as good as the best of all outputs."""
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     check_model(model, X, y, enumerate_outputs=True, n_weights=6, random_state=0)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_scores_are_what_attributes_say(name):
     """<w, phi> of the definition with the fitted attributes is the score."""
-    model, X, y, feature = PROBLEMS[name]
+    model, X, y, feature = EVERY[name]
     classifier = fit(model, X, y, alpha=0.05, tol=0.1)
     rng = np.random.RandomState(0)
     fitted = classifier.model_
@@ -65,15 +66,15 @@ def all_margins(model, X, y):
     for x, y_true in zip(X, y, strict=True):
         outputs = [y_true, *model.labelings(x)]
         features.append(np.array([model.joint_feature(x, z) for z in outputs]))
-        losses.append(np.array([model.loss(y_true, z) for z in outputs]))
+        losses.append(np.array([model._loss_at(x, y_true, z) for z in outputs]))
     return features, losses
 
 
 @pytest.mark.parametrize("solver", ["auto", "bcfw", "bmrm", "cutting_plane", "fw"])
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_optimum(name, solver):
     """Solvers end at the optimum of a general solver, and their gap certifies it."""
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     bounded = model.bounds() is not None and not name.startswith("potts")
     if model.bounds() is not None and solver not in ("auto", "bcfw", "fw"):
         with pytest.raises(ValueError, match="confine weights"):
@@ -103,14 +104,14 @@ def test_optimum(name, solver):
         assert (w >= bounds[0]).all() and (w <= bounds[1]).all()
 
 
-SMOOTHED = [n for n in PROBLEMS if PROBLEMS[n][0].bounds() is None]
+SMOOTHED = [n for n in EVERY if EVERY[n][0].bounds() is None]
 
 
 @pytest.mark.parametrize("name", SMOOTHED)
 @pytest.mark.parametrize("k", [2, 10_000])
 def test_smoothed_by_the_k_best(name, k):
     """Value and gradient: by enumeration, and by finite differences."""
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     classifier = fit(model, X, y, tol=0.1)
     fitted = classifier.model_
     bound = fitted._bind(fitted._read(X, y, None, clone(classifier)))
@@ -141,7 +142,7 @@ def test_smoothed_by_the_k_best(name, k):
 @pytest.mark.parametrize("name", SMOOTHED)
 def test_casimir(name):
     """The smoothed way leads to the same optimum, with a certificate."""
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     solver = Casimir(500, 0.01, smoothing="l2", k=8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -159,9 +160,7 @@ class Interpreted:
         return BoundPython(self, *self.given, examples[2])
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in PROBLEMS if PROBLEMS[n][0].bounds() is None]
-)
+@pytest.mark.parametrize("name", [n for n in EVERY if EVERY[n][0].bounds() is None])
 @pytest.mark.parametrize(
     "solver",
     [
@@ -176,7 +175,7 @@ def test_compiled_and_interpreted_agree(name, solver):
 
     With steps that no rounding can turn also the same weights.
     """
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     cls = type(model)
     python = type(cls.__name__, (Interpreted, cls), {"__init__": cls.__init__})
     python.given = X, list(y)
@@ -196,18 +195,23 @@ def test_compiled_and_interpreted_agree(name, solver):
         np.testing.assert_allclose(one.weights_, w, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_estimator(name):
     """Weights of examples, threads, top K, scores, pickles."""
     import pickle
 
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     classifier = fit(model, X, y)
     predicted, scores = classifier.predict(X), classifier.decision_function(X)
-    losses = [classifier.model_.loss(a, b) for a, b in zip(y, predicted, strict=True)]
+    loss = classifier.model_._loss_at
+    losses = [loss(*each) for each in zip(X, y, predicted, strict=True)]
     if name != "multiclass":
         assert classifier.score(X, y) == pytest.approx(1 - np.mean(losses))
         for x, output, score in zip(X, predicted, scores, strict=True):
+            if name in TYPED:
+                best = classifier.model_.decode(x, classifier.weights_)
+                np.testing.assert_array_equal(best[0], output)
+                output = best
             phi = classifier.model_.joint_feature(x, output)
             assert score == pytest.approx(phi @ classifier.weights_, abs=1e-9)
     again = fit(model, X, y, n_jobs=2)
@@ -222,14 +226,14 @@ def test_estimator(name):
     weight[0], weight[-1] = 2, 0
     weighted = fit(model, [*X, X[1]], [*y, y[1]], weight, tol=1e-8)
     np.testing.assert_allclose(double.weights_, weighted.weights_, atol=1e-3)
-    if name.startswith("parts"):
+    if "parts" in name:
         np.testing.assert_allclose(double.model_.offsets_, weighted.model_.offsets_)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", [n for n in EVERY if n not in TYPED])
 def test_topk(name):
     """The k best outputs are those of an enumeration."""
-    model, X, y, _ = PROBLEMS[name]
+    model, X, y, _ = EVERY[name]
     classifier = fit(model, X, y, alpha=0.05, tol=0.01)
     w = classifier.weights_ + 1e-3 * np.random.RandomState(0).uniform(
         size=len(classifier.weights_)

@@ -33,13 +33,6 @@ from sksstruct.inference._checks import check_scores
 cdef double FLAT = 1e-100
 
 
-cdef struct Deformation:
-    # scores linear d - quadratic d^2 of d = receiver - sender - offset
-    double quadratic
-    double linear
-    double offset
-
-
 cdef struct Hull:
     # senders whose parabolas make up the upper envelope, from left to right, and from
     # where on each of them is the highest
@@ -136,17 +129,6 @@ cdef class PartsTree(Tree):
 
     Cells are positions as single numbers, row by row.
     """
-
-    cdef readonly Py_ssize_t height, width
-    cdef Py_ssize_t _cells
-    cdef const double[:, :, ::1] _unary
-    # for each edge a number for rows and one for columns
-    cdef const double[:, ::1] _offsets, _quadratic, _linear
-    # scratch of `_deform`: a grid between the two transforms, a column of it and what
-    # that becomes, and the hull
-    cdef double[:, ::1] _between
-    cdef double[::1] _column, _sent, _hull_start
-    cdef int32_t[::1] _argument, _hull_sender
 
     def __init__(self, unary, edges, offsets, quadratic, linear):
         unary = np.ascontiguousarray(check_scores("unary", unary, ndim=3))

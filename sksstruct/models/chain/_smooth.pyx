@@ -24,7 +24,7 @@ smoothing is `mu`, while mu_i and E mu above are mean parameters.
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
@@ -37,10 +37,9 @@ from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
 from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport RowEntries
-from sksstruct.utils._simd cimport (
-    sks_add_table, sks_axpy, sks_scores_f32, sks_scores_f64,
-)
+from sksstruct.utils._simd cimport sks_add_table, sks_axpy
 
+from sksstruct.models.tables._columns import FeatureColumns
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -108,6 +107,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._differences = aligned_zeros(n_positions * chain.ld).reshape(
             n_positions, chain.ld)
         self._difference = self._differences
+        self._work = n_positions * cells
         self._losses = np.empty(chain.n_examples)
         self._hinge = np.empty(0 if self._entropy else chain.n_examples)
         # stays zero for sequences that lack labels
@@ -122,19 +122,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         values = self.chain.packed.values
         self._transposed, self._values = None, values
         if self.chain.packed.is_sparse:
-            # a copy, in which the gradient of one feature is written by one thread
-            columns = values.tocsc()
-            columns.sort_indices()
-            self._transposed = (
-                np.ascontiguousarray(columns.indptr, dtype=np.int64),
-                np.ascontiguousarray(columns.indices, dtype=np.int32),
-                np.ascontiguousarray(columns.data),
-            )
-
-    @property
-    def node_differences(self):
-        """p_i (E mu_i - mu_i(y_i)) of all positions at the last sweep."""
-        return self._differences
+            self._transposed = FeatureColumns(values)
 
     # ---- value and gradient ----
 
@@ -160,7 +148,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 self._sweep(
                     workspace, means, bounds[part], bounds[part + 1], sums[part])
 
-        run_in_chunks(run, PARTS, n_jobs)
+        run_in_chunks(run, PARTS, n_jobs, self._work)
         rows = gradient.reshape(-1, ld)
         self._write_tail(sums, rows)
         self._write_emission(rows, n_jobs)
@@ -380,8 +368,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         """Write the gradient of the emission weights, F' times the node differences."""
         cdef Py_ssize_t n_features = self.chain.n_features
         if self._transposed is not None:
-            run_in_chunks(
-                lambda first, last: self._gather(first, last, rows), n_features, n_jobs)
+            self._transposed.product(self._differences, rows[:n_features], n_jobs)
         elif self._values.dtype == np.float64:
             np.matmul(self._values.T, self._differences, out=rows[:n_features])
         else:
@@ -391,41 +378,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 part = slice(first, first + BATCH)
                 rows[:n_features] += (
                     self._values[part].T.astype(float) @ self._differences[part])
-
-    def _gather(self, Py_ssize_t first, Py_ssize_t last, double[:, ::1] rows):
-        """Write the gradient of emission weights, features first <= feature < last."""
-        cdef const int64_t[::1] indptr = self._transposed[0]
-        cdef const int32_t[::1] indices = self._transposed[1]
-        cdef const float[::1] single
-        cdef const double[::1] values
-        cdef Py_ssize_t feature, begin, count, ld = self.chain.ld
-        cdef bint is_single = self._transposed[2].dtype == np.float32
-        # columns of features times rows of differences are computed as scores are, and
-        # these begin with a bias
-        cdef double[::1] zeros = aligned_zeros(ld)
-        # an empty array has no first entry
-        if not len(indices):
-            np.asarray(rows)[first:last] = 0.0
-            return
-        if is_single:
-            single = self._transposed[2]
-        else:
-            values = self._transposed[2]
-        with nogil:
-            for feature in range(first, last):
-                begin = indptr[feature]
-                count = indptr[feature + 1] - begin
-                # features that never occur, which may be the last ones
-                if count == 0:
-                    memset(&rows[feature, 0], 0, ld * sizeof(double))
-                elif is_single:
-                    sks_scores_f32(count, &indices[begin], &single[begin],
-                                   &self._difference[0, 0], ld, &zeros[0],
-                                   &rows[feature, 0])
-                else:
-                    sks_scores_f64(count, &indices[begin], &values[begin],
-                                   &self._difference[0, 0], ld, &zeros[0],
-                                   &rows[feature, 0])
 
     def _check_finite(self):
         """Raise an error that names the first example without a finite loss."""
@@ -558,33 +510,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 # others would make lists of changed weights as long as the table
                 if self._visit_edges[cell] > TINY or self._visit_edges[cell] < -TINY:
                     add_edge(ws, cell, self._visit_edges[cell])
-
-    def example_difference(self, Workspace workspace, Py_ssize_t i):
-        """Return E mu_i - mu_i(y_i) at the weights that the workspace reads.
-
-        Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
-        start, end and transitions are those of the gradient.
-        """
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], k
-        cdef Py_ssize_t n_features = self.chain.n_features
-        cdef double[:, ::1] nodes = np.empty((size, ld))
-        cdef double[:, ::1] rows = np.zeros(
-            (n_features + TRANSITIONS + self.chain.n_labels, ld))
-        cdef double* transitions = &rows[n_features + TRANSITIONS, 0]
-        # without anchors, visits need no sweep before them
-        if self._visit_means is None:
-            self.start_visits(False)
-        self.mean_change(workspace, i, 1.0, False)
-        memcpy(&nodes[0, 0], ws.node_change, size * ld * sizeof(double))
-        for k in range(ws.n_changed_edges):
-            transitions[ws.changed_edges[k]] = ws.edge_change[ws.changed_edges[k]]
-        # copied out: the next visit finds the workspace empty
-        self.chain.clear(workspace, i)
-        rows.base[n_features + BIAS] = nodes.base.sum(axis=0)
-        rows.base[n_features + START] = nodes.base[0]
-        rows.base[n_features + END] = nodes.base[size - 1]
-        return nodes.base, rows.base
 
 
 def most_labelings(BoundChain chain, k):

@@ -11,19 +11,25 @@ negative by a minimum cut, as in Osokin et al. (2016), I.3.
 
 The tables of an example are those of its nodes, a row of ld >= n_labels entries each,
 and then those of its edges: one entry with potts scores, else n_labels rows of ld
-labels, from u to v. The loss is the mean over the nodes of a cost of missing each
+labels, from u to v. The loss is the sum over the nodes of a cost of missing each
 node's label.
+
+Features may be scaled, by a factor for each graph. The bias is a feature as well then,
+the last one of the nodes, where it would be as a bias.
 """
 
 import numpy as np
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from sksstruct.inference.trees._messages cimport (
     add_potts_message, add_turned_message, best_state, best_state_given,
     best_state_given_potts,
+)
+from sksstruct.inference.trees._sums cimport (
+    SumForest, sum_product_forest, sums_memory,
 )
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.protocols._bound_model cimport Workspace
@@ -31,6 +37,7 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorks
 from sksstruct.utils._simd cimport sks_maxplus
 
 from sksstruct.inference import MinCut, bmmf, max_product_topk
+from sksstruct.models.graph.inputs import scaled
 from sksstruct.utils._layout import padded_length
 
 
@@ -53,20 +60,23 @@ cdef class BoundGraph(BoundTable):
     # where the edges of each graph begin
     cdef const Py_ssize_t[::1] _first_edge
     cdef const double[::1] _cost
-    cdef bint potts, shared, forest
+    cdef bint potts, shared, forest, bias_is_feature
     # of all nodes of forests: the order of messages, the parent or -1, the edge to it
     cdef Py_ssize_t[::1] _order, _parent, _edge_up
     # of all graphs that are not
     cdef list _cuts
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, edges,
-                  first_edge, potts, shared, forest, costs):
+                  first_edge, potts, shared, forest, costs, bias_is_feature):
         self.n_labels = blocks[0][2]
         self.ld = self._blocks[0].ld
         self.edges = np.ascontiguousarray(edges, dtype=np.intp).reshape(-1, 2)
         self._ends, self._first_edge = self.edges, first_edge
         self.potts, self.shared, self.forest = potts, shared, forest
+        self.bias_is_feature = bias_is_feature
         self.belief_size = self.max_size * self.ld
+        if forest:
+            self.belief_size = sums_memory(self.max_size, self.n_labels, self.ld)
         # what labelings mean: exported duals are those of the same graphs
         self._structure += [self.edges, first_edge, potts, shared]
         if self._labeled:
@@ -77,9 +87,22 @@ cdef class BoundGraph(BoundTable):
             # made at the first visit of each graph, and kept for the next
             self._cuts = [None] * self.n_examples
 
+    @property
+    def oracles(self):
+        return ("max", "topk", "exp") if self.forest else ("max", "topk")
+
+    @property
+    def oracle_note(self):
+        if self.forest:
+            return None
+        return (
+            "sums over the labelings of a graph with cycles are #P-hard: loss='log' "
+            "and smoothing='entropy' are for trees and forests; use loss='hinge', or "
+            "SmoothedHinge(smoothing='l2'), which takes the k best labelings")
+
     @classmethod
     def bind(cls, nodes, offsets, edges, first_edge, edge_rows, n_labels, y_true,
-             example_weights, costs, *, potts, forest, fit_intercept):
+             example_weights, costs, *, potts, forest, fit_intercept, scales=None):
         """Bind graphs to data.
 
         Parameters
@@ -105,27 +128,37 @@ cdef class BoundGraph(BoundTable):
         potts, forest, fit_intercept : bool
             Whether pairs score by agreement only; whether all graphs are forests;
             whether labels have a bias.
+        scales : ndarray of shape (n_graphs,), default=None
+            What the features of each graph are multiplied by, that of the bias
+            included; None: 1.
         """
         n_graphs = len(offsets) - 1
         shared = edge_rows is None
+        edge_offsets = first_edge
         # all edges of a graph read one row, so that a visit fills one table
         if shared:
             edge_rows, edge_offsets = np.ones((n_graphs, 1)), np.arange(n_graphs + 1)
-        else:
-            edge_offsets = first_edge
+        bias_is_feature = scales is not None and fit_intercept
+        if scales is not None:
+            nodes = scaled(nodes, np.repeat(scales, np.diff(offsets)), fit_intercept)
+            edge_rows = scaled(edge_rows, np.repeat(scales, np.diff(edge_offsets)))
         # a full table has rows of ld labels, as messages read them
         columns = 1 if potts else n_labels * padded_length(n_labels)
         # an edge has no bias: its features say what there is
-        blocks = [(nodes, offsets, n_labels, fit_intercept),
+        blocks = [(nodes, offsets, n_labels, fit_intercept and not bias_is_feature),
                   (edge_rows, edge_offsets, columns, False)]
         sizes = np.diff(offsets)
         keys = (sizes + np.diff(first_edge)).max(initial=1)
         return cls(blocks, sizes, y_true, example_weights, int(keys), edges=edges,
                    first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
-                   potts=potts, shared=shared, forest=forest, costs=costs)
+                   potts=potts, shared=shared, forest=forest, costs=costs,
+                   bias_is_feature=bias_is_feature)
 
     def views(self, w):
         views = BoundTable.views(self, w)
+        if self.bias_is_feature:
+            coef = views["coef"]
+            views = {"coef": coef[:, :-1], "intercept": coef[:, -1]}
         edge_coef = self.block(w, 1)[0]
         if self.potts:
             edge_coef = edge_coef[:, 0]
@@ -200,7 +233,7 @@ cdef class BoundGraph(BoundTable):
     cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
         cdef Py_ssize_t node, first = self._starts[i]
         value[0] = 0.0
-        # the mean over the nodes: costs are divided by their number already
+        # costs are divided by the size of the graph already
         for node in range(self._sizes[i]):
             if y[node] != self._y_true[first + node]:
                 value[0] += self._cost[first + node]
@@ -291,6 +324,30 @@ cdef class BoundGraph(BoundTable):
         if self._is_forward(i, node):
             return best_state_given(self.n_labels, row, scores + label, self.ld)
         return best_state_given(self.n_labels, row, scores + label * self.ld, 1)
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t first = self._starts[i], n_nodes = self._sizes[i] * self.ld
+        cdef Py_ssize_t n_tables = self._blocks[1].offsets[i + 1]
+        cdef SumForest forest
+        n_tables -= self._blocks[1].offsets[i]
+        memset(means, 0, (n_nodes + n_tables * self._blocks[1].ld) * sizeof(double))
+        forest.n_nodes, forest.n_labels, forest.ld = (
+            self._sizes[i], self.n_labels, self.ld)
+        forest.theta, forest.tables = ws.theta, ws.theta + n_nodes
+        forest.step = 0 if self.shared else self._blocks[1].ld
+        forest.potts = self.potts
+        forest.order, forest.parent = &self._order[first], &self._parent[first]
+        forest.edge_up = &self._edge_up[first]
+        forest.ends = NULL
+        # no address without an edge
+        if self._ends.shape[0] > self._first_edge[i]:
+            forest.ends = &self._ends[self._first_edge[i], 0]
+        sum_product_forest(
+            &forest, 1.0 / mu, ws.beliefs, means, means + n_nodes, value)
+        value[0] = mu * value[0] + ws.constant
+        return 0
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         unary, edges, tables = self.potentials_of(i, workspace.theta)

@@ -4,13 +4,21 @@ import itertools
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 
-from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
-from sksstruct.models._compiled import CompiledModel, check_features
+from sksstruct.models._compiled import CompiledModel
 from sksstruct.models.graph._graph import BoundGraph
+from sksstruct.models.graph.inputs import (
+    Graph,
+    check_graph,
+    in_a_row,
+    labels_of,
+    plain,
+    shaped,
+    stack,
+    total_weight,
+)
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
@@ -24,8 +32,9 @@ class GraphModel(CompiledModel):
 
     An input is a tuple ``(node_features, edges)`` or ``(node_features, edges,
     edge_features)``: arrays of shape (n_nodes, n_features), (n_edges, 2), and
-    (n_edges, n_edge_features); features may be CSR. An output is the list of the
-    labels of its nodes.
+    (n_edges, n_edge_features); features may be CSR. A `Graph` may also have weights of
+    its nodes, and a shape. An output is the list of the labels of the nodes, or, where
+    the graph has a shape, an array of this shape.
 
     Parameters
     ----------
@@ -38,12 +47,20 @@ class GraphModel(CompiledModel):
         weights are kept at zero or above, so that equal labels never score less [1]_.
         "auto": "tree" where all graphs of the training data are forests, else "cut".
     class_weight : dict or "balanced", default=None
-        Cost of missing each label. The loss is the sum of the costs over the nodes,
-        divided as `loss_normalization` says. "balanced" gives every label the same
-        total cost in the training data.
+        Cost of missing each label. The loss is the sum over the nodes of the costs
+        times the node weights, divided as `loss_normalization` says. "balanced" gives
+        every label the same total cost in the training data.
     %(loss_normalization)s
+        The size of a graph is the sum of its node weights, or the number of its nodes
+        where it has none.
     fit_intercept : bool, default=True
         Whether labels have a bias.
+    normalize : bool or "auto", default="auto"
+        Whether all features, that of the bias included, are divided by the number of
+        nodes of their graph, in training and in prediction. Scores are then means over
+        the nodes, as losses are, so that one `alpha` suits graphs of any size. Without
+        it, features of large graphs are large, and the same `alpha` takes far more
+        passes. "auto": where `inference_` is "cut".
 
     Attributes
     ----------
@@ -51,17 +68,20 @@ class GraphModel(CompiledModel):
         The labels.
     inference_ : str
         "tree" or "cut".
+    normalize_ : bool
+        Whether features are divided by the number of nodes.
     costs_ : ndarray of shape (n_classes,)
         Cost of missing each label.
     mean_size_ : float
-        Mean number of nodes of the training data.
+        Mean size of the graphs of the training data: number, or weight, of the nodes.
 
     Notes
     -----
     A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_classes, n_features),
     ``intercept_`` (n_classes,), and ``edge_coef_``, of shape (n_edge_features,
     n_classes, n_classes) with "full" and (n_edge_features,) with "potts". Graphs
-    without edge features get a single one, which is 1.
+    without edge features get a single one, which is 1. With `normalize_` these are
+    weights of the features divided by the number of nodes.
 
     References
     ----------
@@ -85,13 +105,16 @@ class GraphModel(CompiledModel):
     class_weight: dict | str | None = None
     loss_normalization: str | None = "example"
     fit_intercept: bool = True
+    normalize: bool | str = "auto"
 
+    _loss_parameters = ("class_weight",)
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "inference": [StrOptions({"auto", "tree", "cut"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "loss_normalization": NORMALIZATIONS,
         "fit_intercept": ["boolean"],
+        "normalize": ["boolean", StrOptions({"auto"})],
     }
 
     def check(self):
@@ -107,41 +130,21 @@ class GraphModel(CompiledModel):
     # ---- inputs and outputs ----
 
     def _input(self, x, name):
-        if not isinstance(x, (tuple, list)) or len(x) not in (2, 3):
-            raise ValueError(
-                f"{name} must be a tuple (node_features, edges) or (node_features, "
-                "edges, edge_features)"
-            )
-        sizes = getattr(self, "n_features_", None), getattr(self, "n_edges_", None)
-        nodes = _rows(x[0], f"{name}: node_features", sizes[0])
-        if nodes.shape[0] < 1:
-            raise ValueError(f"{name} has no nodes")
-        try:
-            edges = check_edges(x[1], nodes.shape[0])
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-        rows = None
-        if len(x) == 3 and x[2] is not None:
-            empty = not len(edges) and not np.size(x[2]) and np.ndim(x[2]) < 2
-            given = np.zeros((0, sizes[1] or 0)) if empty else x[2]
-            rows = _rows(given, f"{name}: edge_features", sizes[1])
-            if rows.shape[0] != len(edges):
-                raise ValueError(
-                    f"{name} has {len(edges)} edges and {rows.shape[0]} rows of edge "
-                    "features"
-                )
-        elif sizes[1] is not None:
-            raise ValueError(f"{name} has no edge features, {sizes[1]} were expected")
+        known = getattr(self, "n_edges_", None)
+        graph = check_graph(x, name, getattr(self, "n_features_", None), known)
+        if graph.edge_features is None and known is not None:
+            raise ValueError(f"{name} has no edge features, {known} were expected")
         if hasattr(self, "inference_"):
-            self._check_graph(nodes, edges, rows, name)
-        return nodes, edges, rows
+            self._check_graph(graph, name)
+        return graph
 
-    def _check_graph(self, nodes, edges, rows, name):
+    def _check_graph(self, graph, name):
+        rows = graph.edge_features
         if self.n_edges_ is None and rows is not None:
             raise ValueError(f"{name} has edge features, none were expected")
         if self.inference_ == "tree":
             try:
-                Tree(nodes.shape[0], edges)
+                Tree(graph.node_features.shape[0], graph.edges)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         elif rows is not None and np.prod(rows.shape) and rows.min() < 0:
@@ -150,16 +153,21 @@ class GraphModel(CompiledModel):
             )
 
     def _learn(self, X, y, weight):
-        edge_sizes = {None if x[2] is None else x[2].shape[1] for x in X}
+        edge_sizes = {
+            None if x.edge_features is None else x.edge_features.shape[1] for x in X
+        }
         for name, sizes in (
-            ("node", {x[0].shape[1] for x in X}),
+            ("node", {x.node_features.shape[1] for x in X}),
             ("edge", edge_sizes),
         ):
             if len(sizes) > 1:
                 raise ValueError(
                     f"X has graphs of {sorted(sizes, key=str)} {name} features"
                 )
-        sizes = np.array([x[0].shape[0] for x in X])
+        sizes = np.array([x.node_features.shape[0] for x in X])
+        if len(y) == len(X):
+            pairs = enumerate(zip(X, y, strict=True))
+            y = [labels_of(x, z, f"y[{i}]") for i, (x, z) in pairs]
         flat = check_labels(y, sizes)
         encoder = LabelEncoder.from_labels(flat)
         self.classes_ = encoder.classes_
@@ -168,21 +176,24 @@ class GraphModel(CompiledModel):
                 f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
             )
         labels = encoder.encode(flat)
-        self.n_features_, self.n_edges_ = X[0][0].shape[1], edge_sizes.pop()
+        self.n_features_ = X[0].node_features.shape[1]
+        self.n_edges_ = edge_sizes.pop()
         self.inference_ = self._choose(X)
+        auto = self.normalize == "auto"
+        self.normalize_ = self.inference_ == "cut" if auto else bool(self.normalize)
         for i, x in enumerate(X):
-            self._check_graph(*x, f"X[{i}]")
-        self.mean_size_ = float(np.average(sizes, weights=weight))
-        self.costs_ = self._costs(labels, np.repeat(weight, sizes))
+            self._check_graph(x, f"X[{i}]")
+        self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
+        self.costs_ = self._costs(labels, np.repeat(weight, sizes) * _node_weights(X))
         return np.split(labels, np.cumsum(sizes)[:-1])
 
     def _choose(self, X):
         if self.inference == "tree":
             return "tree"
         cycle = None
-        for i, (nodes, edges, _) in enumerate(X):
+        for i, x in enumerate(X):
             try:
-                Tree(nodes.shape[0], edges)
+                Tree(x.node_features.shape[0], x.edges)
             except ValueError:
                 cycle = i
                 break
@@ -215,7 +226,8 @@ class GraphModel(CompiledModel):
         return costs
 
     def _output(self, x, y, name):
-        flat = check_labels([y], [x[0].shape[0]], name=name)
+        y = labels_of(x, y, name)
+        flat = check_labels([y], [x.node_features.shape[0]], name=name)
         labels = LabelEncoder(self.classes_).encode(flat, default=-1)
         if (labels < 0).any():
             bad = flat[int(np.flatnonzero(labels < 0)[0])]
@@ -226,25 +238,29 @@ class GraphModel(CompiledModel):
         return y
 
     def _shown(self, x, labeling):
-        return self.classes_[labeling]
+        return shaped(x, self.classes_[labeling])
 
     def _bound(self, X, y_true, example_weights):
-        offsets = np.concatenate([[0], np.cumsum([x[0].shape[0] for x in X])])
-        first = np.concatenate([[0], np.cumsum([len(x[1]) for x in X])])
+        sizes = np.array([x.node_features.shape[0] for x in X])
+        first = np.concatenate([[0], np.cumsum([len(x.edges) for x in X])])
         costs = None
         if y_true is not None:
             y_true = np.concatenate(y_true).astype(np.int32)
-            sizes = np.diff(offsets)
-            costs = self.costs_[y_true] / divisor(
-                self.loss_normalization, np.repeat(sizes, sizes), self.mean_size_
+            total = np.array(list(map(total_weight, X)))
+            costs = (
+                self.costs_[y_true]
+                * _node_weights(X)
+                / divisor(
+                    self.loss_normalization, np.repeat(total, sizes), self.mean_size_
+                )
             )
         rows = None
         if self.n_edges_ is not None:
-            rows = _stack([x[2] for x in X])
+            rows = stack([x.edge_features for x in X])
         model = BoundGraph.bind(
-            _stack([x[0] for x in X]),
-            offsets,
-            np.concatenate([x[1] for x in X]),
+            stack([x.node_features for x in X]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            np.concatenate([x.edges for x in X]),
             first,
             rows,
             len(self.classes_),
@@ -254,56 +270,73 @@ class GraphModel(CompiledModel):
             potts=self.pairwise == "potts",
             forest=self.inference_ == "tree",
             fit_intercept=self.fit_intercept,
+            scales=1.0 / sizes if self.normalize_ else None,
         )
         model.oracle_bounds = self.bounds()
         return model
 
+    def _marginals_of(self, model, i, means):
+        """Probability of each label of each node."""
+        rows = means[: model.sizes[i] * model.ld].reshape(-1, model.ld)
+        return rows[:, : model.n_labels].copy()
+
     # ---- the methods of any model ----
 
-    def loss(self, y, y_hat):
-        y, y_hat = list(y), list(y_hat)
+    def loss(self, y, y_hat, node_weights=None):
+        """Loss of predicting y_hat where y was observed.
+
+        Parameters
+        ----------
+        y, y_hat : list or array
+            Labels.
+        node_weights : array-like of shape (n_nodes,), default=None
+            Those of the graph; None: 1.
+
+        Returns
+        -------
+        loss : float
+            Not negative.
+        """
+        y, y_hat = in_a_row(y), in_a_row(y_hat)
         if len(y) != len(y_hat):
             raise ValueError(f"expected {len(y)} labels, got {len(y_hat)}")
         cost = dict(zip(self.classes_.tolist(), self.costs_.tolist(), strict=True))
+        weights, size = itertools.repeat(1.0, len(y)), len(y)
+        if node_weights is not None:
+            weights = np.asarray(node_weights, dtype=np.float64).tolist()
+            size = sum(weights)
         missed = [
-            cost.get(_plain(a), 1.0) for a, b in zip(y, y_hat, strict=True) if a != b
+            cost.get(plain(a), 1.0) * weight
+            for a, b, weight in zip(y, y_hat, weights, strict=True)
+            if a != b
         ]
         return sum(missed) / divisor(
-            self.loss_normalization, len(y), getattr(self, "mean_size_", None)
+            self.loss_normalization, size, getattr(self, "mean_size_", None)
         )
 
+    def _loss_at(self, x, y, y_hat):
+        return self.loss(y, y_hat, Graph(*x).node_weights)
+
     def labelings(self, x):
-        n = self._input(x, "x")[0].shape[0]
+        x = self._input(x, "x")
+        n = x.node_features.shape[0]
         codes = itertools.product(range(len(self.classes_)), repeat=n)
-        return (self.classes_[list(code)] for code in codes)
+        return (self._shown(x, list(code)) for code in codes)
 
     def _attributes(self, weights, views=None):
-        nodes = (np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp))
+        nodes, edges = np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp)
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
-        model = self._bound([(*nodes, rows)], None, None)
+        model = self._bound([Graph(nodes, edges, rows)], None, None)
         return {"classes_": self.classes_, **self._views(model, weights)}
 
 
-def _plain(label):
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _rows(values, name, n_features):
-    if not sparse.issparse(values):
-        return check_features(values, name, 2, n_features)
-    values = sparse.csr_array(values, dtype=np.float64)
-    if not values.has_canonical_format:
-        values = values.copy()
-        values.sum_duplicates()
-    check_features(values.data, name, 1)
-    if n_features is not None and values.shape[1] != n_features:
-        raise ValueError(
-            f"{name} has {values.shape[1]} features, {n_features} were expected"
-        )
-    return values
-
-
-def _stack(rows):
-    if any(sparse.issparse(each) for each in rows):
-        return sparse.vstack([sparse.csr_array(each) for each in rows], format="csr")
-    return np.concatenate(rows)
+def _node_weights(X):
+    """Weights of the nodes of all graphs, in a row."""
+    return np.concatenate(
+        [
+            np.ones(x.node_features.shape[0])
+            if x.node_weights is None
+            else x.node_weights
+            for x in X
+        ]
+    )

@@ -6,10 +6,17 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.factor_graphs import FactorGraph, Potts
-from sksstruct.inference._checks import check_edges
 from sksstruct.inference.lp import MAPSolver, resolve_map_solver
 from sksstruct.inference.lp.highs import solve_relaxation
-from sksstruct.models._compiled import check_features
+from sksstruct.models.graph.inputs import (
+    Graph,
+    check_graph,
+    in_a_row,
+    labels_of,
+    plain,
+    shaped,
+    total_weight,
+)
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.models.structured import StructuredModel
 from sksstruct.utils._doc import fill_doc
@@ -39,15 +46,20 @@ class RelaxedGraphModel(StructuredModel):
     solver : str or MAPSolver, default="auto"
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
     %(loss_normalization)s
+        The size of a graph is the sum of its node weights, or the number of its nodes
+        where it has none.
     fit_intercept : bool, default=True
         Whether labels have a bias.
+    normalize : bool, default=False
+        Whether all features, that of the bias included, are divided by the number of
+        nodes of their graph, as in `GraphModel`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     mean_size_ : float
-        Mean number of nodes of the training data.
+        Mean size of the graphs of the training data: number, or weight, of the nodes.
 
     Notes
     -----
@@ -71,45 +83,37 @@ class RelaxedGraphModel(StructuredModel):
     solver: str | MAPSolver = "auto"
     loss_normalization: str | None = "example"
     fit_intercept: bool = True
+    normalize: bool = False
 
+    _oracle_note = (
+        "sums over the labelings of a graph with cycles are #P-hard; use loss='hinge', "
+        "or GraphModel for trees and forests"
+    )
     _parameter_constraints = {
         "pairwise": [StrOptions({"full", "potts"})],
         "solver": [str, MAPSolver],
         "loss_normalization": NORMALIZATIONS,
         "fit_intercept": ["boolean"],
+        "normalize": ["boolean"],
     }
 
     # ---- inputs ----
 
     def _parts(self, x, name="x"):
-        if not isinstance(x, (tuple, list)) or len(x) not in (2, 3):
-            raise ValueError(
-                f"{name} must be a tuple (node_features, edges) or (node_features, "
-                "edges, edge_features)"
-            )
-        nodes = x[0].toarray() if sparse.issparse(x[0]) else x[0]
-        nodes = check_features(nodes, f"{name}: node_features", 2,
-                               getattr(self, "n_features_", None))  # fmt: skip
-        try:
-            edges = check_edges(x[1], len(nodes))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-        if len(x) == 2 or x[2] is None:
-            rows = np.ones((len(edges), 1))
-        else:
-            rows = x[2].toarray() if sparse.issparse(x[2]) else x[2]
-            rows = check_features(rows, f"{name}: edge_features", 2)
-            if len(rows) != len(edges):
-                raise ValueError(
-                    f"{name} has {len(edges)} edges and {len(rows)} rows of edge "
-                    "features"
-                )
-        known = getattr(self, "n_edges_", rows.shape[1])
-        if rows.shape[1] != known:
-            raise ValueError(
-                f"{name} has {rows.shape[1]} edge features, {known} were expected"
-            )
-        return nodes, edges, rows
+        graph = check_graph(
+            x, name, getattr(self, "n_features_", None), getattr(self, "n_edges_", None)
+        )
+        rows = graph.edge_features
+        if rows is None:
+            rows = np.ones((len(graph.edges), 1))
+            known = getattr(self, "n_edges_", 1)
+            if known != 1:
+                raise ValueError(f"{name} has 1 edge features, {known} were expected")
+        nodes, rows = (
+            part.toarray() if sparse.issparse(part) else part
+            for part in (graph.node_features, rows)
+        )
+        return graph._replace(node_features=nodes, edge_features=rows)
 
     def prepare(self, X, Y):
         resolve_map_solver(self.solver).check()
@@ -118,9 +122,10 @@ class RelaxedGraphModel(StructuredModel):
             sizes = {part[where].shape[1] for part in parts}
             if len(sizes) > 1:
                 raise ValueError(f"X has graphs of {sorted(sizes)} {name} features")
-        sizes = [len(part[0]) for part in parts]
-        self.mean_size_ = float(np.mean(sizes))
-        flat = check_labels(Y, sizes)
+        self.mean_size_ = float(np.mean(list(map(total_weight, parts))))
+        pairs = enumerate(zip(parts, Y, strict=True))
+        rows = [labels_of(part, y, f"y[{i}]") for i, (part, y) in pairs]
+        flat = check_labels(rows, [len(part.node_features) for part in parts])
         self.classes_ = LabelEncoder.from_labels(flat).classes_
         if len(self.classes_) < 2:
             raise ValueError(
@@ -143,9 +148,13 @@ class RelaxedGraphModel(StructuredModel):
         bias = rest[:K] if self.fit_intercept else np.zeros(K)
         return nodes, bias, rest[K if self.fit_intercept else 0 :]
 
+    def _scale(self, nodes):
+        """What features are multiplied by."""
+        return 1.0 / len(nodes) if self.normalize else 1.0
+
     def _graph(self, x, w, extra=0.0):
-        nodes, edges, rows = self._parts(x)
-        coef, bias, edge_coef = self._split(np.asarray(w))
+        nodes, edges, rows = self._parts(x)[:3]
+        coef, bias, edge_coef = self._split(np.asarray(w) * self._scale(nodes))
         K = len(self.classes_)
         unaries = nodes @ coef + bias + extra
         if not len(edges):
@@ -161,9 +170,9 @@ class RelaxedGraphModel(StructuredModel):
         """Marginals of the nodes, and of the edges of x."""
         if isinstance(y, dict):
             return y["nodes"], y["edges"]
-        codes = np.array([self._codes[_plain(label)] for label in y], dtype=np.intp)
+        codes = [self._codes[plain(label)] for label in in_a_row(y)]
         eye = np.eye(len(self.classes_))
-        nodes = eye[codes]
+        nodes = eye[np.array(codes, dtype=np.intp)]
         if x is None:
             return nodes, None
         u, v = np.asarray(x[1], dtype=np.intp).reshape(-1, 2).T
@@ -172,7 +181,7 @@ class RelaxedGraphModel(StructuredModel):
     # ---- the model ----
 
     def joint_feature(self, x, y):
-        nodes, _, rows = self._parts(x)
+        nodes, _, rows = self._parts(x)[:3]
         of_nodes, of_edges = self._marginals(y, x)
         if len(of_nodes) != len(nodes):
             raise ValueError(f"expected {len(nodes)} labels, got {len(of_nodes)}")
@@ -183,28 +192,51 @@ class RelaxedGraphModel(StructuredModel):
             parts.append(rows.T @ np.trace(of_edges, axis1=1, axis2=2))
         else:
             parts.append((rows.T @ of_edges.reshape(len(rows), -1)).ravel())
-        return np.concatenate(parts)
+        return self._scale(nodes) * np.concatenate(parts)
 
-    def loss(self, y, y_hat):
+    def loss(self, y, y_hat, node_weights=None):
+        """Loss of predicting y_hat where y was observed.
+
+        Parameters
+        ----------
+        y, y_hat : list, array or dict
+            Labels, or marginals of fractional ones.
+        node_weights : array-like of shape (n_nodes,), default=None
+            Those of the graph; None: 1.
+
+        Returns
+        -------
+        loss : float
+            Not negative.
+        """
         y_true, found = self._marginals(y)[0], self._marginals(y_hat)[0]
         if len(y_true) != len(found):
             raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
-        return float(len(y_true) - (y_true * found).sum()) / self._divisor(y_true)
+        weights, divided_by = self._weights(len(y_true), node_weights)
+        right = (weights[:, None] * (y_true * found)).sum()
+        return float(weights.sum() - right) / divided_by
 
-    def _divisor(self, y_true):
-        return divisor(
-            self.loss_normalization, len(y_true), getattr(self, "mean_size_", None)
-        )
+    def _loss_at(self, x, y, y_hat):
+        return self.loss(y, y_hat, Graph(*x).node_weights)
+
+    def _weights(self, n_nodes, node_weights):
+        """Weights of the nodes, and what their sum is divided by."""
+        if node_weights is None:
+            node_weights = np.ones(n_nodes)
+        weights = np.asarray(node_weights, dtype=np.float64)
+        mean = getattr(self, "mean_size_", None)
+        return weights, divisor(self.loss_normalization, weights.sum(), mean)
 
     def loss_augmented_decode(self, x, y, w):
         y_true = self._marginals(y)[0]
-        graph = self._graph(x, w, (1.0 - y_true) / self._divisor(y_true))
+        weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
+        graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
         # message passing shows where the relaxation is tight
         result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
             graph, random_state=0
         )
         if result.status is Status.OPTIMAL:
-            return self.classes_[result.labeling].tolist()
+            return self._answer(x, result.labeling)
         nodes, edges = solve_relaxation(graph)
         # equal answers look equal
         return {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
@@ -212,8 +244,9 @@ class RelaxedGraphModel(StructuredModel):
     def decode(self, x, w):
         solver = resolve_map_solver(self.solver)
         result = solver.solve(self._graph(x, w), random_state=0)
-        return self.classes_[result.labeling].tolist()
+        return self._answer(x, result.labeling)
 
-
-def _plain(label):
-    return label.item() if isinstance(label, np.generic) else label
+    def _answer(self, x, labeling):
+        labels = shaped(Graph(*x), self.classes_[labeling])
+        # lists keep the labels of a user's lists
+        return labels if labels.ndim > 1 else labels.tolist()

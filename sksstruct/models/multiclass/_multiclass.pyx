@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 cimport cython
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -21,7 +22,9 @@ from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport (
     Block, BoundTable, FeatureRow, TableScratch, TableWorkspace, feature_row,
 )
-from sksstruct.utils._simd cimport sks_axpy, sks_prefetch, sks_scatter_f64
+from sksstruct.utils._simd cimport (
+    sks_axpy, sks_exp_row, sks_prefetch, sks_rescale, sks_scatter_f64,
+)
 
 
 # final: nobody derives from it
@@ -46,6 +49,7 @@ cdef class BoundMulticlass(BoundTable):
         Whether there are biases, regularised like the other weights.
     """
 
+    oracles = ("max", "topk", "exp")
     # finding the best of a table is nothing beside filling it
     oracle_cost = 1.0
     cdef readonly Py_ssize_t n_classes
@@ -57,6 +61,8 @@ cdef class BoundMulticlass(BoundTable):
         X = blocks[0][0]
         self.n_classes, self.fit_intercept = blocks[0][2], blocks[0][3]
         self._uniform = costs is None
+        # scaled scores of the exp oracle
+        self.belief_size = self._blocks[0].ld
         if costs is not None:
             self._costs = np.ascontiguousarray(costs, dtype=np.float64)
         # |x|^2, and the square of the one that the bias is multiplied by
@@ -110,6 +116,22 @@ cdef class BoundMulticlass(BoundTable):
         value[0] = ws.theta[best]
         return 0
 
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t ld = self._blocks[0].ld, label
+        cdef double high, low, total = 0.0, scale = 1.0 / mu
+        for label in range(self.n_classes):
+            ws.beliefs[label] = scale * ws.theta[label]
+        high = sks_exp_row(self.n_classes, ld, ws.beliefs, means, &low)
+        for label in range(self.n_classes):
+            total += means[label]
+        # without any class that is possible, means are zero
+        if high > -INFINITY:
+            sks_rescale(ld, 1.0 / total, means)
+        value[0] = mu * (high + log(total))
+        return 0
+
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         # stable, so that ties are broken as by `decode`
         order = np.argsort(-workspace.theta[:self.n_classes], kind="stable")[:k]
@@ -149,6 +171,11 @@ cdef class BoundMulticlass(BoundTable):
         for k in range(n_keys):
             change[keys[k]] += coef * values[k]
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
+
+    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
+                       const double* change) except -1 nogil:
+        sks_axpy(self._blocks[0].ld, 1.0, change, ws.d)
+        return 0
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
                          double* value) except -1 nogil:

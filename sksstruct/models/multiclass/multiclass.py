@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -56,6 +57,7 @@ class MulticlassModel(StructuredModel):
     fit_intercept: bool = True
 
     is_flat = True
+    _loss_parameters = ("costs",)
     _parameter_constraints = {
         "costs": ["array-like", None],
         "fit_intercept": ["boolean"],
@@ -161,7 +163,10 @@ class MulticlassModel(StructuredModel):
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[order], np.take_along_axis(scores, order, axis=1)
 
-    def _score(self, y, predicted, sample_weight=None):
+    def _marginals(self, X, weights, n_jobs=None):
+        return softmax(self._scores(X, weights), axis=1)
+
+    def _score(self, X, y, predicted, sample_weight=None):
         """Accuracy."""
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 

@@ -5,11 +5,13 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 from sksstruct.inference._checks import check_edges
 from sksstruct.inference.trees._tree import Tree
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.parts._parts import BoundParts
+from sksstruct.models.parts._typed_parts import BoundTypedParts
 from sksstruct.utils._param_validation import Interval
 
 
@@ -24,6 +26,12 @@ class PartsModel(CompiledModel):
     over the training data, in units of half the image size. Quadratic costs are kept at
     zero or above, so that distance transforms find the best positions [1]_.
 
+    With `n_types` every edge has one of several types of springs, each with
+    displacements, weights and a score of its own, which may depend on the image at both
+    ends: an arm is raised or hangs down. Types are latent in outputs: those of observed
+    positions are clusters of the displacements in the training data, those of
+    predictions are found together with the positions.
+
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2), default=()
@@ -33,19 +41,31 @@ class PartsModel(CompiledModel):
         is a number, or, for each image, the observed distance of the two given parts.
     fit_intercept : bool, default=True
         Whether parts have a bias.
+    n_types : int, default=1
+        Number of types of each edge.
+    type_features : bool, default=True
+        Whether the scores of types depend on the features at the positions of the two
+        parts, with weights for each; not with a single type.
 
     Attributes
     ----------
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
-    offsets_, scales_ : ndarray of shape (n_edges, 2)
-        Mean displacement of the second part from the first, and the units of deviations
-        from it: half the mean height and width of the images.
+    offsets_ : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
+        Mean displacement of the second part from the first; of each type the centre of
+        its cluster.
+    scales_ : ndarray of shape (n_edges, 2)
+        Units of deviations from it: half the mean height and width of the images.
 
     Notes
     -----
     A fitted `sksstruct.SSVMClassifier` has ``coef_`` (n_parts, n_features),
-    ``intercept_`` (n_parts,), ``linear_`` and ``quadratic_`` (n_edges, 2).
+    ``intercept_`` (n_parts,), ``linear_`` and ``quadratic_`` (n_edges, 2). With
+    ``n_types > 1`` the last two are of shape (n_edges, n_types, 2), and there are
+    ``type_intercept_`` (n_edges, n_types) and, with `type_features`, ``type_coef_``
+    (n_edges, n_types, 2, n_features). `decode` and `labelings` return pairs (positions,
+    types) then, `predict` of the classifier positions only; the k best outputs and
+    sums over outputs are for a single type.
 
     References
     ----------
@@ -70,11 +90,15 @@ class PartsModel(CompiledModel):
     _: KW_ONLY
     unit: object = 5.0
     fit_intercept: bool = True
+    n_types: int = 1
+    type_features: bool = True
 
     _parameter_constraints = {
         "edges": ["array-like"],
         "unit": [Interval(Real, 1e-6, None, closed="left"), tuple, list],
         "fit_intercept": ["boolean"],
+        "n_types": [Interval(Integral, 1, None, closed="left")],
+        "type_features": ["boolean"],
     }
 
     def bounds(self):
@@ -91,7 +115,7 @@ class PartsModel(CompiledModel):
         if len(sizes) > 1:
             raise ValueError(f"X has positions of {sorted(sizes)} features")
         n_features = sizes.pop()
-        self.n_parts_ = len(np.atleast_1d(y[0]))
+        self.n_parts_ = len(y[0]) if np.iterable(y[0]) else 1
         if not self.n_parts_:
             raise ValueError("y[0] has no parts")
         if isinstance(self.unit, (tuple, list)) and not all(
@@ -100,17 +124,61 @@ class PartsModel(CompiledModel):
             raise ValueError(f"unit names parts {self.unit}, y has {self.n_parts_}")
         self.edges_ = check_edges(self.edges, self.n_parts_)
         Tree(self.n_parts_, self.edges_)
-        y = self._outputs(X, y)
+        y = [
+            self._positions(a, b, f"y[{i}]")
+            for i, (a, b) in enumerate(zip(X, y, strict=True))
+        ]
         self.n_features_ = n_features
         moves = np.array([z[self.edges_[:, 1]] - z[self.edges_[:, 0]] for z in y])
-        self.offsets_ = np.average(moves, axis=0, weights=weight)
+        if self.n_types == 1:
+            self.offsets_ = np.average(moves, axis=0, weights=weight)
+        else:
+            self.offsets_ = self._clusters(moves, weight)
         size = np.average([x.shape[:2] for x in X], axis=0, weights=weight)
         # Keeps features of springs at about 1. In units of their spread, parts that are
         # far off would outweigh all else, and training would take ten times as long.
         self.scales_ = np.broadcast_to(size / 2.0, moves.shape[1:]).copy()
-        return y
+        return self._outputs(X, y)
+
+    def _clusters(self, moves, weight):
+        """Centres of the displacements of each edge, ordered by rows and columns."""
+        out = np.empty((len(self.edges_), self.n_types, 2))
+        for k, edge in enumerate(self.edges_.tolist()):
+            there = len(np.unique(moves[:, k], axis=0))
+            if there < self.n_types:
+                raise ValueError(
+                    f"n_types={self.n_types}: the training data has {there} different "
+                    f"displacements of the edge {tuple(edge)}"
+                )
+            means = KMeans(self.n_types, n_init=10, random_state=0)
+            means.fit(moves[:, k].astype(np.float64), sample_weight=weight)
+            # the numbers of clusters mean nothing
+            order = np.lexsort(means.cluster_centers_.T[::-1])
+            out[k] = means.cluster_centers_[order]
+        return out
 
     def _output(self, x, y, name):
+        """Checked positions; with several types the pair (positions, types)."""
+        if self.n_types == 1:
+            return self._positions(x, y, name)
+        if not (isinstance(y, tuple) and len(y) == 2 and np.ndim(y[0]) == 2):
+            z = self._positions(x, y, name)
+            away = z[self.edges_[:, 1]] - z[self.edges_[:, 0]]
+            squared = ((away[:, None] - self.offsets_) ** 2).sum(axis=2)
+            return z, squared.argmin(axis=1).astype(np.int32)
+        z, types = self._positions(x, y[0], name), np.asarray(y[1])
+        if (
+            types.dtype.kind not in "iu"
+            or types.shape != (len(self.edges_),)
+            or not ((types >= 0) & (types < self.n_types)).all()
+        ):
+            raise ValueError(
+                f"{name} must have a type below {self.n_types} for each of the "
+                f"{len(self.edges_)} edges, got {y[1]!r}"
+            )
+        return z, types.astype(np.int32)
+
+    def _positions(self, x, y, name):
         try:
             y = np.asarray(y)
         except ValueError:
@@ -143,10 +211,22 @@ class PartsModel(CompiledModel):
             raise ValueError(f"unit must be a number or two parts, got {self.unit!r}")
 
     def _labeling(self, x, y):
-        return (y[:, 0] * x.shape[1] + y[:, 1]).astype(np.int32)
+        z, types = y if self.n_types > 1 else (y, [])
+        return np.concatenate([z[:, 0] * x.shape[1] + z[:, 1], types]).astype(np.int32)
 
     def _shown(self, x, labeling):
-        return np.column_stack(np.divmod(labeling, x.shape[1])).astype(np.intp)
+        cells, types = np.split(labeling, [self.n_parts_])
+        z = np.column_stack(np.divmod(cells, x.shape[1])).astype(np.intp)
+        return (z, types) if self.n_types > 1 else z
+
+    def _predict(self, X, weights, n_jobs=None):
+        outputs, scores = super()._predict(X, weights, n_jobs)
+        # as they are given: types are the model's own
+        return [z[0] if self.n_types > 1 else z for z in outputs], scores
+
+    def decode(self, x, w):
+        w = np.asarray(w, dtype=np.float64)
+        return super()._predict([self._input(x, "x")], w)[0][0]
 
     def _bound(self, X, y_true, example_weights):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
@@ -156,23 +236,28 @@ class PartsModel(CompiledModel):
             labels = np.concatenate(
                 [self._labeling(x, y) for x, y in zip(X, y_true, strict=True)]
             )
-            units = [self._unit(y, f"y[{i}]") for i, y in enumerate(y_true)]
+            z = [y[0] if self.n_types > 1 else y for y in y_true]
+            units = [self._unit(z, f"y[{i}]") for i, z in enumerate(z)]
             units = np.array(units)
-        block = (
-            np.concatenate([x.reshape(-1, x.shape[2]) for x in X]),
-            np.concatenate([[0], np.cumsum(cells)]),
-            self.n_parts_,
-            self.fit_intercept,
-        )
-        n_edges = len(self.edges_)
-        model = BoundParts(
-            [block],
-            np.full(len(X), self.n_parts_),
+        rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+        offsets = np.concatenate([[0], np.cumsum(cells)])
+        blocks = [(rows, offsets, self.n_parts_, self.fit_intercept)]
+        n_edges, n_types, bound, size = len(self.edges_), 1, BoundParts, self.n_parts_
+        per_type, per_edge = 4, 1
+        if self.n_types > 1:
+            bound, n_types, per_type = BoundTypedParts, self.n_types, 5
+            size += n_edges
+            if self.type_features and n_edges:
+                blocks.append((rows, offsets, 2 * n_edges * n_types, False))
+                per_edge = 3
+        model = bound(
+            blocks,
+            np.full(len(X), size),
             labels,
             example_weights,
-            self.n_parts_ + n_edges,
-            n_edges * int((2 * shapes - 1).prod(axis=1).max()),
-            4 * n_edges,
+            self.n_parts_ + per_edge * n_edges,
+            n_edges * n_types * int((2 * shapes - 1).prod(axis=1).max()),
+            per_type * n_edges * n_types,
             shapes=shapes,
             edges=self.edges_,
             offsets=self.offsets_,
@@ -182,18 +267,28 @@ class PartsModel(CompiledModel):
         model.oracle_bounds = self.bounds()
         return model
 
+    def _marginals_of(self, model, i, means):
+        """Probability of each position of each part, (n_parts, height, width)."""
+        height, width = model.shapes[i]
+        table = means[: height * width * model.ld].reshape(height, width, model.ld)
+        return np.ascontiguousarray(table.transpose(2, 0, 1)[: model.n_parts])
+
     # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
         y, y_hat = self._output(None, y, "y"), self._output(None, y_hat, "y_hat")
+        if self.n_types > 1:
+            y, y_hat = y[0], y_hat[0]
         squared = ((y - y_hat) ** 2).sum(axis=1) / self._unit(y) ** 2
         return float(np.minimum(squared, 1.0).mean())
 
     def labelings(self, x):
         x = self._input(x, "x")
-        places = range(x.shape[0] * x.shape[1])
-        for labeling in itertools.product(places, repeat=self.n_parts_):
-            yield self._shown(x, np.array(labeling))
+        states = [range(x.shape[0] * x.shape[1])] * self.n_parts_
+        if self.n_types > 1:
+            states += [range(self.n_types)] * len(self.edges_)
+        for labeling in itertools.product(*states):
+            yield self._shown(x, np.array(labeling, dtype=np.int32))
 
     def _attributes(self, weights, views=None):
         model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 
 cdef class Workspace:
@@ -24,6 +24,7 @@ cdef class BoundModel:
     cdef const Py_ssize_t[::1] _sizes, _starts
     cdef const double[::1] _example_weights
     cdef public object oracle_bounds, surrogate
+    cdef public bint likelihood
 
     # before the visit of an example
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil
@@ -40,6 +41,9 @@ cdef class BoundModel:
     cdef int evaluate_mean(self, Workspace ws, Py_ssize_t i, Py_ssize_t n_keys,
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil
+    # a distribution of labelings at the loaded potentials
+    cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil
     # a change d of mean parameters
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil
@@ -53,6 +57,7 @@ cdef class BoundModel:
     cdef int truncate(self, Workspace ws, Py_ssize_t i,
                       Weights weights) except -1 nogil
     cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil
+    cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,
                           double scale, double average) except -1 nogil
     # inner products of labelings

@@ -34,7 +34,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memcmp
 
-from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 
 cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
@@ -94,6 +94,11 @@ cdef class BoundModel:
         Bounds on weights, without which the oracles are not exact.
     surrogate : SmoothedHinge or None
         The loss that is minimised; None for the hinge.
+    likelihood : bool
+        Whether this is the negative log-likelihood, in which labelings have no loss
+        L_i: potentials are theta_i alone.
+    row_size : int
+        Number of weights that `catch_up` brings up to date together.
     """
 
     # Names of the oracles that solvers may ask for: "max" is this class; "topk",
@@ -105,6 +110,8 @@ cdef class BoundModel:
     views_need_data = False
     # The solver that "auto" stands for, where it is not the one for all models.
     preferred_solver = None
+    # Memory that `entropy_dual` takes; None where there are no such dual variables.
+    entropy_dual_bytes = None
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 
@@ -145,7 +152,7 @@ cdef class BoundModel:
         # not above: that module needs this one
         from sksstruct.models.protocols._topk_hinge import TopKHinge
 
-        return TopKHinge(self, smoothing)
+        return TopKHinge(self, smoothing, nonsmooth)
 
     def entropy_dual(self, smoothing, state=None):
         """Return dual variables of a loss smoothed by the entropy: "exp".
@@ -238,6 +245,10 @@ cdef class BoundModel:
     def flatten_bounds(self, bounds):
         """Return flat lower and upper bounds for a dict of named blocks."""
         raise NotImplementedError
+
+    @property
+    def row_size(self):
+        return self.n_weights
 
     @property
     def signature(self):
@@ -339,6 +350,14 @@ cdef class BoundModel:
                            double* value) except -1 nogil:
         raise NotImplementedError
 
+    # Exp oracle at the loaded potentials, which stay as they are: the distribution of
+    # the labelings in which the probability of y is proportional to exp(value(y) / mu).
+    # `value` becomes mu log sum_y exp(value(y) / mu), `means` E mu in a layout of the
+    # model's own, which the smooth loss of the model knows: "exp".
+    cdef int expect(self, Workspace ws, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        raise NotImplementedError
+
     # Keys of mu(y), with repetitions where a part is shared; returns their number.
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:
@@ -375,6 +394,12 @@ cdef class BoundModel:
     # d = 0
     cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil:
         raise NotImplementedError
+
+    # Bring the weights that example i reads up to date, where they are changed lazily
+    # in rows of `row_size`; all of them, unless a model knows better.
+    cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
+        weights.catch_up(0)
+        return 0
 
     # v += scale A_i^T d, u += average scale A_i^T d, w = truncation of v, d = 0. The
     # last is done at any rate: what follows a visit finds the workspace empty.

@@ -7,8 +7,7 @@ smoothing mu (Pillutla et al., 2018, Section 2 and Algorithm 6):
     grad = sum_y u_y A_i^T mu_i(y) - A_i^T mu_i(y_i),   u = projection of h / mu
 
 which is exact where the last of the k has no weight. Below a mixture is the k labelings
-with their shares u. Visits bring all weights up to date: their cost is that of the
-weights, and of the oracle.
+with their shares u. The oracle is called in Python, one example at a time.
 """
 
 import numpy as np
@@ -31,6 +30,8 @@ cdef class TopKHinge(SmoothLoss):
         The model, which offers "topk".
     smoothing : SmoothedHinge
         "l2", with its strength and number of labelings.
+    nonsmooth : bool, default=True
+        Whether the hinge is what is minimised.
     """
 
     cdef readonly Py_ssize_t k
@@ -38,15 +39,14 @@ cdef class TopKHinge(SmoothLoss):
     cdef object _anchors
     cdef int32_t[::1] _observed
 
-    def __init__(self, BoundModel model, smoothing):
+    def __init__(self, BoundModel model, smoothing, bint nonsmooth=True):
         if smoothing.smoothing != "l2":
             raise ValueError(
                 "the hinge of this model is smoothed by its k best labelings: it needs "
                 f"smoothing='l2', not {smoothing.smoothing!r}")
         self.model, self.k, self.mu = model, smoothing.k, smoothing.mu
-        self.convex = self.nonsmooth = True
-        # one row of all weights: what an example reads is known to the oracle only
-        self.support, self.row_size = None, model.n_weights
+        self.convex, self.nonsmooth = True, nonsmooth
+        self.support, self.row_size = None, model.row_size
         # half the squared norm of u, which sums to one, is at most this
         self.diameter = 0.5
         self.exact = np.ones(model.n_examples, dtype=np.uint8)
@@ -135,8 +135,7 @@ cdef class TopKHinge(SmoothLoss):
         """Nothing needs to be prepared."""
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
-        weights.catch_up(0)
-        return 0
+        return self.model.catch_up(weights, i)
 
     cdef int mean_change(self, Workspace workspace, Py_ssize_t i, double scale,
                          bint anchored) except -1 nogil:

@@ -177,7 +177,7 @@ cdef class LazyWeights(Weights):
         self.scale, self.total = 1.0, 0.0
         # a row has a number of its own, and not each weight: an example reads weights
         # by rows, and one number is looked at where many would have to be
-        self._row_size, self._n_rows = row_size, self.size // row_size
+        self._row_size, self._n_rows = row_size, -(-self.size // row_size)
         self._up_to = np.zeros(self._n_rows)
         last = self._up_to
         self._direction, self._last = &along[0], &last[0]
@@ -189,11 +189,12 @@ cdef class LazyWeights(Weights):
     cdef void catch_up(self, Py_ssize_t row) noexcept nogil:
         """Bring a row of v up to date."""
         cdef Py_ssize_t k, first = row * self._row_size
+        cdef Py_ssize_t last = min(first + self._row_size, self.size)
         cdef double behind = self.total - self._last[row]
         # a row is often read again before the next step
-        if behind != 0.0 and self._n_rows == 1:
-            # all weights at once, whose number need not be that of whole vectors
-            for k in range(self._row_size):
+        if behind != 0.0 and (self._n_rows == 1 or last - first < self._row_size):
+            # all weights, or the rest, whose number need not be that of whole vectors
+            for k in range(first, last):
                 self._v[k] += behind * self._direction[k]
         elif behind != 0.0:
             sks_axpy(self._row_size, behind, self._direction + first, self._v + first)
@@ -201,7 +202,7 @@ cdef class LazyWeights(Weights):
         if self._exists != NULL:
             # Changes by examples go to all weights of a row; those that do not exist
             # are put back to zero before the row is read.
-            for k in range(first, first + self._row_size):
+            for k in range(first, last):
                 self._v[k] *= self._exists[k]
 
     def catch_up_all(self):

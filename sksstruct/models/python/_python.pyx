@@ -123,6 +123,10 @@ cdef class BoundPython(BoundModel):
     def oracles(self):
         return ("max", "topk") if self.spec._has_topk else ("max",)
 
+    @property
+    def oracle_note(self):
+        return self.spec._oracle_note
+
     def views(self, w):
         return {"coef": w}
 
@@ -209,7 +213,7 @@ cdef class BoundPython(BoundModel):
             number = len(self.outputs[i])
             if number == MOST:
                 raise ValueError(f"more than {MOST} different outputs of example {i}")
-            loss = float(self.spec.loss(self.Y[i], y))
+            loss = float(self.spec._loss_at(self.X[i], self.Y[i], y))
             if not 0.0 <= loss < np.inf:
                 raise ValueError(
                     f"loss of an output of example {i} is {loss}: it must be finite "

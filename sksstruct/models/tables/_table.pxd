@@ -40,7 +40,8 @@ cdef class TableWorkspace(Workspace):
 
 cdef class BoundTable(BoundModel):
     # `_table.pyx` states what subclasses override
-    cdef readonly Py_ssize_t table_size, belief_size
+    cdef readonly Py_ssize_t table_size, belief_size, n_other
+    cdef readonly list features
     cdef Py_ssize_t n_rows
     cdef WeightBlocks _layout
     # of the layout: the blocks, and of each row of weights the first and their number
@@ -50,6 +51,7 @@ cdef class BoundTable(BoundModel):
     cdef object _structure
     cdef const int32_t[::1] _y_true
     cdef bint _labeled
+    cdef Py_ssize_t _row_size
 
     # what subclasses override
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
@@ -58,6 +60,11 @@ cdef class BoundTable(BoundModel):
                             const double* weights) noexcept nogil
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
                        double change) except -1 nogil
+    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
+                       const double* change) except -1 nogil
+    # potentials, where the products of rows and weights were found for all examples
+    cdef int potentials_from(self, Workspace ws, Py_ssize_t i,
+                             double** scores) except -1 nogil
     # what they use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 

@@ -12,12 +12,16 @@ What is shared is done here; a subclass says which keys a labeling has, its loss
 which labeling is best (`indicator`, `add_loss`, `loss`, `decode`). Keys beyond the
 tables are for scores that are not rows times columns: `other_score`, `add_other`.
 
+With the exp oracle, `means` are the mean parameters of the tables, padding included,
+and then of every weight beyond the blocks the mean of its feature.
+
 A change is collected in d, key by key, and then formed: g takes it over, and d is zero
 again. Of both a list says which entries, or which rows, are not zero, so that a visit
 costs what it touches.
 """
 
 from hashlib import sha256
+from math import gcd
 
 import numpy as np
 
@@ -25,9 +29,9 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
-from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.models.tables._blocks cimport (
-    TableRow, WeightBlocks, table_row, tables_end,
+    Block, TableRow, WeightBlocks, table_row, tables_end,
 )
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
@@ -45,6 +49,17 @@ cdef inline void add_key(TableScratch* ws, int32_t key, double change) noexcept 
         ws.key_changed[key] = 1
         ws.changed_keys[ws.n_changed_keys] = key
         ws.n_changed_keys += 1
+
+
+cdef inline void catch_up_rows(
+    LazyWeights weights, Py_ssize_t size, const Block* block, Py_ssize_t feature,
+    Py_ssize_t count
+) noexcept nogil:
+    """Bring the weights of some features of a block up to date, `size` at a time."""
+    cdef Py_ssize_t first = block.first_weight + feature * block.ld, row
+    # with single columns some more are brought up to date, which does no harm
+    for row in range(first // size, (first + count * block.ld - 1) // size + 1):
+        weights.catch_up(row)
 
 
 cdef class TableWorkspace(Workspace):
@@ -114,6 +129,10 @@ cdef class BoundTable(BoundModel):
         Number of entries of the tables of the largest example.
     belief_size : int
         Numbers of memory for messages in a workspace.
+    n_other : int
+        Weights beyond those of the blocks.
+    features : list
+        Rows of features of each block.
     """
 
     oracles = ("max", "topk")
@@ -125,6 +144,7 @@ cdef class BoundTable(BoundModel):
             example_weights = np.full(n_examples, 1.0 / max(n_examples, 1))
         self.set_sizes(sizes, example_weights)
         self._bind_layout(WeightBlocks(blocks, n_examples, other_weights))
+        self.features, self.n_other = [block[0] for block in blocks], other_weights
         # subclasses with messages ask for more
         self.belief_size = 1
         self.max_keys = max(max_keys, 1)
@@ -151,8 +171,49 @@ cdef class BoundTable(BoundModel):
         sizes = layout.table_sizes
         self.table_size = max(int(sizes.max(initial=1)), 1)
         self.visit_work = max(sizes.mean(), 1.0) if len(sizes) else 1.0
+        self._row_size = self._common_row()
+
+    def _common_row(self):
+        """Return a number of weights that divides the rows of all blocks."""
+        cdef Py_ssize_t number, size = 0
+        cdef Block* block
+        for number in range(self._layout.n_blocks):
+            block = &self._blocks[number]
+            # single columns are read by cache lines, on which every block begins
+            size = gcd(size, 8 if block.ld == 1 else block.ld)
+            size = gcd(size, block.first_weight)
+        return max(size, 1)
 
     # ---- what solvers and estimators may ask for ----
+
+    @property
+    def row_size(self):
+        return self._row_size
+
+    def smooth_loss(self, smoothing, nonsmooth=False):
+        # not above: that module needs this one
+        from sksstruct.models.tables._smooth import TableSmoothLoss
+
+        if smoothing.smoothing == "entropy" and "exp" in self.oracles:
+            return TableSmoothLoss(self, smoothing, nonsmooth)
+        return BoundModel.smooth_loss(self, smoothing, nonsmooth)
+
+    def entropy_dual(self, smoothing, state=None):
+        from sksstruct.models.tables._entropy_dual import TableEntropyDual
+
+        return TableEntropyDual(self, smoothing.mu, state)
+
+    def fits_entropy_dual(self, state, smoothing):
+        # they are certain of what was observed, which is slow to unlearn
+        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
+            state["labels"], self._y_true)
+
+    @property
+    def entropy_dual_bytes(self):
+        # what meets the weights beyond the blocks has no natural parameters
+        if self.n_other or "exp" not in self.oracles:
+            return None
+        return 16 * int(self._layout.table_sizes.sum())
 
     @property
     def signature(self):
@@ -170,6 +231,14 @@ cdef class BoundTable(BoundModel):
     def block(self, w, Py_ssize_t number):
         """Return a block of flat w, (n_features, n_columns), and its bias."""
         return self._layout.views(w, number)
+
+    @property
+    def first_other(self):
+        """The first of the flat weights that follow those of the first block."""
+        cdef Block* block = &self._blocks[0]
+        # blocks end on a cache line
+        n_rows = block.n_features + block.has_bias
+        return (n_rows * block.ld + 7) // 8 * 8
 
     def views(self, w):
         coef, intercept = self.block(w, 0)
@@ -209,6 +278,30 @@ cdef class BoundTable(BoundModel):
             self._clear_formed(ws)
         return np.asarray(out)
 
+    def expectation(self, TableWorkspace workspace, Py_ssize_t i, double mu=1.0,
+                    bint load=True):
+        """Return E mu_i, in the layout of `expect`, and the smoothed maximum.
+
+        Parameters
+        ----------
+        workspace : TableWorkspace
+            Scratch, with the weights.
+        i : int
+            Example.
+        mu : float, default=1.0
+            Strength of the smoothing.
+        load : bool, default=True
+            Whether to load potentials, with the loss; else those that are loaded.
+        """
+        cdef Py_ssize_t size = self._layout.table_sizes[i] + self.n_other
+        cdef double[::1] means = aligned_zeros(max(size, 1))
+        cdef double value
+        with nogil:
+            if load:
+                self.potentials(workspace, i)
+            self.expect(workspace, i, mu, &means[0], &value)
+        return np.asarray(means)[:size], value
+
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Return the best labeling at the loaded potentials.
 
@@ -244,6 +337,20 @@ cdef class BoundTable(BoundModel):
                             const double* weights) noexcept nogil:
         return 0.0
 
+    # d += change for all tables, and g += change for the weights beyond the blocks, in
+    # the layout of `expect`.
+    cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
+                       const double* change) except -1 nogil:
+        cdef Py_ssize_t k, end = tables_end(self._blocks, self._layout.n_blocks, i)
+        for k in range(end):
+            # others would make lists of what changed as long as the tables
+            if change[k] > TINY or change[k] < -TINY:
+                add_key(ws, <int32_t> k, change[k])
+        for k in range(self.n_other):
+            ws.g[self.n_weights - self.n_other + k] += change[end + k]
+            self.touch_row(ws, self.n_rows - self.n_other + k)
+        return 0
+
     # g += change times the features of such a key; must touch the rows of weights.
     cdef int add_other(self, TableScratch* ws, Py_ssize_t i, Py_ssize_t key,
                        double change) except -1 nogil:
@@ -255,7 +362,32 @@ cdef class BoundTable(BoundModel):
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         self._layout.fill(i, workspace.w, ws.theta)
         ws.constant = 0.0
-        if self._labeled:
+        if self._labeled and not self.likelihood:
+            return self.add_loss(ws, i, workspace.loss_scale)
+        return 0
+
+    # As `potentials`, for products of rows and weights that are given; those of each
+    # block are moved to the next example.
+    cdef int potentials_from(self, Workspace workspace, Py_ssize_t i,
+                             double** scores) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t number, row, k, size
+        cdef double* table = ws.theta
+        cdef const double* bias
+        cdef Block* block
+        for number in range(self._layout.n_blocks):
+            block = &self._blocks[number]
+            bias = workspace.w + block.first_weight + block.n_features * block.ld
+            size = (block.offsets[i + 1] - block.offsets[i]) * block.ld
+            memcpy(table, scores[number], size * sizeof(double))
+            scores[number] += size
+            if block.has_bias:
+                for row in range(block.offsets[i + 1] - block.offsets[i]):
+                    for k in range(block.ld):
+                        table[row * block.ld + k] += bias[k]
+            table += size
+        ws.constant = 0.0
+        if self._labeled and not self.likelihood:
             return self.add_loss(ws, i, workspace.loss_scale)
         return 0
 
@@ -434,6 +566,30 @@ cdef class BoundTable(BoundModel):
             ws.key_changed[ws.changed_keys[k]] = 0
         ws.n_changed_keys = 0
         self._clear_formed(ws)
+        return 0
+
+    cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
+        cdef Py_ssize_t number, row, k, first
+        cdef Block* block
+        cdef FeatureRow features
+        for number in range(self._layout.n_blocks):
+            block = &self._blocks[number]
+            for row in range(block.offsets[i], block.offsets[i + 1]):
+                features = feature_row(block, row)
+                if features.index == NULL:
+                    # a dense row has all features, and the others have no more
+                    catch_up_rows(weights, self._row_size, block, 0, block.n_features)
+                    break
+                for k in range(features.count):
+                    catch_up_rows(
+                        weights, self._row_size, block, features.index[k], 1)
+            if block.has_bias:
+                catch_up_rows(weights, self._row_size, block, block.n_features, 1)
+        first = self.n_weights - self.n_other
+        if self.n_other:
+            for k in range(first // self._row_size,
+                           (self.n_weights - 1) // self._row_size + 1):
+                weights.catch_up(k)
         return 0
 
     # ---- inner products of labelings ----

@@ -8,6 +8,11 @@ curvature along a direction is that of |w|^2, from the gains before and after a 
 step, and that of the consistency terms. Steps are repeated until one does not drop a
 basis.
 
+The multipliers move by rho eta |M q_f - q_v|^2, and only if what is minimised lags
+behind by less: else they would turn in circles about a point that is far from theirs,
+which is what the bound of eta in Theorem 1 prevents by constants that nobody knows. The
+slope towards the best basis tells how far it lags behind at most.
+
 Factors are numbered: variables first, then pairs. What belongs to their active outcomes
 lies in flat arrays, those of a factor from its offset on.
 """
@@ -18,7 +23,7 @@ from libc.stdint cimport int32_t
 
 from sksstruct.models.protocols._factors cimport FactorModel, Outcome
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
-    ActiveLabels, ActiveOutcomes, PairEnd, activate_label,
+    ActiveLabels, ActiveOutcomes, PairEnd, activate_label, fit_ends,
 )
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState, pair_gain
 
@@ -60,6 +65,39 @@ cdef class AwayGDMMState(GDMMState):
         # it ends soon: each drop step takes a basis that a step before it has added
         while self._one_step(parts, linear):
             pass
+
+    def update(self, double eta):
+        """Move the multipliers, as far as the minimisation keeps up with them.
+
+        Parameters
+        ----------
+        eta : float
+            Largest step in units of rho.
+        """
+        cdef double violation = self._violation()
+        # what a whole step adds to the augmented Lagrangian is at most what is left to
+        # be gained in it: never nothing, so that no violation lasts
+        if violation < self.block_gap:
+            eta *= violation / self.block_gap
+        GDMMState.update(self, eta)
+
+    cdef double _violation(self) except -1.0 nogil:
+        """Return rho sum_i p_i sum_(f, v) |M_vf q_f - q_v|^2."""
+        cdef Py_ssize_t i, pair, k
+        cdef PairEnd* end
+        cdef double total = 0.0, square
+        cdef int side
+        for i in range(self.model.n_examples):
+            square = 0.0
+            for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+                # labels may have come in since this pair was looked at
+                fit_ends(self._arena, &self._outcomes[pair])
+                for side in range(2):
+                    end = &self._outcomes[pair].ends[side]
+                    for k in range(end.labels.size):
+                        square += (end.marginal[k] - end.labels.q[k]) ** 2
+            total += self.model._example_weights[i] * square
+        return self.rho * total
 
     # ---- one step ----
 

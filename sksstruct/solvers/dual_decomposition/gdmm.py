@@ -140,7 +140,8 @@ class GDMM(FactorSolver):
         Passes between two computations of the objective and the dual value. "auto"
         computes them rarely enough that they take a small part of the time.
     eta : float, default=1.0
-        Step size of the multipliers, in units of `rho`.
+        Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
+        largest: a step is shortened where the minimisation lags behind.
 
     Notes
     -----

@@ -103,6 +103,8 @@ class SDCA(GradientSolver):
     def suits(cls, model, l1=0.0):
         if model.surrogate.smoothing != "entropy" or not _observed(model):
             return False
+        if model.entropy_dual_bytes is None:
+            return False
         # others cannot have the penalty, whatever the costs
         return bool(l1) or (
             model.n_examples >= LEAST_EXAMPLES
@@ -119,6 +121,10 @@ class SDCA(GradientSolver):
             raise ValueError(
                 "SDCA keeps distributions of labelings: it needs loss='log' or "
                 "smoothing='entropy'"
+            )
+        if model.entropy_dual_bytes is None:
+            raise ValueError(
+                "SDCA has no dual variables for this model; use solver='lbfgs'"
             )
         if not _observed(model):
             raise ValueError(

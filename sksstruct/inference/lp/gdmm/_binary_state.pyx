@@ -294,7 +294,7 @@ cdef class MAPBinaryGDMMState:
         -------
         bound : float
             sum_i max(0, c_i + sum_f mu_if) + sum_f max(0, -mu_u, -mu_v, c_f - mu_u -
-            mu_v), where edges that are left out have no multipliers.
+            mu_v). Edges that are left out have the multipliers of `_cover_attraction`.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t k, edge, variable
@@ -302,10 +302,6 @@ cdef class MAPBinaryGDMMState:
         with nogil:
             for variable in range(problem.n_variables):
                 self._sum[variable] = self._unary[variable]
-            for edge in range(problem.n_edges):
-                # at multipliers of zero, with both ends on
-                if not self._edge_is_active[edge] and self._pair[edge] > 0.0:
-                    total += self._pair[edge]
             for k in range(self.n_active):
                 edge = self._edges[k]
                 # its four entries: both off, one on, the other, and both on
@@ -314,9 +310,31 @@ cdef class MAPBinaryGDMMState:
                 self._sum[problem.ends[edge, 1]] -= second
                 total += max(max(0.0, first),
                              max(second, self._pair[edge] + first + second))
+            total += self._cover_attraction(problem)
             for variable in range(problem.n_variables):
                 if self._sum[variable] > 0.0:
                     total += self._sum[variable]
+        return total
+
+    cdef double _cover_attraction(self, MAPProblem problem) noexcept nogil:
+        """Return what edges that are left out add to the bound, after their ends paid.
+
+        With multipliers mu_u, mu_v >= 0 of sum <= c_f, such an edge adds c_f - mu_u -
+        mu_v, and its ends nothing as long as they still lose by being on: which is the
+        rule, as they are left out for it. No multiplier has to be stored for that.
+        """
+        cdef Py_ssize_t edge, side, end
+        cdef double total = 0.0, rest, paid
+        for edge in range(problem.n_edges):
+            rest = self._pair[edge]
+            if self._edge_is_active[edge] or rest <= 0.0:
+                continue
+            for side in range(2):
+                end = problem.ends[edge, side]
+                paid = min(rest, max(0.0, -self._sum[end]))
+                self._sum[end] += paid
+                rest -= paid
+            total += rest
         return total
 
     def local_search(self, labeling):

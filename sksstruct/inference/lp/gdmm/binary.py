@@ -27,9 +27,10 @@ class MAPBinaryGDMM(MAPSolver):
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
         balances the residuals.
-    patience : int, default=50
-        Number of iterations without a better labeling after which the solver stops. The
-        bound may still be high then, because of edges that attract and are left out.
+    patience : int, default=100
+        Number of iterations after which the solver stops if neither the labeling has
+        become better nor the bound fallen by more than `tol`. With very many edges that
+        attract and are left out the bound may still be high then.
 
     References
     ----------
@@ -40,7 +41,7 @@ class MAPBinaryGDMM(MAPSolver):
     tol: float = 1e-6
     _: KW_ONLY
     rho: str | float = "auto"
-    patience: int = 50
+    patience: int = 100
 
     _parameter_constraints = {
         **MAPSolver._parameter_constraints,
@@ -61,26 +62,28 @@ class MAPBinaryGDMM(MAPSolver):
         if adapt:
             state.rho = _scale(state)
         run.offer((state.x > 0.5).astype(np.int32))
-        next_decoding, found = 4, (0, -np.inf)
+        next_decoding, progress = 4, _Progress(run, self.patience)
         for k in range(self.max_iter):
             # in proportion to the number of variables, so that it takes few iterations
             activated = state.grow(8 + state.n_variables // 8, 8)
             state.iterate()
-            if run.score > found[1]:
-                found = k, run.score
-            elif k - found[0] >= self.patience:
-                run.status = Status.STALLED
-                break
             bound = None
-            if k + 1 >= next_decoding:
-                next_decoding = int(1.5 * next_decoding) + 1
+            is_tenth = k % 10 == 9
+            if k + 1 >= next_decoding or progress.is_due():
+                next_decoding = int(1.5 * (k + 1)) + 1
                 run.offer(state.local_search(state.x > 0.5))
+                bound = state.bound()
+            elif is_tenth and 10 * state.n_active >= run.problem.n_edges:
+                # no dearer than the iterations since the last one
                 bound = state.bound()
             if run.report(bound=bound):
                 break
+            if progress.has_stalled():
+                run.status = Status.STALLED
+                break
             if not activated and self._converged(state) and self._finish(run, state):
                 break
-            if adapt and k % 10 == 9:
+            if adapt and is_tenth:
                 balance(state)
         run.marginals = list(np.column_stack([1.0 - state.x, state.x]))
 
@@ -99,6 +102,34 @@ class MAPBinaryGDMM(MAPSolver):
             run.status = Status.FRACTIONAL
             return True
         return False
+
+
+class _Progress:
+    """When the labeling or the bound last became better.
+
+    Parameters
+    ----------
+    run : MAPRun
+        The run.
+    patience : int
+        Number of iterations without progress after which it has stalled.
+    """
+
+    def __init__(self, run, patience):
+        self._run, self._patience = run, patience
+        self._last, self._score, self._bound = 0, run.score, run.bound
+
+    def is_due(self):
+        """Whether there has been none for long, as far as is known."""
+        return self._run.n_iter - self._last >= self._patience
+
+    def has_stalled(self):
+        """Whether there has been none for long, the newest bound included."""
+        run = self._run
+        least = run.tol * max(1.0, abs(run.bound))
+        if run.score > self._score or run.bound < self._bound - least:
+            self._last, self._score, self._bound = run.n_iter, run.score, run.bound
+        return self.is_due()
 
 
 def _scale(state):

@@ -1,0 +1,155 @@
+"""Max-product on trees of parts whose springs are of several types.
+
+Every edge e = (u, v) has a type t, which is found together with the positions. It scores
+
+    bias[e, t] + first[e, t, l_u] + second[e, t, l_v] + linear . d - quadratic . d^2
+
+with d = l_v - l_u - offset, and offset, linear and quadratic of (e, t). A message is the
+highest of those of the types, at each position of the receiver: one distance transform
+for each, `_parts.pyx`.
+
+Ties: positions as there; of types the first.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.parts._parts cimport Deformation, PartsTree
+
+
+cdef class TypedPartsTree(PartsTree):
+    """Scores of positions, and of springs of each type.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_parts, height, width)
+        Scores of positions.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of parts, without a cycle.
+    offsets, quadratic, linear : ndarray of shape (n_edges, n_types, 2)
+        Springs, by rows and by columns.
+    bias : ndarray of shape (n_edges, n_types)
+        Scores of types.
+    ends : ndarray of shape (n_edges, n_types, 2, height, width), or None
+        Scores of types at the position of the first part of an edge and of the second.
+    """
+
+    cdef Py_ssize_t n_types
+    # the type that the deformation is asked for
+    cdef Py_ssize_t _type
+    cdef bint _has_ends
+    cdef const double[:, :, ::1] _type_offsets, _type_quadratic, _type_linear
+    cdef const double[:, ::1] _bias
+    # each grid as a row
+    cdef const double[:, :, :, ::1] _ends_scores
+
+    def __init__(self, unary, edges, offsets, quadratic, linear, bias, ends=None):
+        parts = unary, edges, offsets[:, 0], quadratic[:, 0], linear[:, 0]
+        PartsTree.__init__(self, *parts)
+        self.n_types = bias.shape[1]
+        self._type_offsets, self._type_quadratic = offsets, quadratic
+        self._type_linear, self._bias = linear, bias
+        self._has_ends = ends is not None
+        if self._has_ends:
+            self._ends_scores = ends.reshape(*ends.shape[:3], self._cells)
+
+    cdef Deformation _deformation(self, Py_ssize_t child, bint up,
+                                  Py_ssize_t axis) noexcept nogil:
+        cdef Py_ssize_t edge = self._edge[child], t = self._type
+        cdef double sign = 1.0 if (self._ends[edge, 1] == child) != up else -1.0
+        cdef Deformation deformation
+        deformation.quadratic = self._type_quadratic[edge, t, axis]
+        deformation.linear = sign * self._type_linear[edge, t, axis]
+        deformation.offset = sign * self._type_offsets[edge, t, axis]
+        return deformation
+
+    def solve(self):
+        """Best positions, (n_parts, 2), and types, (n_edges,), and their score."""
+        cdef Py_ssize_t n = self.n_variables, k, child, parent
+        cdef double[:, ::1] belief = np.array(self._unary).reshape(n, self._cells)
+        cdef int32_t[:, :, ::1] where = np.zeros(
+            (n, self.n_types, 2 * self._cells), dtype=np.int32)
+        # for each position of the parent
+        cdef int32_t[:, ::1] best_type = np.zeros((n, self._cells), dtype=np.int32)
+        # what a child sends, the message of a type, and the best of all types
+        cdef double[:, ::1] grids = np.empty((3, self._cells))
+        cdef double score
+        positions = np.zeros((n, 2), dtype=np.int32)
+        types = np.zeros(len(self.edges), dtype=np.int32)
+        cdef int32_t[:, ::1] found = positions
+        cdef int32_t[::1] found_types = types
+        with nogil:
+            # children before parents, whose beliefs their messages complete
+            for k in range(n, 0, -1):
+                child = self._order[k]
+                parent = self._parent[child]
+                if parent != self.root:
+                    self._send(child, belief, where, best_type, grids)
+            score = self._place_all(belief, where, best_type, found, found_types)
+        return positions, types, score
+
+    cdef void _send(self, Py_ssize_t child, double[:, ::1] belief,
+                    int32_t[:, :, ::1] where, int32_t[:, ::1] best_type,
+                    double[:, ::1] grids) noexcept nogil:
+        """Add the message of a child to the belief of its parent."""
+        cdef Py_ssize_t parent = self._parent[child], edge = self._edge[child], t, cell
+        cdef Py_ssize_t end = self._ends[edge, 1] == child
+        cdef double* values = &grids[0, 0]
+        cdef double* message = &grids[1, 0]
+        cdef double* best = &grids[2, 0]
+        for cell in range(self._cells):
+            values[cell], best[cell] = belief[child, cell], -INFINITY
+        for t in range(self.n_types):
+            self._type = t
+            for cell in range(self._cells):
+                message[cell] = self._bias[edge, t]
+            if self._has_ends:
+                # of the parent's end to the message, of the child's to what is sent
+                for cell in range(self._cells):
+                    message[cell] += self._ends_scores[edge, t, 1 - end, cell]
+                    values[cell] = belief[child, cell] + (
+                        self._ends_scores[edge, t, end, cell])
+            self._deform(child, True, values, message, &where[child, t, 0])
+            for cell in range(self._cells):
+                # strictly: the first of ties
+                if message[cell] > best[cell]:
+                    best[cell] = message[cell]
+                    best_type[child, cell] = <int32_t> t
+        for cell in range(self._cells):
+            belief[parent, cell] += best[cell]
+
+    cdef double _place_all(self, const double[:, ::1] belief,
+                           const int32_t[:, :, ::1] where,
+                           const int32_t[:, ::1] best_type, int32_t[:, ::1] found,
+                           int32_t[::1] types) noexcept nogil:
+        """Choose positions and types from the roots down; returns their score."""
+        cdef Py_ssize_t width = self.width, k, part, parent, cell, t
+        cdef double score = 0.0
+        for k in range(1, self.n_variables + 1):
+            part = self._order[k]
+            parent = self._parent[part]
+            if parent == self.root:
+                cell = best_cell(self._cells, &belief[part, 0])
+                score += belief[part, cell]
+                found[part, 0] = <int32_t> (cell // width)
+                found[part, 1] = <int32_t> (cell % width)
+            else:
+                cell = found[parent, 0] * width + found[parent, 1]
+                t = best_type[part, cell]
+                types[self._edge[part]] = <int32_t> t
+                # the row first: the best column depends on it
+                found[part, 0] = where[part, t, cell]
+                cell = found[part, 0] * width + found[parent, 1]
+                found[part, 1] = where[part, t, self._cells + cell]
+        return score
+
+
+cdef Py_ssize_t best_cell(Py_ssize_t n_cells, const double* scores) noexcept nogil:
+    """Return the first of the highest scores."""
+    cdef Py_ssize_t cell, best = 0
+    for cell in range(n_cells):
+        if scores[cell] > scores[best]:
+            best = cell
+    return best

@@ -1,0 +1,361 @@
+"""Sum-product on forests whose variables have the same labels, without the interpreter.
+
+    log sum over y of exp( scale (sum_v theta[v, y_v] + sum_e table_e[y_u, y_v]) )
+
+for n labels a, b; rows are padded to ld. Tables are full, (n, ld) from the first end of
+an edge to its second, or potts: one score that counts where the two labels are equal.
+Either each edge has its own, or one is shared by all (step 0), whose marginals are
+added up then. Messages go up once and down once (Algorithm 9 of Pillutla et al., 2018),
+and are logarithms; with all that is below v, and all but child c that is above or
+beside it,
+
+    up_v(a)     = theta_v(a) + sum over children c of  log sum_b exp(up_c(b) + table)
+    beside_c(a) = theta_v(a) + what comes from above v + messages of v's other children
+
+the marginal of c and v together is exp(up_c + table + beside_c - log Z). `beside` is
+summed anew from both ends of the list of children, so that nothing is subtracted: that
+would cost digits, and has no meaning for -inf.
+
+A message through a full table is a product of a vector and a matrix of exponentials, as
+long as no product that matters could underflow. Where the scores of a table are too far
+apart, or some are -inf, each sum is taken in log space.
+"""
+
+from libc.math cimport INFINITY, exp, log
+from libc.string cimport memcpy, memset
+
+from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
+from sksstruct.utils._simd cimport (
+    sks_add_outer, sks_exp_row, sks_max, sks_rescale, sks_scores_f64,
+)
+
+# Scores of a table that are further apart are summed in log space.
+cdef double WIDEST = 300.0
+
+
+cdef struct Sums:
+    # What a run works in: rows of every node, and then rows and tables for one edge.
+    const SumForest* forest
+    double scale
+    double* up
+    double* message
+    double* beside
+    double* belief
+    # log Z of the tree of each node
+    double* log_partition
+    double* rows            # (4, ld), the first of zeros
+    double* scores          # (n, ld), scaled
+    double* outer           # (n, ld)
+    EdgeTable table
+    # the score of potts tables, scaled
+    double agreement
+    # whether exponentials of the table can be multiplied
+    bint direct
+
+
+cdef Py_ssize_t sums_memory(Py_ssize_t n_nodes, Py_ssize_t n_labels,
+                            Py_ssize_t ld) noexcept nogil:
+    """Return how many numbers of memory `sum_product_forest` needs."""
+    return (4 * n_nodes + 4 + 4 * n_labels) * ld + n_nodes
+
+
+cdef inline double log_sum(Py_ssize_t n, const double* row) noexcept nogil:
+    """Return log sum_a exp(row[a])."""
+    cdef Py_ssize_t label
+    cdef double high = sks_max(n, row), total = 0.0
+    # -inf less -inf would be NaN
+    if high == -INFINITY:
+        return high
+    for label in range(n):
+        total += exp(row[label] - high)
+    return high + log(total)
+
+
+cdef inline double log_add(double x, double y) noexcept nogil:
+    """Return log(exp(x) + exp(y))."""
+    cdef double high = x if x > y else y
+    if high == -INFINITY:
+        return high
+    return high + log(exp(x - high) + exp(y - high))
+
+
+cdef void sum_product_forest(const SumForest* forest, double scale, double* memory,
+                             double* nodes, double* pairs,
+                             double* log_partition) noexcept nogil:
+    """Write marginals of nodes and pairs, and the log-partition function.
+
+    Parameters
+    ----------
+    forest : SumForest*
+        Scores, and the order of messages.
+    scale : double
+        Factor of all scores.
+    memory : double*
+        `sums_memory` numbers, aligned.
+    nodes, pairs : double*
+        Marginals in the layout of the scores; must be zero. They stay so where every
+        labeling has the score -inf.
+    log_partition : double*
+        Written.
+    """
+    cdef Sums sums
+    cdef Py_ssize_t size = forest.n_nodes * forest.ld, k
+    sums.forest, sums.scale = forest, scale
+    sums.up, sums.message = memory, memory + size
+    sums.beside, sums.belief = memory + 2 * size, memory + 3 * size
+    sums.rows = memory + 4 * size
+    sums.scores = sums.rows + 4 * forest.ld
+    sums.outer = sums.scores + forest.n_labels * forest.ld
+    sums.table.scores = sums.scores
+    sums.table.ahead = sums.outer + forest.n_labels * forest.ld
+    sums.table.back = sums.table.ahead + forest.n_labels * forest.ld
+    sums.log_partition = sums.table.back + forest.n_labels * forest.ld
+    memset(sums.rows, 0, forest.ld * sizeof(double))
+    for k in range(size):
+        sums.up[k] = sums.belief[k] = scale * forest.theta[k]
+    # without an edge there may be no table
+    if forest.step == 0 and forest.n_nodes > 1:
+        load_table(&sums, 0)
+    log_partition[0] = send_up(&sums)
+    if log_partition[0] != -INFINITY:
+        send_down(&sums, nodes, pairs)
+
+
+# ---- tables ----
+
+cdef void load_table(Sums* sums, Py_ssize_t edge) noexcept nogil:
+    """Load the table of an edge, scaled."""
+    cdef const SumForest* forest = sums.forest
+    cdef const double* scores = forest.tables + edge * forest.step
+    cdef Py_ssize_t label, k
+    cdef bint finite = True
+    if forest.potts:
+        sums.agreement = sums.scale * scores[0]
+        return
+    for label in range(forest.n_labels):
+        for k in range(label * forest.ld, label * forest.ld + forest.n_labels):
+            sums.scores[k] = sums.scale * scores[k]
+            finite = finite and scores[k] != -INFINITY
+    exponentiate_table(forest.n_labels, forest.ld, &sums.table)
+    sums.direct = finite and sums.table.low > -WIDEST
+
+
+cdef inline bint is_forward(const Sums* sums, Py_ssize_t node) noexcept nogil:
+    """Return whether the table to the parent is from the node to its parent."""
+    return sums.forest.ends[2 * sums.forest.edge_up[node]] == node
+
+
+# ---- messages ----
+
+cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcept nogil:
+    """Write the message of a row of logarithms through the loaded table.
+
+    `forward` says whether the row is of the first end of the edge.
+    """
+    cdef const SumForest* forest = sums.forest
+    cdef double* weights = sums.rows + forest.ld
+    cdef double high, low
+    cdef Py_ssize_t label, stride = forest.ld if forward else 1
+    if forest.potts:
+        send_potts(sums, row, out)
+        return
+    if not sums.direct:
+        for label in range(forest.n_labels):
+            out[label] = log_sum_through(
+                forest.n_labels, row,
+                sums.scores + (label if forward else label * forest.ld), stride)
+        return
+    high = sks_exp_row(forest.n_labels, forest.ld, row, weights, &low)
+    sks_scores_f64(forest.n_labels, NULL, weights,
+                   sums.table.ahead if forward else sums.table.back, forest.ld,
+                   sums.rows, out)
+    # a row of -inf has weights of zero, whose logarithm is what it should be
+    if high == -INFINITY:
+        high = 0.0
+    high += sums.table.shift
+    for label in range(forest.n_labels):
+        out[label] = high + log(out[label])
+
+
+cdef double log_sum_through(Py_ssize_t n, const double* row, const double* scores,
+                            Py_ssize_t stride) noexcept nogil:
+    """Return log sum_a exp(row[a] + scores[stride * a])."""
+    cdef Py_ssize_t label
+    cdef double high = -INFINITY, total = 0.0
+    for label in range(n):
+        high = max(high, row[label] + scores[stride * label])
+    if high == -INFINITY:
+        return high
+    for label in range(n):
+        total += exp(row[label] + scores[stride * label] - high)
+    return high + log(total)
+
+
+cdef void send_potts(const Sums* sums, const double* row, double* out) noexcept nogil:
+    """Write the message of a row through a table with one score on its diagonal."""
+    cdef Py_ssize_t n = sums.forest.n_labels, label, best = 0
+    cdef double high, second = -INFINITY, total = 0.0, rest = 0.0, other
+    for label in range(1, n):
+        if row[label] > row[best]:
+            best = label
+    high = row[best]
+    for label in range(n):
+        if label != best:
+            second = max(second, row[label])
+            total += exp(row[label] - high) if high > -INFINITY else 0.0
+    for label in range(n):
+        if label != best and second > -INFINITY:
+            rest += exp(row[label] - second)
+    for label in range(n):
+        # Of all other labels: what is subtracted from is at least one, which is the
+        # share of the best. Those besides the best are summed on their own.
+        if label == best:
+            other = second + log(rest) if second > -INFINITY else second
+        elif high > -INFINITY:
+            other = high + log(1.0 + (total - exp(row[label] - high)))
+        else:
+            other = high
+        out[label] = log_add(other, row[label] + sums.agreement)
+
+
+cdef double send_up(Sums* sums) noexcept nogil:
+    """The first pass: messages to parents; returns the sum of the log Z of all trees.
+
+    """
+    cdef const SumForest* forest = sums.forest
+    cdef Py_ssize_t ld = forest.ld, k, node, label, parent
+    cdef double total = 0.0
+    for k in range(forest.n_nodes - 1, -1, -1):
+        node = forest.order[k]
+        parent = forest.parent[node]
+        # a root
+        if parent < 0:
+            sums.log_partition[node] = log_sum(
+                forest.n_labels, sums.up + node * ld)
+            total += sums.log_partition[node]
+            continue
+        if forest.step:
+            load_table(sums, forest.edge_up[node])
+        send(sums, sums.up + node * ld, is_forward(sums, node),
+             sums.message + node * ld)
+        for label in range(forest.n_labels):
+            sums.up[parent * ld + label] += sums.message[node * ld + label]
+    return total
+
+
+cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
+    """The second pass: messages to children, and marginals."""
+    cdef const SumForest* forest = sums.forest
+    cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
+    if not forest.potts:
+        memset(sums.outer, 0, forest.n_labels * ld * sizeof(double))
+    for k in range(forest.n_nodes):
+        node = forest.order[k]
+        # the children of a tree's root come right after it, and then theirs
+        if forest.parent[node] < 0:
+            following = k + 1
+        first = following
+        while (following < forest.n_nodes
+               and forest.parent[forest.order[following]] == node):
+            following += 1
+        find_beside(sums, node, first, following)
+        write_node(sums, node, nodes + node * ld)
+        while first < following:
+            child = forest.order[first]
+            sums.log_partition[child] = sums.log_partition[node]
+            if forest.step:
+                load_table(sums, forest.edge_up[child])
+            add_pair(sums, child, pairs + forest.edge_up[child] * forest.step)
+            # added to the child's own scores
+            send_to_child(sums, child)
+            first += 1
+    if forest.step == 0 and not forest.potts and sums.direct and forest.n_nodes > 1:
+        # the factor of all edges
+        multiply(forest.n_labels * ld, sums.outer, sums.table.ahead, pairs)
+
+
+cdef inline void multiply(Py_ssize_t n, const double* x, const double* y,
+                          double* out) noexcept nogil:
+    """out += x y, entry by entry; what is zero stays so."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] += x[k] * y[k]
+
+
+cdef void send_to_child(Sums* sums, Py_ssize_t child) noexcept nogil:
+    """Add the message from its parent to the belief of a child."""
+    cdef Py_ssize_t ld = sums.forest.ld, label
+    cdef double* message = sums.rows + 2 * ld
+    send(sums, sums.beside + child * ld, not is_forward(sums, child), message)
+    for label in range(sums.forest.n_labels):
+        sums.belief[child * ld + label] += message[label]
+
+
+cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
+                      Py_ssize_t last) noexcept nogil:
+    """Write what each child of a node is beside, and complete the node's belief.
+
+    The children are nodes `first` to `last` in the order.
+    """
+    cdef const SumForest* forest = sums.forest
+    cdef Py_ssize_t ld = forest.ld, k, label
+    cdef double* belief = sums.belief + node * ld
+    cdef double* after = sums.rows + 3 * ld
+    cdef double* beside
+    cdef const double* message
+    # those before a child, and then those after it
+    for k in range(first, last):
+        beside = sums.beside + forest.order[k] * ld
+        message = sums.message + forest.order[k] * ld
+        memcpy(beside, belief, ld * sizeof(double))
+        for label in range(forest.n_labels):
+            belief[label] += message[label]
+    memset(after, 0, ld * sizeof(double))
+    for k in range(last - 1, first - 1, -1):
+        beside = sums.beside + forest.order[k] * ld
+        message = sums.message + forest.order[k] * ld
+        for label in range(forest.n_labels):
+            beside[label] += after[label]
+            after[label] += message[label]
+
+
+# ---- marginals ----
+
+cdef void write_node(Sums* sums, Py_ssize_t node, double* out) noexcept nogil:
+    """Write the marginals of a node, from its belief."""
+    cdef Py_ssize_t ld = sums.forest.ld
+    cdef double low, high = sks_exp_row(
+        sums.forest.n_labels, ld, sums.belief + node * ld, out, &low)
+    sks_rescale(ld, exp(high - sums.log_partition[node]), out)
+
+
+cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:
+    """Add the marginals of a child and its parent together, in the table's layout."""
+    cdef const SumForest* forest = sums.forest
+    cdef Py_ssize_t n = forest.n_labels, ld = forest.ld, a, b
+    cdef const double* first = sums.up + child * ld
+    cdef const double* second = sums.beside + child * ld
+    cdef double* x = sums.rows + ld
+    cdef double* y = sums.rows + 2 * ld
+    cdef double shift = sums.log_partition[child], high, low
+    if forest.potts:
+        for a in range(n):
+            out[0] += exp(first[a] + sums.agreement + second[a] - shift)
+        return
+    if not is_forward(sums, child):
+        first, second = second, first
+    if not sums.direct:
+        for a in range(n):
+            for b in range(n):
+                out[a * ld + b] += exp(
+                    first[a] + sums.scores[a * ld + b] + second[b] - shift)
+        return
+    high = sks_exp_row(n, ld, first, x, &low) + sks_exp_row(n, ld, second, y, &low)
+    high = exp(high + sums.table.shift - shift)
+    # of a table that is shared the factor comes last
+    if forest.step == 0:
+        sks_add_outer(n, ld, high, x, y, sums.outer)
+        return
+    memset(sums.outer, 0, n * ld * sizeof(double))
+    sks_add_outer(n, ld, high, x, y, sums.outer)
+    multiply(n * ld, sums.outer, sums.table.ahead, out)

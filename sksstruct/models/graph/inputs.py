@@ -1,0 +1,223 @@
+"""What inputs and outputs of models of graphs are: `Graph`, and labels of its nodes."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.inference._checks import check_edges
+from sksstruct.models._compiled import check_features
+
+
+class Graph(NamedTuple):
+    """A graph with features, an input of `GraphModel` and `RelaxedGraphModel`.
+
+    A plain tuple of these entries in this order is as good; the last ones may be
+    missing.
+
+    Parameters
+    ----------
+    node_features : array-like or CSR of shape (n_nodes, n_features)
+        Features of the nodes.
+    edges : array-like of shape (n_edges, 2)
+        Pairs of nodes.
+    edge_features : array-like or CSR of shape (n_edges, n_edge_features), default=None
+        Features of the edges; None: one feature, which is 1.
+    node_weights : array-like of shape (n_nodes,), default=None
+        What missing the label of a node costs, for instance the area of a superpixel;
+        None: 1. Only the loss, and with it the score, depends on them.
+    shape : tuple of int, default=None
+        Shape of arrays of labels, of n_nodes entries. Outputs may be such arrays, for
+        instance masks, and predictions are.
+
+    See Also
+    --------
+    grid_graph : The graph of an image.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SSVMClassifier
+    >>> from sksstruct.models import Graph
+    >>> areas = [10.0, 2.0, 5.0]
+    >>> x = Graph(np.eye(3), [(0, 1), (1, 2)], node_weights=areas)
+    >>> classifier = SSVMClassifier("graph", alpha=0.1, random_state=0)
+    >>> classifier.fit([x], [["a", "b", "b"]]).predict([x])[0].tolist()
+    ['a', 'b', 'b']
+    """
+
+    node_features: object
+    edges: object
+    edge_features: object = None
+    node_weights: object = None
+    shape: tuple | None = None
+
+
+def check_graph(x, name, n_features=None, n_edge_features=None):
+    """A `Graph` of checked arrays.
+
+    Parameters
+    ----------
+    x : tuple or list
+        The input.
+    name : str
+        What errors call it.
+    n_features, n_edge_features : int, default=None
+        Numbers of features; None: any.
+
+    Returns
+    -------
+    graph : Graph
+        Features are float64, and CSR or C-contiguous; what is None stays so.
+    """
+    if not isinstance(x, (tuple, list)) or not 2 <= len(x) <= 5:
+        raise ValueError(
+            f"{name} must be a tuple (node_features, edges), (node_features, edges, "
+            "edge_features), or a sksstruct.models.Graph"
+        )
+    x = Graph(*x)
+    nodes = _rows(x.node_features, f"{name}: node_features", n_features)
+    if nodes.shape[0] < 1:
+        raise ValueError(f"{name} has no nodes")
+    try:
+        edges = check_edges(x.edges, nodes.shape[0])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    rows = x.edge_features
+    if rows is not None:
+        empty = not len(edges) and not np.size(rows) and np.ndim(rows) < 2
+        given = np.zeros((0, n_edge_features or 0)) if empty else rows
+        rows = _rows(given, f"{name}: edge_features", n_edge_features)
+        if rows.shape[0] != len(edges):
+            raise ValueError(
+                f"{name} has {len(edges)} edges and {rows.shape[0]} rows of edge "
+                "features"
+            )
+    weights = _node_weights(x.node_weights, nodes.shape[0], name)
+    return Graph(nodes, edges, rows, weights, _shape(x.shape, nodes.shape[0], name))
+
+
+def _rows(values, name, n_features):
+    if not sparse.issparse(values):
+        return check_features(values, name, 2, n_features)
+    values = sparse.csr_array(values, dtype=np.float64)
+    if not values.has_canonical_format:
+        values = values.copy()
+        values.sum_duplicates()
+    check_features(values.data, name, 1)
+    if n_features is not None and values.shape[1] != n_features:
+        raise ValueError(
+            f"{name} has {values.shape[1]} features, {n_features} were expected"
+        )
+    return values
+
+
+def _node_weights(weights, n_nodes, name):
+    if weights is None:
+        return None
+    weights = check_features(weights, f"{name}: node_weights", 1)
+    if len(weights) != n_nodes:
+        raise ValueError(f"{name} has {n_nodes} nodes and {len(weights)} node_weights")
+    if (weights < 0).any():
+        k = int(np.flatnonzero(weights < 0)[0])
+        raise ValueError(f"{name}: node_weights[{k}] is negative: {weights[k]}")
+    if not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            f"{name}: node_weights must have a sum that is finite and not 0, got "
+            f"{weights.sum()}"
+        )
+    return weights
+
+
+def _shape(shape, n_nodes, name):
+    if shape is None:
+        return None
+    try:
+        shape = tuple(int(length) for length in shape)
+    except (TypeError, ValueError):
+        text = f"{name}: shape must be a tuple of int, got {shape!r}"
+        raise ValueError(text) from None
+    if np.prod(shape) != n_nodes or min(shape, default=0) < 0:
+        raise ValueError(f"{name} has {n_nodes} nodes, and shape {shape}")
+    return shape
+
+
+def total_weight(graph):
+    """The sum of the node weights: the number of nodes where there are none."""
+    if graph.node_weights is None:
+        return graph.node_features.shape[0]
+    return float(graph.node_weights.sum())
+
+
+# ---- labels ----
+
+
+def labels_of(graph, y, name):
+    """Labels of the nodes in a row; an array must have the shape of the graph."""
+    if graph.shape is None:
+        return y
+    given = as_array(y)
+    if given is None:
+        return y
+    if given.shape != graph.shape:
+        raise ValueError(
+            f"{name} has shape {given.shape}, the shape of its graph is {graph.shape}"
+        )
+    return given.ravel()
+
+
+def shaped(graph, labels):
+    """An array of labels in the shape of the graph, if it has one."""
+    return labels if graph.shape is None else labels.reshape(graph.shape)
+
+
+def in_a_row(y):
+    """Labels as a list, of an array of any shape or of a list."""
+    given = as_array(y)
+    return list(y) if given is None else given.ravel().tolist()
+
+
+def as_array(y):
+    """An array of several axes, also where it is given as lists; else None."""
+    nested = isinstance(y, list) and len(y) and isinstance(y[0], (list, np.ndarray))
+    # labels in lists keep their types
+    given = np.array(y, dtype=object) if nested else y
+    return given if np.ndim(given) > 1 and isinstance(given, np.ndarray) else None
+
+
+def plain(label):
+    """A label as a Python object, as it is kept in lists."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+# ---- features of many graphs ----
+
+
+def stack(rows):
+    """Rows of features of all graphs, one after the other."""
+    if any(sparse.issparse(each) for each in rows):
+        return sparse.vstack([sparse.csr_array(each) for each in rows], format="csr")
+    return np.concatenate(rows)
+
+
+def scaled(rows, factors, constant=False):
+    """Rows of features times a factor each, and of a last feature that is 1, or not.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        Features, which stay as they are.
+    factors : ndarray of shape (n_rows,)
+        What they are multiplied by.
+    constant : bool, default=False
+        Whether there is another feature.
+    """
+    column = factors[:, None]
+    if sparse.issparse(rows):
+        rows = rows.multiply(column).tocsr()
+        return sparse.hstack([rows, column], format="csr") if constant else rows
+    out = np.empty((len(rows), rows.shape[1] + constant))
+    np.multiply(rows, column, out=out[:, : rows.shape[1]])
+    if constant:
+        out[:, -1] = factors
+    return out

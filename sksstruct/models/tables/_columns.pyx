@@ -1,0 +1,100 @@
+"""Sparse features by columns: products of their transpose with rows of numbers.
+
+With features F, a row for each position, and D with as many rows of ld numbers, the
+product F' D has a row for each feature. As each is written by one thread, from the
+positions in their order, it has the same bits for any number of threads.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from sksstruct.utils._simd cimport (
+    sks_scores_f32, sks_scores_f64, sks_spread_dot_f32, sks_spread_dot_f64,
+)
+
+from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils.parallel import run_in_chunks
+
+
+cdef class FeatureColumns:
+    """A copy of sparse features, by columns.
+
+    Parameters
+    ----------
+    rows : CSR of shape (n_positions, n_features), float32 or float64
+        The features.
+    """
+
+    cdef const int64_t[::1] indptr
+    cdef const int32_t[::1] indices
+    # one of the two, as the features are given
+    cdef const float[::1] single
+    cdef const double[::1] values
+    cdef bint is_single
+    cdef Py_ssize_t n_features
+
+    def __init__(self, rows):
+        columns = rows.tocsc()
+        columns.sort_indices()
+        self.n_features = columns.shape[1]
+        self.indptr = np.ascontiguousarray(columns.indptr, dtype=np.int64)
+        # a spare entry, so that there is an address even without any feature
+        data, indices = columns.data, columns.indices
+        if not len(data):
+            data, indices = np.zeros(1, data.dtype), np.zeros(1, indices.dtype)
+        self.indices = np.ascontiguousarray(indices, dtype=np.int32)
+        self.is_single = data.dtype == np.float32
+        if self.is_single:
+            self.single = np.ascontiguousarray(data)
+        else:
+            self.values = np.ascontiguousarray(data)
+
+    def product(self, differences, out, n_jobs=None):
+        """Write the product with rows of numbers.
+
+        Parameters
+        ----------
+        differences : ndarray of shape (n_positions, ld)
+            What is multiplied; ld is one, or that of whole vectors.
+        out : ndarray of shape (n_features, ld)
+            Written.
+        n_jobs : int, default=None
+            Threads.
+        """
+        # no chunk of nothing
+        if not self.n_features:
+            return
+        run_in_chunks(
+            lambda first, last: self._write(first, last, differences, out),
+            self.n_features, n_jobs, self.indices.shape[0] * out.shape[1])
+
+    def _write(self, Py_ssize_t first, Py_ssize_t last,
+               const double[:, ::1] differences, double[:, ::1] out):
+        """Write the rows of features first <= feature < last."""
+        cdef Py_ssize_t feature, begin, count, ld = out.shape[1]
+        # columns of features times rows of numbers are computed as scores are, and
+        # these begin with a bias
+        cdef double[::1] zeros = aligned_zeros(ld)
+        with nogil:
+            for feature in range(first, last):
+                begin = self.indptr[feature]
+                count = self.indptr[feature + 1] - begin
+                # features that never occur, which may be the last ones
+                if count == 0:
+                    memset(&out[feature, 0], 0, ld * sizeof(double))
+                elif ld == 1 and self.is_single:
+                    out[feature, 0] = sks_spread_dot_f32(
+                        count, &self.indices[begin], &self.single[begin],
+                        &differences[0, 0])
+                elif ld == 1:
+                    out[feature, 0] = sks_spread_dot_f64(
+                        count, &self.indices[begin], &self.values[begin],
+                        &differences[0, 0])
+                elif self.is_single:
+                    sks_scores_f32(count, &self.indices[begin], &self.single[begin],
+                                   &differences[0, 0], ld, &zeros[0], &out[feature, 0])
+                else:
+                    sks_scores_f64(count, &self.indices[begin], &self.values[begin],
+                                   &differences[0, 0], ld, &zeros[0], &out[feature, 0])

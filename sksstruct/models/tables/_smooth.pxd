@@ -1,0 +1,44 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._smooth_loss cimport SmoothLoss
+from sksstruct.models.tables._table cimport BoundTable, TableScratch
+
+
+cdef class MeansScratch:
+    # numbers in the layout of `expect`, tables of the loss alone, and a labeling
+    cdef object _owned, _scores
+    cdef double* means
+    # scores of the rows of each block, of several examples, without the bias
+    cdef double** scores
+    cdef double* losses
+    cdef int32_t* labeling
+
+
+cdef class TableSmoothLoss(SmoothLoss):
+    # `_smooth.pyx` states each method
+    cdef readonly BoundTable table
+    # p_i (E mu_i - mu_i(y_i)) of the last sweep: rows of the tables of each block, and
+    # for each example the weights beyond the blocks
+    cdef readonly list differences
+    cdef readonly object other_differences
+    cdef double** _differences
+    cdef double[:, ::1] _other
+    # features of mu_i(y_i) that meet the weights beyond the blocks
+    cdef double[:, ::1] _observed
+    # sparse features by columns, or None, of each block
+    cdef list _columns
+    # of the last sweep
+    cdef double[::1] _losses, _expected
+    cdef bint _anchored
+    # workspaces and scratch that no thread uses
+    cdef list _idle
+    # of visits
+    cdef MeansScratch _visit
+
+    cdef double _difference(self, Workspace workspace, MeansScratch scratch,
+                            Py_ssize_t i, double mu) except? -1 nogil
+    cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,
+                               Py_ssize_t i) except? -1 nogil
+    cdef void _keep(self, Py_ssize_t i, const double* means) noexcept nogil
+    cdef void _subtract_kept(self, Py_ssize_t i, double* means) noexcept nogil

@@ -1,0 +1,121 @@
+"""Parts with types of springs: the best positions and types, by enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from reference import SCORES
+from sksstruct.inference.parts._typed import TypedPartsTree
+
+from sksstruct.inference import max_product, parts_max_product
+
+NUMBERS = {
+    "offsets": [-2.0, -0.5, 0.0, 1.0],
+    "quadratic": [0.0, 0.25, 1.0, 2.0],
+    "linear": [-1.0, 0.0, 0.5],
+}
+
+
+@st.composite
+def placements(draw, max_parts=3, max_side=2, max_types=3):
+    """Parts on a forest, with dyadic numbers, so that all sums are exact."""
+    p, n_types = draw(st.integers(1, max_parts)), draw(st.integers(1, max_types))
+    height, width = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
+    unary = draw(hnp.arrays(np.float64, (p, height, width), elements=SCORES))
+    edges = []
+    for v in range(1, p):
+        u = draw(st.integers(-1, v - 1))
+        if u >= 0:
+            edges.append((u, v) if draw(st.booleans()) else (v, u))
+    shape = (len(edges), n_types)
+    springs = [
+        draw(hnp.arrays(np.float64, (*shape, 2), elements=st.sampled_from(values)))
+        for values in NUMBERS.values()
+    ]
+    scores = st.sampled_from([-np.inf, -1.0, 0.0, 0.5])
+    bias = draw(hnp.arrays(np.float64, shape, elements=scores))
+    ends = None
+    if draw(st.booleans()):
+        shape = (*shape, 2, height, width)
+        ends = draw(hnp.arrays(np.float64, shape, elements=scores))
+    return unary, np.array(edges, dtype=int).reshape(-1, 2), *springs, bias, ends
+
+
+def as_tables(unary, edges, offsets, quadratic, linear, bias, ends):
+    """Scores of pairs of positions for each edge and type."""
+    p, height, width = unary.shape
+    at = np.indices((height, width)).reshape(2, -1).T
+    tables = np.empty((*bias.shape, len(at), len(at)))
+    for e, t in np.ndindex(bias.shape):
+        d = at[None, :] - at[:, None] - offsets[e, t]
+        tables[e, t] = (linear[e, t] * d - quadratic[e, t] * d**2).sum(axis=2)
+        tables[e, t] += bias[e, t]
+        if ends is not None:
+            first, second = ends[e, t].reshape(2, -1)
+            tables[e, t] += first[:, None] + second
+    return unary.reshape(p, -1), tables
+
+
+def score_of(unary, edges, tables, cells, types):
+    value = sum(row[cell] for row, cell in zip(unary, cells, strict=True))
+    pairs = zip(edges, types, strict=True)
+    return value + sum(tables[e, t][cells[u], cells[v]] for e, ((u, v), t) in
+                       enumerate(pairs))  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(placements())
+def test_equals_enumeration(problem):
+    unary, tables = as_tables(*problem)
+    edges, bias = problem[1], problem[5]
+    positions, types, score = TypedPartsTree(*problem).solve()
+    best = max(
+        score_of(unary, edges, tables, cells, chosen)
+        for cells in itertools.product(range(unary.shape[1]), repeat=len(unary))
+        for chosen in itertools.product(range(bias.shape[1]), repeat=len(edges))
+    )
+    assert score == best
+    if best > -np.inf:
+        cells = positions[:, 0] * problem[0].shape[2] + positions[:, 1]
+        assert score_of(unary, edges, tables, cells, types) == best
+
+
+@settings(max_examples=200, deadline=None)
+@given(placements(max_parts=5, max_side=4, max_types=4))
+def test_larger_trees(problem):
+    """The best types of every pair of positions, in tables."""
+    unary, tables = as_tables(*problem)
+    if not len(problem[1]):
+        tables = np.zeros((0, 1, unary.shape[1], unary.shape[1]))
+    _, _, score = TypedPartsTree(*problem).solve()
+    assert score == max_product(list(unary), problem[1], tables.max(axis=1))[1]
+
+
+def test_one_type_is_none():
+    rng = np.random.RandomState(0)
+    unary, edges = rng.normal(size=(4, 9, 7)), np.array([(0, 1), (2, 1), (1, 3)])
+    offsets, linear = rng.normal(size=(2, 3, 1, 2))
+    quadratic = rng.uniform(size=(3, 1, 2))
+    positions, types, score = TypedPartsTree(
+        unary, edges, offsets, quadratic, linear, np.zeros((3, 1))
+    ).solve()
+    plain = parts_max_product(
+        unary, edges, offsets[:, 0], quadratic[:, 0], linear[:, 0]
+    )
+    np.testing.assert_array_equal(positions, plain.labeling)
+    assert score == pytest.approx(plain.score, rel=1e-14)
+    assert (types == 0).all()
+
+
+def test_ties_go_to_the_first_type():
+    unary = np.zeros((2, 3, 3))
+    springs = np.zeros((1, 3, 2)), np.ones((1, 3, 2)), np.zeros((1, 3, 2))
+    tree = TypedPartsTree(unary, np.array([(1, 0)]), *springs, np.zeros((1, 3)))
+    assert tree.solve()[1].tolist() == [0]
+    tree = TypedPartsTree(
+        unary, np.array([(1, 0)]), *springs, np.array([[-1.0, 0.5, 0.5]])
+    )
+    assert tree.solve()[1].tolist() == [1]

@@ -1,0 +1,249 @@
+"""Smooth losses of every model: against enumeration and finite differences."""
+
+import numpy as np
+import pytest
+from problems import PROBLEMS, random_tree
+from sklearn.base import clone
+from sksstruct.models.protocols._weights import LazyWeights
+from sksstruct.solvers.stochastic._stochastic import VarianceReducedKernel
+
+from sksstruct import SSVMClassifier
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models import GraphModel, MulticlassModel
+
+# instances of each kind
+N_INSTANCES = 500
+
+
+def bind(model, X, y, sample_weight=None, *, mu=1.0, likelihood=False):
+    """A model that has seen data, bound to them, and its loss."""
+    spec = clone(model)
+    spec.check()
+    table = spec._bind(spec._read(X, y, sample_weight, SSVMClassifier()))
+    table.likelihood = likelihood
+    return spec, table, SmoothedHinge("entropy", mu, 1)
+
+
+def enumerated(spec, X, y, w, p, mu, likelihood):
+    """Smooth loss, gradient and expected loss by their definition."""
+    value, gradient, expected = 0.0, np.zeros(len(w)), 0.0
+    for x, observed, weight in zip(X, y, p, strict=True):
+        outputs = list(spec.labelings(x))
+        phi = np.array([spec.joint_feature(x, z) for z in outputs])
+        losses = np.array([spec.loss(observed, z) for z in outputs])
+        losses *= not likelihood
+        scores = (phi @ w + losses) / mu
+        probability = np.exp(scores - scores.max())
+        log_sum = scores.max() + np.log(probability.sum())
+        probability /= probability.sum()
+        true = spec.joint_feature(x, observed)
+        value += weight * (mu * log_sum - true @ w)
+        gradient += weight * (probability @ phi - true)
+        expected += weight * (probability @ losses)
+    return value, gradient, expected
+
+
+SUMS = [
+    name
+    for name, (model, X, y, _) in PROBLEMS.items()
+    if "exp" in bind(model, X, y)[1].oracles
+]
+
+
+def test_models_with_the_exp_oracle():
+    summed = [n for n in PROBLEMS if "tree" in n or "multiclass" in n]
+    assert set(summed) <= set(SUMS) and len(summed) >= 5
+    assert not any(name.startswith("cut") for name in SUMS)
+
+
+@pytest.mark.parametrize("likelihood", [False, True])
+@pytest.mark.parametrize("name", SUMS)
+def test_value_and_gradient(name, likelihood):
+    """They are those of all outputs, at zero, small and large weights."""
+    model, X, y, _ = PROBLEMS[name]
+    rng = np.random.RandomState(0)
+    p = rng.uniform(0.5, 2.0, size=len(X))
+    for size, mu in ((0.0, 1.0), (0.3, 0.5), (1.0, 1.0), (3.0, 2.0), (2.0, 0.1)):
+        mu = 1.0 if likelihood else mu
+        spec, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
+        w = size * rng.normal(size=table.n_weights) * real(table)
+        loss, gradient = table.smooth_loss(smoothing), np.empty(table.n_weights)
+        value = loss.value_and_gradient(w, gradient)
+        want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
+        assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
+        np.testing.assert_allclose(gradient, want[1], rtol=1e-9, atol=1e-10)
+        expected = 0.0 if likelihood else want[2]
+        assert loss.expected_loss == pytest.approx(expected, rel=1e-9, abs=1e-10)
+        again = np.empty_like(gradient)
+        assert loss.value_and_gradient(w, again, n_jobs=2) == value
+        np.testing.assert_array_equal(gradient, again)
+
+
+def real(table):
+    """1 for weights that are in a view, and 0 for those that only pad rows."""
+    flags = np.zeros(table.n_weights)
+    for view in table.views(flags).values():
+        view[...] = 1.0
+    return flags
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_gradient_by_differences(name):
+    model, X, y, _ = PROBLEMS[name]
+    _, table, smoothing = bind(model, X, y, mu=0.7)
+    rng = np.random.RandomState(1)
+    w = rng.normal(size=table.n_weights) * real(table)
+    loss, gradient = table.smooth_loss(smoothing), np.empty(table.n_weights)
+    loss.value_and_gradient(w, gradient)
+    scratch = np.empty_like(gradient)
+    for k in np.flatnonzero(real(table)):
+        step = np.zeros_like(w)
+        step[k] = 1e-5
+        change = loss.value_and_gradient(w + step, scratch)
+        change -= loss.value_and_gradient(w - step, scratch)
+        assert gradient[k] == pytest.approx(change / 2e-5, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("name", SUMS)
+def test_visits(name, anchored):
+    """An epoch of visits takes the steps of its definition."""
+    model, X, y, _ = PROBLEMS[name]
+    rng = np.random.RandomState(2)
+    p = rng.uniform(0.5, 2.0, size=len(X))
+    spec, table, smoothing = bind(model, X, y, p, mu=0.7)
+    loss = table.smooth_loss(smoothing)
+    start = 0.5 * rng.normal(size=table.n_weights) * real(table)
+    weights, gradient = LazyWeights(table.n_weights), np.empty(table.n_weights)
+    weights.w[:] = start
+    loss.keep_anchors = anchored
+    loss.value_and_gradient(start, gradient)
+    linear = rng.normal(size=len(start)) * real(table)
+    direction = linear + gradient if anchored else linear
+    order = rng.randint(len(X), size=6)
+    ratios, rate, ridge = rng.uniform(0.5, 2.0, size=6), 0.1, 0.3
+
+    def of(i, w):
+        return enumerated(spec, [X[i]], [y[i]], w, [1.0], 0.7, False)[1]
+
+    want = start.copy()
+    for i, ratio in zip(order, ratios, strict=True):
+        step = of(i, want) - (of(i, start) if anchored else 0.0)
+        want = want - rate * (ratio * step + direction + ridge * want)
+    kernel = VarianceReducedKernel(loss, weights)
+    kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+    np.testing.assert_allclose(weights.w, want, rtol=1e-9, atol=1e-11)
+
+
+def test_visits_need_an_anchor():
+    model, X, y, _ = PROBLEMS["multiclass"]
+    _, table, smoothing = bind(model, X, y)
+    with pytest.raises(ValueError, match="no anchor"):
+        table.smooth_loss(smoothing).start_visits(True)
+
+
+# ---- single examples, whose scores may be anything ----
+
+
+def brute(scores):
+    """Log-partition function and probabilities of labelings with given scores."""
+    scores = np.asarray(scores, dtype=float)
+    if np.isneginf(scores.max()):
+        return -np.inf, np.zeros(len(scores))
+    probability = np.exp(scores - scores.max())
+    total = probability.sum()
+    return scores.max() + np.log(total), probability / total
+
+
+def some_scores(rng, shape):
+    """Scores: ties, zeros, large ones, and now and then -inf."""
+    kind = rng.randint(4)
+    scores = rng.randint(-2, 3, size=shape) / 2.0
+    if kind == 1:
+        scores = rng.normal(size=shape)
+    elif kind == 2:
+        scores = 400.0 * rng.normal(size=shape)
+    if rng.randint(3) == 0:
+        scores = np.where(rng.uniform(size=shape) < 0.2, -np.inf, scores)
+    return scores
+
+
+def test_any_scores_of_classes():
+    rng = np.random.RandomState(3)
+    for _ in range(N_INSTANCES):
+        n = rng.randint(2, 11)
+        _, table, _ = bind(
+            MulticlassModel(), np.ones((n, 1)), np.arange(n), likelihood=True
+        )
+        workspace = table.workspace(np.zeros(table.n_weights))
+        mu = rng.choice([0.3, 1.0, 2.0])
+        workspace.theta[:n] = scores = some_scores(rng, n)
+        means, value = table.expectation(workspace, 0, mu, load=False)
+        log_sum, probability = brute(scores / mu)
+        assert value == pytest.approx(mu * log_sum, rel=1e-12, abs=1e-12)
+        np.testing.assert_allclose(means[:n], probability, rtol=1e-11, atol=1e-14)
+        assert not means[n:].any()
+
+
+def test_any_scores_of_forests():
+    """Marginals of nodes and pairs, with tables that are shared or not."""
+    rng = np.random.RandomState(4)
+    for _ in range(N_INSTANCES):
+        n_labels, n_nodes = rng.randint(2, 4), rng.randint(1, 6)
+        pairwise = rng.choice(["full", "potts"])
+        edges, shared = random_tree(rng, n_nodes), bool(rng.randint(2))
+        edges = edges[rng.permutation(len(edges))]
+        x = (np.zeros((n_nodes, 1)), edges)
+        other = (np.zeros((n_labels, 1)), np.zeros((0, 2), int))
+        if not shared:
+            x, other = (*x, np.zeros((len(edges), 1))), (*other, np.zeros((0, 1)))
+        _, table, _ = bind(
+            GraphModel(pairwise), [x, other],
+            [np.zeros(n_nodes, int), np.arange(n_labels)], likelihood=True,
+        )  # fmt: skip
+        check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared)
+
+
+def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
+    """Compare the oracle with all labelings at random scores."""
+    workspace, mu = table.workspace(np.zeros(table.n_weights)), rng.choice([0.4, 1.0])
+    unary, _, _ = table.potentials_of(0, workspace.theta)
+    unary[...] = some_scores(rng, unary.shape)
+    n_tables = 1 if shared else len(edges)
+    start = n_nodes * table.ld
+    size = 1 if pairwise == "potts" else n_labels * table.ld
+    step = 1 if pairwise == "potts" else -(-size // 8) * 8
+    tables = np.zeros((n_tables, n_labels, n_labels))
+    for e in range(n_tables):
+        block = workspace.theta[start + e * step :][:size]
+        if pairwise == "potts":
+            block[0] = some_scores(rng, 1)[0]
+            tables[e] = np.where(np.eye(n_labels, dtype=bool), block[0], 0.0)
+        else:
+            tables[e] = some_scores(rng, (n_labels, n_labels))
+            block.reshape(n_labels, table.ld)[:, :n_labels] = tables[e]
+    labelings = np.array(list(np.ndindex(*[n_labels] * n_nodes)))
+    scores = unary[np.arange(n_nodes), labelings].sum(axis=1)
+    for e, (u, v) in enumerate(edges):
+        scores = scores + tables[0 if shared else e][labelings[:, u], labelings[:, v]]
+    means, value = table.expectation(workspace, 0, mu, load=False)
+    log_sum, probability = brute(scores / mu)
+    assert value == pytest.approx(mu * log_sum, rel=1e-12, abs=1e-11)
+    nodes = means[:start].reshape(n_nodes, table.ld)
+    want = np.array([
+        [probability[labelings[:, v] == k].sum() for k in range(n_labels)]
+        for v in range(n_nodes)
+    ])  # fmt: skip
+    np.testing.assert_allclose(nodes[:, :n_labels], want, rtol=1e-9, atol=1e-12)
+    got, want = np.zeros((2, n_tables, n_labels, n_labels))
+    for e, (u, v) in enumerate(edges):
+        np.add.at(
+            want[0 if shared else e], (labelings[:, u], labelings[:, v]), probability
+        )
+    for e in range(n_tables):
+        block = means[start + e * step :][:size]
+        if pairwise == "potts":
+            assert block[0] == pytest.approx(np.trace(want[e]), rel=1e-9, abs=1e-12)
+        else:
+            got[e] = block.reshape(n_labels, table.ld)[:, :n_labels]
+            np.testing.assert_allclose(got[e], want[e], rtol=1e-9, atol=1e-12)
