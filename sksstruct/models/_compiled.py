@@ -72,7 +72,12 @@ class CompiledModel(StructuredModel):
             None,
         )
 
+    # None where no rows of features can be scored by anything else
+    _rows = None
+
     def _set_score(self, score_function):
+        if self._rows is None:
+            super()._set_score(score_function)
         self._score_function = score_function
 
     def _ready(self, X, weights, y=None):
