@@ -139,8 +139,17 @@ class CandidatesModel(CompiledModel):
         value = index if self.overlap == "none" else tuple(x[1][index].tolist())
         return value if self.classes_ is None else (value, self.classes_[number])
 
-    def _bound(self, X, y_true, example_weights):
-        sizes = np.array([len(x[0]) for x in X])
+    @property
+    def _n_columns(self):
+        return self._n_labels
+
+    def _offsets(self, X):
+        return np.concatenate([[0], np.cumsum([len(x[0]) for x in X])])
+
+    def _rows(self, X):
+        return np.concatenate([x[0] for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         overlaps = labels = None
         if y_true is not None:
             labels = np.concatenate(y_true)
@@ -148,10 +157,10 @@ class CandidatesModel(CompiledModel):
                 [self._target(x, y[0]) for x, y in zip(X, y_true, strict=True)]
             )
         block = (
-            np.concatenate([x[0] for x in X]),
-            np.concatenate([[0], np.cumsum(sizes)]),
+            self._rows(X) if rows is None else rows,
+            self._offsets(X),
             self._n_labels,
-            self.fit_intercept and self._n_labels > 1,
+            self.fit_intercept and self._n_labels > 1 and rows is None,
         )
         return BoundCandidates(
             [block],
