@@ -72,7 +72,12 @@ class CompiledModel(StructuredModel):
             None,
         )
 
+    # None where no rows of features can be scored by anything else
+    _rows = None
+
     def _set_score(self, score_function):
+        if self._rows is None:
+            super()._set_score(score_function)
         self._score_function = score_function
 
     def _ready(self, X, weights, y=None):
@@ -113,7 +118,7 @@ class CompiledModel(StructuredModel):
     def _has_marginals(self):
         return self._marginals_of is not None
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         model, weights = self._ready(X, weights)
         found = [None] * len(X)
 

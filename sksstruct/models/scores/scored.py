@@ -25,7 +25,7 @@ from sksstruct.utils.parallel import run_in_chunks
 # Rows of a part, at least, stored entries as a multiple of the features, and so many
 # parts even of few rows. Steps on fine parts touch all parameters each time; coarse
 # parts are as large as the processor's memory close by takes.
-FINE, COARSE = (128, 16, 8), (1024, 1, 1)
+FINE, COARSE = (128, 16, 8), (1024, 16, 1)
 
 
 class ScoredLoss(NonlinearLoss):
