@@ -25,16 +25,16 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.parts._loss cimport truncated_distance
+from sksstruct.models.parts._placements cimport BoundPlacements
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf
 from sksstruct.inference.parts._typed import TypedPartsTree
 
 
-# final: nobody derives from it, and the loss of every position is a call
+# final: nobody derives from it
 @cython.final
-cdef class BoundTypedParts(BoundTable):
+cdef class BoundTypedParts(BoundPlacements):
     """Parts and types of their springs bound to data.
 
     Parameters
@@ -56,27 +56,22 @@ cdef class BoundTypedParts(BoundTable):
         "parts with n_types > 1 have the max oracle only: sums and the k best "
         "labelings would have to go through the types of all edges")
 
-    cdef const Py_ssize_t[:, ::1] _shapes
     cdef const Py_ssize_t[:, ::1] _edges
     cdef const double[:, :, ::1] _offsets
     cdef const double[:, ::1] _scales
-    cdef const double[::1] _units
-    cdef Py_ssize_t n_parts, n_edges, n_types, ld, first_spring
+    cdef Py_ssize_t n_edges, n_types, first_spring
     # the same for oracles, which are not compiled
     cdef readonly object edges, offsets, scales
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
-                  other_keys, other_weights, *, shapes, edges, offsets, scales, units):
-        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
-        self._shapes, self._edges = shapes, edges
+                  other_keys, other_weights, *, shapes, edges, offsets, scales, **_):
+        self._edges = edges
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.n_edges, self.n_types = offsets.shape[:2]
         self.first_spring = self.n_weights - other_weights
-        # positions are numbered by the widths, and types are those of their offsets
-        self._structure += [shapes, edges, offsets]
-        if self._labeled:
-            self._units = units
+        # types are those of their offsets
+        self._structure += [edges, offsets]
 
     def springs(self, w):
         """Return views of the weights of types, (n_edges, n_types, ...).
@@ -136,32 +131,6 @@ cdef class BoundTypedParts(BoundTable):
         spring[4] += change
         for axis in range(5):
             self.touch_row(ws, row + axis)
-        return 0
-
-    # ---- the loss ----
-
-    cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t part,
-                             Py_ssize_t position) noexcept nogil:
-        """Return what a part at some position adds to the loss."""
-        return truncated_distance(
-            position, self._y_true[self._starts[i] + part], self._shapes[i, 1],
-            self._units[i]) / self.n_parts
-
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
-                      double scale) except -1 nogil:
-        cdef Py_ssize_t position, part
-        for position in range(self._shapes[i, 0] * self._shapes[i, 1]):
-            for part in range(self.n_parts):
-                ws.theta[position * self.ld + part] += (
-                    scale * self._miss(i, part, position))
-        return 0
-
-    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t part
-        value[0] = 0.0
-        # types cost nothing
-        for part in range(self.n_parts):
-            value[0] += self._miss(i, part, y[part])
         return 0
 
     # ---- labelings ----
