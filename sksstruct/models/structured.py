@@ -37,6 +37,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
     _loss_parameters = ()
     # Tells those who ask for an oracle that is missing why it is.
     _oracle_note = None
+    # The score function that takes the place of the first block of weights, or None.
+    _score_function = None
 
     def prepare(self, X, Y):
         """Learn sizes from the training data; called on a copy of the model.
@@ -191,6 +193,14 @@ class StructuredModel(ModelSpec, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not define labelings")
 
     # ---- called by estimators; compiled models override these ----
+
+    def _set_score(self, score_function):
+        """Let a score function score the rows of features."""
+        raise ValueError(
+            f"score_function takes the place of a model's coef_, and needs one that "
+            f"scores rows of features by the exp or the top-K oracle; "
+            f"{type(self).__name__} does not"
+        )
 
     def _loss_at(self, x, y, y_hat):
         """The loss of a given input, of which it depends for some models."""
