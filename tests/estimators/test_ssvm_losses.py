@@ -137,9 +137,8 @@ def test_paths_are_chains(loss):
 
 def flat(model, chain):
     """Weights of a graph model from those of a chain."""
-    table = model._bound(
-        [(np.zeros((1, 3)), np.zeros((0, 2), dtype=np.intp), None)], None, None
-    )
+    node = model._input((np.zeros((1, 3)), np.zeros((0, 2), dtype=int)), "x")
+    table = model._bound([node], None, None)
     weights = np.zeros(table.n_weights)
     views = table.views(weights)
     views["coef"][...], views["intercept"][...] = chain.coef_, chain.intercept_
