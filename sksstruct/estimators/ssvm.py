@@ -76,7 +76,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 examples and 20,000 weights or more, and else "lbfgs".
+        "auto" is "sdca" for 500 examples or more, if outputs are classes or there are
+        20,000 weights, and else "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best. With
         `score_function`
         %(nonlinear_solvers)s; "auto" is "prox_linear".
@@ -280,7 +281,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Probabilities, classes in the order of `classes_`.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     @available_if(has_probabilities(flat=False))
     def predict_marginals(self, X):
@@ -294,10 +295,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         probabilities : list of ndarray
             Marginal probabilities for each input: with a graph an array of shape
-            (n_nodes, n_labels), labels in the order of `classes_`.
+            (n_nodes, n_labels), labels in the order of `classes_`; with parts
+            (n_parts, height, width); with candidates (n_candidates,), or (n_candidates,
+            n_labels) where they have labels.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     def decision_function(self, X):
         """Scores of the classes, or of the predicted outputs.

@@ -118,7 +118,7 @@ class CompiledModel(StructuredModel):
     def _has_marginals(self):
         return self._marginals_of is not None
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         model, weights = self._ready(X, weights)
         found = [None] * len(X)
 

@@ -214,8 +214,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     @property
     def _has_marginals(self):
-        """Whether `_marginals` is there."""
-        return type(self)._marginals is not StructuredModel._marginals
+        """Whether `_predict_marginals` is there."""
+        return type(self)._predict_marginals is not StructuredModel._predict_marginals
 
     def bounds(self):
         """Box constraints that the oracles need; optional.
@@ -269,7 +269,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         ]
         return outputs, scores
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         """Marginal probabilities of the parts of the outputs of checked inputs.
 
         The probability of an output is proportional to the exponential of its score.

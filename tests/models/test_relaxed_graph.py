@@ -112,7 +112,7 @@ def test_topk_of_small_graphs(pairwise):
 
 def test_topk_of_a_classifier():
     X, y = grids(3)
-    classifier = SSVMClassifier(RelaxedGraphModel("potts"), max_iter=50, tol=0.5)
+    classifier = SSVMClassifier(RelaxedGraphModel("potts"), alpha=0.5, tol=0.1)
     outputs, scores = classifier.fit(X, y).predict_topk(X, 3)
     assert [some[0] for some in outputs] == classifier.predict(X)
     for x, some, values in zip(X, outputs, scores, strict=True):

@@ -367,7 +367,7 @@ cdef class BoundGraph(BoundTable):
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Return the labels of a minimum cut."""
-        unary, edges, tables = self.potentials_of(i, workspace.theta)
+        unary, _, tables = self.potentials_of(i, workspace.theta)
         return self._solver(i).solve(unary, tables)[0]
 
     def _solver(self, Py_ssize_t i):

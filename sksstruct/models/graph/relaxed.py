@@ -287,7 +287,7 @@ class RelaxedGraphModel(StructuredModel):
             ]
             unaries = graph.unaries.reshape(graph.n_variables, -1)
             found = max_product_topk(unaries, graph.edges, tables, k)[0]
-        return [self._answer(x, labeling) for labeling in np.array(found)]
+        return [self._answer(x, labeling) for labeling in found]
 
     def _topk_of_cycles(self, x, w, k, sizes):
         solver = resolve_map_solver(self.solver)

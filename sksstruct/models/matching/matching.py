@@ -23,7 +23,8 @@ class MatchingModel(CompiledModel):
     n_features). An output is an array of the column of each row, -1 where it has none.
     An observed output may also be an integer array of shape (n_rows, n_columns): 1 for
     a link, 0 for none, -1 where both would be right. Training then uses a largest
-    matching of the links [1]_.
+    matching of the links [1]_. The sum over all matchings is a permanent, so that there
+    is no ``loss="log"``; ``loss="smoothed_hinge"`` takes the k best matchings.
 
     Parameters
     ----------

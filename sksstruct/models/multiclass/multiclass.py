@@ -188,7 +188,7 @@ class MulticlassModel(StructuredModel):
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[order], np.take_along_axis(scores, order, axis=1)
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         return softmax(self._scores(X, weights), axis=1)
 
     def _score(self, X, y, predicted, sample_weight=None):

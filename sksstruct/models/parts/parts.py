@@ -24,7 +24,9 @@ class PartsModel(CompiledModel):
     each part. A spring scores the displacement between its two ends by a linear and a
     quadratic function of rows and of columns. Displacements are taken minus their mean
     over the training data, in units of half the image size. Quadratic costs are kept at
-    zero or above, so that distance transforms find the best positions [1]_.
+    zero or above, so that distance transforms find the best positions [1]_. Sums over
+    all placements, as ``loss="log"`` needs them, are exact log-sum transforms; see
+    `sksstruct.inference.parts_sum_product`.
 
     With `n_types` every edge has one of several types of springs, each with
     displacements, weights and a score of its own, which may depend on the image at both

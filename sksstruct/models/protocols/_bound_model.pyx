@@ -115,6 +115,8 @@ cdef class BoundModel:
     prefers_topk = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
+    # Whether dual coordinate ascent beats L-BFGS also where there are few weights.
+    quick_ascent = False
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 
