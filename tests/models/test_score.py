@@ -178,6 +178,18 @@ def test_solvers_reach_the_same_objective(loss, solver):
     assert model.objective_ < 1.2 * best
 
 
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize("solver", [ProxLinear(20), SGD(20)], ids=str)
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_without_regularisation(loss, solver):
+    X, y = xor(30, 0)
+    model = ChainCRF(
+        0.0, loss=loss, score_function=ELUScore(12), solver=solver, random_state=0
+    ).fit(X, y)
+    values = model.history_["primal"]
+    assert (np.diff(values) <= 1e-12).all() and values[-1] < 0.5 * values[0]
+
+
 @pytest.mark.parametrize("loss", ["hinge", "log", SmoothedHinge("l2", 0.5, 10)])
 @pytest.mark.parametrize("inner", ["lbfgs", "casimir"])
 @pytest.mark.filterwarnings("ignore:training did not converge")

@@ -55,9 +55,10 @@ def bound(name, loss):
     w = problem.initial_weights(rng)
     # biases of zero would put rows of zeros where the second derivative jumps
     w[: problem.n_parameters] += 0.1 * rng.normal(size=problem.n_parameters)
-    if problem.box is not None:
+    box = problem.box()
+    if box is not None:
         # away from the bounds, which the oracles need
-        w = np.clip(w, *problem.box) + 0.3 * (problem.box[0] == 0.0)
+        w = np.clip(w, *box) + 0.3 * (box[0] == 0.0)
     return problem, w
 
 

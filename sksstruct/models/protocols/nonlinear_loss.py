@@ -17,8 +17,6 @@ class NonlinearLoss:
         Whether the loss is the hinge, which the convex model smoothes.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
-    box : tuple of ndarray, or None
-        Lower and upper bounds of the flat weights, where the oracles need them.
     """
 
     def nonlinear_loss(self, smoothing, k, fine=True):
@@ -37,6 +35,10 @@ class NonlinearLoss:
 
     def initial_weights(self, random_state):
         """Flat weights to start from."""
+        raise NotImplementedError
+
+    def box(self):
+        """Lower and upper bounds of the flat weights that oracles need, or None."""
         raise NotImplementedError
 
     def value(self, w, n_jobs=None):

@@ -159,7 +159,6 @@ class ScoredLoss(NonlinearLoss):
             )
         return np.concatenate([start, np.zeros(len(part.tail))])
 
-    @property
     def box(self):
         """Lower and upper bounds of the weights, or None."""
         part = self.parts[0]

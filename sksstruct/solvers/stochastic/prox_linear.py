@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
@@ -114,6 +115,7 @@ class ProxLinear(Solver):
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
+    bounded = unregularised = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -208,8 +210,10 @@ class QuasiNewton:
 
     def __init__(self, run, most):
         self.run, self.most = run, most
-        box = run.loss.box
-        self.bounds = None if box is None else np.stack(box, axis=1)
+        box = Box.of(run.loss)
+        self.bounds = None
+        if box is not None:
+            self.bounds = np.stack([box.lower, box.upper], axis=1)
 
     def adapt(self, succeeded):
         """Nothing needs to be adapted: line searches find the length of steps."""
@@ -291,7 +295,7 @@ class LinearizedEpochs(Order):
 
     def __init__(self, loss, w, rng, n_jobs):
         super().__init__(loss.n_parts, rng)
-        self.loss, self.n_jobs, self.box = loss, n_jobs, loss.box
+        self.loss, self.n_jobs, self.box = loss, n_jobs, Box.of(loss)
         self.w = w.copy()
         self.gradient = np.zeros_like(w)
 
@@ -303,7 +307,7 @@ class LinearizedEpochs(Order):
         """The smoothed model at the weights; its gradient goes to `gradient`."""
         # extrapolated points, and those where steps are tried, may be outside
         if self.box is not None:
-            np.clip(self.w, *self.box, out=self.w)
+            self.box.clip(self.w)
         value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
         self.calls += self.loss.n_examples
         return value
@@ -324,5 +328,5 @@ class LinearizedEpochs(Order):
             w *= 1.0 - rate * ridge
             w -= slope
             if self.box is not None:
-                np.clip(w, *self.box, out=w)
+                self.box.clip(w)
         self.calls += len(order) * loss.n_examples // loss.n_parts

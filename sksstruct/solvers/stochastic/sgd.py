@@ -311,7 +311,7 @@ class PartKernel:
 
     def __init__(self, start, loss, alpha, n_jobs):
         self.w, self.loss, self.alpha, self.n_jobs = start.copy(), loss, alpha, n_jobs
-        self.steps, self.box = 0, loss.box
+        self.steps, self.box = 0, Box.of(loss)
         self.begin_average()
 
     def begin_average(self):
@@ -335,7 +335,7 @@ class PartKernel:
             # parts are drawn evenly, whatever their shares
             w -= rate * loss.n_parts * loss.shares[number] * slope
             if self.box is not None:
-                np.clip(w, *self.box, out=w)
+                self.box.clip(w)
             self._sum += w
             self._count += 1
             self.steps += 1
