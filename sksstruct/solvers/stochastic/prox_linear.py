@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.core.base import Solver
+from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
 from sksstruct.solvers.stochastic._epochs import Order, calibrate
@@ -291,7 +292,8 @@ class LinearizedEpochs(Order):
 
     def __init__(self, loss, w, rng, n_jobs):
         super().__init__(loss.n_parts, rng)
-        self.loss, self.n_jobs, self.box = loss, n_jobs, loss.box
+        self.loss, self.n_jobs = loss, n_jobs
+        self.box = None if loss.box is None else Box(*loss.box)
         self.w = w.copy()
         self.gradient = np.zeros_like(w)
 
@@ -321,5 +323,5 @@ class LinearizedEpochs(Order):
             w *= 1.0 - rate * ridge
             w -= slope
             if self.box is not None:
-                np.clip(w, *self.box, out=w)
+                self.box.clip(w)
         self.calls += len(order) * loss.n_examples // loss.n_parts
