@@ -54,10 +54,10 @@ SMOOTHING = registered(
     "topk",
     losses=("hinge",),
     slow={
-        "casimir": Casimir(5000, 3e-5),
-        "casimir_constant": Casimir(9000, 8e-5, schedule="constant"),
+        "casimir": Casimir(3000, 3e-4, k=30),
+        "casimir_constant": Casimir(3000, 1e-3, schedule="constant", k=30),
     },
-    topk=Casimir(5000, 3e-5, smoothing="l2", k=30),
+    entropy=Casimir(3000, 3e-4, smoothing="entropy"),
 )
 SMOOTH = registered(
     "exp",

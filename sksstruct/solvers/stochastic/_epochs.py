@@ -109,6 +109,8 @@ class Epochs(Order):
             direction += linear
         ratios = self.n_examples * self.loss.model.example_weights[order]
         self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
+        if self.box is not None:
+            self.box.clip(self.w)  # products round
         self.calls += len(order)
 
 
