@@ -92,9 +92,7 @@ class Epochs(Order):
         self.calls += self.n_examples
         return value
 
-    def epoch(
-        self, visits, rate, ridge, linear=None, anchored=True, average=False
-    ):
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True, average=False):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
 
         Without an anchor they are plain stochastic gradient steps.

@@ -2,8 +2,9 @@
 
 The Lipschitz constant A / mu of a smoothed gradient is that of an example with many
 labelings within mu of the best. Most have few, so that a length of mu / A is too short
-by far. Steps begin with a length that a few visits have shown to help, and then follow the slopes of the objective along the path of each epoch: a path that ends
-where the objective rises again was too long, by step length or by noise.
+by far. Steps begin with a length that a few visits have shown to help, and then follow
+the slopes of the objective along the path of each epoch: a path that ends where the
+objective rises again was too long, by step length or by noise.
 """
 
 import numpy as np

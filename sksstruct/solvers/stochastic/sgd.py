@@ -181,9 +181,7 @@ class Descent:
     def weights(self):
         """The weights that would be returned now."""
         averaged = self.solver.averaging
-        w = self.existing(
-            self.kernel.average() if averaged else self.kernel.weights()
-        )
+        w = self.existing(self.kernel.average() if averaged else self.kernel.weights())
         return w if self.box is None else self.box.clip(w)
 
     def objective(self, w):
