@@ -13,7 +13,7 @@ from sksstruct.models.chain._chain import BoundChain
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sksstruct import ChainCRF, LinearSSVC, solvers
-from sksstruct.datasets import make_chain
+from sksstruct.datasets import load_digit_strings, make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
@@ -235,6 +235,18 @@ def test_the_last_pass_counts(data):
             model.fit(data.X, data.y)
         assert model.coef_.any()
         assert model.objective_ < model.history_["primal"][0]
+
+
+@pytest.mark.parametrize("schedule", ["adaptive", "constant"])
+def test_accuracy_where_k_labelings_are_not_enough(schedule):
+    """Gradients that jump cannot get as small as the accuracy wants."""
+    strings = load_digit_strings(n_train=20)
+    solver = Casimir(3, inner="accuracy", schedule=schedule, k=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ChainCRF(0.01, solver=solver, random_state=0)
+        model.fit(strings.X_train, strings.y_train)
+    assert model.objective_ < model.history_["primal"][0]
 
 
 def test_smoothing_does_not_vanish(data):

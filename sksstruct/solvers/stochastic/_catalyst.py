@@ -54,10 +54,6 @@ class Schedule:
         self._mu *= mu / self.mu(1)
         return self
 
-    def decreases(self, k):
-        """Whether mu_{k + 1} is less than mu_k."""
-        return self.mu(k + 1) < self.mu(k)
-
     def kappa(self, k):
         """kappa_k, k >= 1."""
         return self._kappa * k if self.adaptive and self.ridge == 0 else self._kappa
@@ -210,18 +206,16 @@ class Catalyst:
 
     def _epoch(self, mu, ridge, linear):
         """Make one epoch."""
+        lipschitz = self.smoothness / mu if mu > 0 else self.smoothness
+        safe = 1.0 / (lipschitz + ridge)
         if self.steps is None:
-            lipschitz = self.smoothness / mu if mu > 0 else self.smoothness
-            rate = 1.0 / (lipschitz + ridge)
-            return self.epochs.epoch(self.visits, rate, ridge, linear)
-        w = self.epochs.w
+            self.epochs.epoch(self.visits, safe, ridge, linear)
+            return
         # the slopes at the start are those that `_judge` has seen last
-        start = w.copy()
-        falling = self.most_epochs is not None and self.schedule.decreases(self.k)
-        rate = self.steps.next(self.visits, ridge, self.ridge if falling else 0.0)
+        start = self.epochs.w.copy()
+        rate = self.steps.next(self.visits, self.ridge, ridge, safe)
         self.epochs.epoch(self.visits, rate, ridge, linear, average=True)
-        self._path = w - start
-        return None
+        self._path = self.epochs.w - start
 
     def _judge(self):
         """Let the slopes along the last epoch's path change the step length."""

@@ -92,9 +92,7 @@ class Epochs(Order):
         self.calls += self.n_examples
         return value
 
-    def epoch(
-        self, visits, rate, ridge, linear=None, anchored=True, average=False
-    ):
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True, average=False):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
 
         Without an anchor they are plain stochastic gradient steps.
@@ -109,6 +107,8 @@ class Epochs(Order):
             direction += linear
         ratios = self.n_examples * self.loss.model.example_weights[order]
         self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
+        if self.box is not None:
+            self.box.clip(self.w)  # products round
         self.calls += len(order)
 
 

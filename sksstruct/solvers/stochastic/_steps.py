@@ -2,8 +2,9 @@
 
 The Lipschitz constant A / mu of a smoothed gradient is that of an example with many
 labelings within mu of the best. Most have few, so that a length of mu / A is too short
-by far. Steps begin with a length that a few visits have shown to help, and then follow the slopes of the objective along the path of each epoch: a path that ends
-where the objective rises again was too long, by step length or by noise.
+by far. Steps begin with a length that a few visits have shown to help, and then follow
+the slopes of the objective along the path of each epoch: a path that ends where the
+objective rises again was too long, by step length or by noise.
 """
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 _SHARE, _LEAST, _FEW = 0.05, 50, 10
 # Lengths that are tried are so many times longer or shorter than the last one.
 _FACTOR, _MOST_TRIALS = 3.0, 12
+# Of the length that takes the loss to zero, a part that is not too long.
+_SAFE_PART = 0.1
 # A path may be longer than is best for its epoch, and its best length this share of it:
 # shorter steps lose on the flat directions later.
 _SHARE_OF_BEST = 0.8
@@ -34,24 +37,26 @@ class StepLength:
         self.rate = rate
         self.epochs = self.visits = 0
 
-    def next(self, visits, ridge, most_of=0.0):
+    def next(self, visits, alpha, ridge, safe):
         """The length of an epoch's steps.
 
         Parameters
         ----------
         visits : float
             Visits of the epoch.
-        ridge : float
-            Strength of the quadratic part.
-        most_of : float, default=0.0
-            The length is at most ``1 / (most_of t)`` after t visits: longer ones than
-            those of the subgradient method are of no use without smoothness.
+        alpha, ridge : float
+            Strength of the quadratic part, without and with the proximal term.
+        safe : float
+            Length that smoothness allows, which steps are not shorter than.
         """
         self.epochs += 1
         self.visits += visits
-        if most_of > 0.0:
-            self.rate = min(self.rate, 1.0 / (most_of * self.visits))
-        self.rate = min(self.rate, 0.5 / ridge)
+        # after t visits no longer than the subgradient method's 1 / (alpha t): longer
+        # ones are of no use without smoothness
+        most = 0.5 / ridge
+        if alpha > 0.0:
+            most = min(most, max(1.0 / (alpha * self.visits), safe))
+        self.rate = min(max(self.rate, safe), most)
         return self.rate
 
     def judge(self, before, after):
@@ -122,6 +127,7 @@ def first_length(epochs, ridge):
     begin()
     before = risk() + ridge / 2 * float(start @ start)
     rate = min(max(before, 1e-12) / squares if squares else np.inf, 0.5 / ridge)
+    guess = rate
     best = value(rate)
     for factor in (1.0 / _FACTOR, _FACTOR):
         first = rate
@@ -136,4 +142,5 @@ def first_length(epochs, ridge):
         if rate != first:
             break
     w[:] = given
-    return rate
+    # where no length helps, as few visits may not, the shortest is not the best
+    return rate if best < before else _SAFE_PART * guess

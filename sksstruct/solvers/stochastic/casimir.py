@@ -194,7 +194,11 @@ class CasimirRun:
         if self.solver.mu is not None:
             return self.solver.mu
         if self.adaptive:
-            return _FIRST_BIAS[self.solver.smoothing] * self.loop.scale / self.loss.diameter
+            return (
+                _FIRST_BIAS[self.solver.smoothing]
+                * self.loop.scale
+                / self.loss.diameter
+            )
         return self._last_smoothing()
 
     def _accelerate(self, mu):

@@ -157,6 +157,8 @@ class Descent:
         self.certificate = Certificate(alpha, self.box)
         self.kernel = self.new_kernel()
 
+    box = None
+
     def _begin(self, solver, alpha, options):
         self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
         self.rng = check_random_state(options.random_state)
@@ -179,9 +181,8 @@ class Descent:
     def weights(self):
         """The weights that would be returned now."""
         averaged = self.solver.averaging
-        return self.existing(
-            self.kernel.average() if averaged else self.kernel.weights()
-        )
+        w = self.existing(self.kernel.average() if averaged else self.kernel.weights())
+        return w if self.box is None else self.box.clip(w)
 
     def objective(self, w):
         """P(w); the gradient of the losses is written."""

@@ -126,6 +126,8 @@ class SSG(Solver):
                 dual = kernel.loss / kernel.steps
                 dual -= alpha / 2 * float(iterate @ iterate)
             w = kernel.average() if self.averaging else kernel.weights()
+            if box is not None:
+                box.clip(w)  # products round
             loop.calls += n
             value = risk.decode(w)[0]
             # w = 0 has the dual value 0, which alone says nothing
