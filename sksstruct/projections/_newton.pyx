@@ -7,7 +7,7 @@ factorised, is the caller's.
 """
 
 from libc.math cimport fabs
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cdef enum:
     MOST_HALVINGS = 80
@@ -17,6 +17,8 @@ cdef enum:
 cdef double DAMPING = 1e-9
 cdef double LEAST_DAMPING = 1e-12
 cdef double MOST_DAMPING = 1e6
+# Times the tolerance: rounding of large numbers.
+cdef double ACCEPTABLE = 1e5
 
 
 cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
@@ -63,12 +65,9 @@ cdef int search_line(const PiecewiseQuadratic* f, double* duals, double* out,
     return -1
 
 
-cdef double minimise(const PiecewiseQuadratic* f, double* duals,
-                     double* out) noexcept nogil:
-    """Minimise the function; duals are where to start, and what was found.
-
-    Returns the largest entry of the gradient.
-    """
+cdef double descend(const PiecewiseQuadratic* f, double* duals,
+                    double* out) noexcept nogil:
+    """Minimise the function from given multipliers."""
     cdef Py_ssize_t _
     cdef double value, worst, damping = DAMPING
     cdef int halvings
@@ -89,3 +88,18 @@ cdef double minimise(const PiecewiseQuadratic* f, double* duals,
         elif halvings == 0:
             damping = max(0.1 * damping, LEAST_DAMPING)
     return worst
+
+
+cdef double minimise(const PiecewiseQuadratic* f, double* duals,
+                     double* out) noexcept nogil:
+    """Minimise the function; duals are where to start, and what was found.
+
+    Returns the largest entry of the gradient.
+    """
+    cdef double worst = descend(f, duals, out)
+    if worst <= ACCEPTABLE * f.tolerance:
+        return worst
+    # Multipliers of a point that was far away are so large that the function is all
+    # rounding there: zero is nearer.
+    memset(duals, 0, f.n_duals * sizeof(double))
+    return descend(f, duals, out)

@@ -11,8 +11,8 @@ of labels, where there are any, are further potentials of the tables.
 import numpy as np
 
 from sksstruct.models.protocols.dual_space import DualSpace
-from sksstruct.projections import project_simplex
 from sksstruct.projections._polytope import n_multipliers, project_all
+from sksstruct.projections._simplex import project_rows
 
 
 class ChainDual(DualSpace):
@@ -139,8 +139,7 @@ class ChainDual(DualSpace):
             project_all(
                 self.n_labels, self.edges, self.mass, tables, self.duals, projected
             )
-        for k, mass in enumerate(self.single_mass):
-            points[k] = mass * project_simplex(single[k] / mass)
+        project_rows(single, self.single_mass, points)
         return out
 
     def risk(self, w, slopes):
