@@ -106,7 +106,9 @@ def test_dual_spaces(case, weighted):
         assert risk == pytest.approx(value, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("solver", [BCFW(max_iter=20_000, tol=1e-3), CuttingPlane(2000, 1e-6)])
+@pytest.mark.parametrize(
+    "solver", [BCFW(max_iter=20_000, tol=1e-3), CuttingPlane(2000, 1e-6)]
+)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("case", CASES)
 def test_pragam_has_the_optimum(case, seed, solver):
