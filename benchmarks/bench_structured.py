@@ -23,6 +23,7 @@ from sksstruct.datasets import (
     load_hansards,
     load_weizmann_horses,
 )
+from sksstruct.metrics import alignment_error_rate, mask_iou_score
 from sksstruct.models import GraphModel, MatchingModel, StructuredModel
 
 
@@ -104,7 +105,7 @@ def multiclass(args):
 
 
 def horses(args):
-    from horse_features import codebooks, graph, majority, overlap
+    from horse_features import codebooks, graph, majority
 
     data = load_weizmann_horses(data_home=args.data_home)
     rows, scores = [], []
@@ -131,7 +132,8 @@ def horses(args):
                 classifier.fit([inputs[i] for i in train], [y[i] for i in train])
             found = classifier.predict([inputs[i] for i in test])
             masks = [data.masks[i] for i in test]
-            row.append(overlap([numbers[i] for i in test], found, masks))
+            pixels = [f[numbers[i]] for f, i in zip(found, test, strict=True)]
+            row.append(mask_iou_score(masks, pixels, labels=[1], per="image"))
             row.append(clock.seconds)
         scores.append((row[0], row[2]))
         rows.append([split, f"{features:.1f}", *(f"{value:.3f}" for value in row)])
@@ -149,7 +151,7 @@ def horses(args):
 
 
 def alignment(args):
-    from alignment_features import alignment_error_rate, dice_counts, pair_features
+    from alignment_features import dice_counts, pair_features
     from scipy.optimize import linear_sum_assignment
 
     data = load_hansards(data_home=args.data_home)

@@ -21,6 +21,7 @@ from sklearn.svm import LinearSVC
 
 from sksstruct import SSVMClassifier
 from sksstruct.datasets import make_digit_clutter
+from sksstruct.metrics import box_accuracy_score, box_overlap_score, box_overlaps
 from sksstruct.models import CandidatesModel
 
 SIDES = (9, 12, 15)
@@ -69,14 +70,6 @@ def describe(image, boxes):
     return np.stack(cells, axis=1)
 
 
-def overlap(boxes, box):
-    """Intersection over union of boxes with one."""
-    sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
-    both = np.maximum(sides, 0).prod(axis=1)
-    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    return both / (areas + (box[2:] - box[:2]).prod() - both)
-
-
 train = make_digit_clutter(250, part="train", random_state=0)
 test = make_digit_clutter(200, part="test", random_state=1)
 boxes = boxes_of(train.images.shape[1])
@@ -86,14 +79,10 @@ print(f"{len(boxes)} boxes in an image")
 
 def report(name, found):
     """Overlap with the right box, and how often both box and digit are right."""
-    overlaps, right = [], []
-    for (box, label), truth, digit in zip(found, test.boxes, test.labels, strict=True):
-        overlaps.append(overlap(np.array(box)[None], truth)[0])
-        right.append(overlaps[-1] >= 0.5 and label == digit)
-    print(
-        f"{name:28s} overlap {np.mean(overlaps):.3f}   box and digit right "
-        f"{100 * np.mean(right):.1f} %"
-    )
+    truth = list(zip(map(tuple, test.boxes), test.labels, strict=True))
+    overlap = box_overlap_score(truth, found)
+    right = box_accuracy_score(truth, found)
+    print(f"{name:28s} overlap {overlap:.3f}   box and digit right {100 * right:.1f} %")
 
 
 # %%
@@ -102,7 +91,7 @@ def report(name, found):
 rng = np.random.default_rng(0)
 rows, labels = [], []
 for features, box, digit in zip(F_train, train.boxes, train.labels, strict=True):
-    near = overlap(boxes, box)
+    near = box_overlaps(boxes, [box])[:, 0]
     rows.append(features[near.argmax()])
     rows.extend(features[rng.choice(np.flatnonzero(near < 0.3), 5, replace=False)])
     labels += [digit] + 5 * [-1]

@@ -1,4 +1,4 @@
-# Where multipliers end up, at which f is least: its tables `out`, the gradient, f itself.
+# f at multipliers: its value, its gradient, and the tables `out` that they stand for
 ctypedef double (*Evaluate)(const void* problem, const double* duals, double* gradient,
                             double* out) noexcept nogil
 # step = -(Hessian + damping)^-1 gradient, the tables being those of the multipliers
@@ -20,5 +20,8 @@ cdef struct PiecewiseQuadratic:
     double* step
 
 
+cdef PiecewiseQuadratic piecewise_quadratic(
+    const void* problem, Evaluate evaluate, FindStep find_step, Py_ssize_t n_duals,
+    Py_ssize_t n_tables, double mass, double* memory) noexcept nogil
 cdef double minimise(const PiecewiseQuadratic* f, double* duals,
                      double* out) noexcept nogil

@@ -10,7 +10,14 @@ from libc.math cimport fabs
 from libc.string cimport memcpy, memset
 
 cdef enum:
+    # Newton's method ends after a few steps on most problems, and more on large ones:
+    # what changes at one end goes through table after table.
+    MOST_STEPS = 200
+    STEPS_PER_TABLE = 20
     MOST_HALVINGS = 80
+
+# Constraints are exact up to this part of the mass: rounding.
+cdef double TOLERANCE = 1e-14
 
 # What is added to the diagonal of the Hessian: at first, and where steps keep being
 # too short or too long for it.
@@ -19,6 +26,20 @@ cdef double LEAST_DAMPING = 1e-12
 cdef double MOST_DAMPING = 1e6
 # Times the tolerance: rounding of large numbers.
 cdef double ACCEPTABLE = 1e5
+
+
+cdef PiecewiseQuadratic piecewise_quadratic(
+    const void* problem, Evaluate evaluate, FindStep find_step, Py_ssize_t n_duals,
+    Py_ssize_t n_tables, double mass, double* memory
+) noexcept nogil:
+    """The dual of a projection of so many tables; memory is for 3 n_duals numbers."""
+    cdef PiecewiseQuadratic f
+    f.problem, f.evaluate, f.find_step = problem, evaluate, find_step
+    f.n_duals = n_duals
+    f.most_steps = MOST_STEPS + STEPS_PER_TABLE * n_tables
+    f.tolerance = TOLERANCE * mass
+    f.start, f.gradient, f.step = memory, memory + n_duals, memory + 2 * n_duals
+    return f
 
 
 cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:

@@ -22,18 +22,11 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport sqrt
 from libc.string cimport memset
 
-from sksstruct.projections._newton cimport PiecewiseQuadratic, minimise
+from sksstruct.projections._newton cimport (
+    PiecewiseQuadratic, minimise, piecewise_quadratic,
+)
 
 from sksstruct.projections._simplex import project_simplex
-
-cdef enum:
-    # Newton's method ends after a few steps on most chains, and more on long ones: what
-    # changes at one end goes through table after table.
-    MOST_STEPS = 200
-    STEPS_PER_TABLE = 20
-
-# Constraints are exact up to this part of the mass: rounding.
-cdef double TOLERANCE = 1e-14
 
 
 cdef struct Chain:
@@ -181,13 +174,9 @@ cdef double project_chain(Chain* chain, double* duals, double* memory,
     the mass and disagree with each other.
     """
     cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states)
-    cdef PiecewiseQuadratic f
+    cdef PiecewiseQuadratic f = piecewise_quadratic(
+        chain, evaluate, newton_step, n, chain.n_edges, chain.mass, memory)
     chain.band = memory + 3 * n
-    f.n_duals, f.problem = n, chain
-    f.most_steps = MOST_STEPS + STEPS_PER_TABLE * chain.n_edges
-    f.tolerance = TOLERANCE * chain.mass
-    f.evaluate, f.find_step = evaluate, newton_step
-    f.start, f.gradient, f.step = memory, memory + n, memory + 2 * n
     return minimise(&f, duals, out)
 
 

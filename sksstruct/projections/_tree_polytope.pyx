@@ -11,7 +11,8 @@ a child of u with its elder sibling, the edge to the last child before, or the e
 with the edge above u. With a multiplier lambda for the mass of the first table, and
 mu_e(i) for the agreement of any other table e with the one before it,
 
-    alpha_e(i, j) = [ m_e(i, j) + lambda 1[e = 0] - mu_e(i) + mu_next(i) + mu_eldest(j) ]_+
+    alpha_e(i, j) = [ m_e(i, j) + lambda 1[e = 0] - mu_e(i)
+                      + mu_next(i) + mu_eldest(j) ]_+
 
 for labels i of u and j of v, next being the younger sibling of e and eldest the eldest
 edge below v. So mu_e meets mu_next, mu_eldest and no others but what it is next or
@@ -31,17 +32,11 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport sqrt
 from libc.string cimport memset
 
-from sksstruct.projections._newton cimport PiecewiseQuadratic, minimise
+from sksstruct.projections._newton cimport (
+    PiecewiseQuadratic, minimise, piecewise_quadratic,
+)
 
 from sksstruct.projections._simplex import project_simplex
-
-cdef enum:
-    # as for chains
-    MOST_STEPS = 200
-    STEPS_PER_TABLE = 20
-
-# Constraints are exact up to this part of the mass: rounding.
-cdef double TOLERANCE = 1e-14
 
 
 cdef struct TreeProblem:
@@ -87,6 +82,7 @@ cdef void find_shifts(const TreeProblem* tree, Py_ssize_t t, const double* duals
         # lambda raises the whole table, mu_e lowers its lines
         parent[i] = own[0] if t == 0 else -own[i]
         child[i] = 0.0
+    # the others agree with this one, and pull the other way
     if tree.younger[t] >= 0:
         next_one = duals + first_dual(tree.younger[t], n_states)
         for i in range(n_states):
@@ -103,6 +99,8 @@ cdef void add_slopes(const TreeProblem* tree, Py_ssize_t t, const double* parent
     cdef Py_ssize_t n_states = tree.n_states, i
     cdef double* own = gradient + first_dual(t, n_states)
     cdef double* other
+    # a derivative by a multiplier is the sum of the entries that it moves, with the
+    # sign of `find_shifts`
     for i in range(n_states):
         if t == 0:
             own[0] += parent[i]
@@ -128,6 +126,7 @@ cdef double evaluate(const void* problem, const double* duals, double* gradient,
     cdef double* columns
     cdef double* row_sums
     cdef double* column_sums
+    # one pass over the tables gives all three
     memset(gradient, 0, first_dual(tree.n_tables, n_states) * sizeof(double))
     gradient[0] = -tree.mass
     for t in range(tree.n_tables):
@@ -142,6 +141,7 @@ cdef double evaluate(const void* problem, const double* duals, double* gradient,
         start = tree.edge[t] * n_states * n_states
         for i in range(n_states):
             for j in range(n_states):
+                # -inf stays below zero whatever is added
                 entry = tree.m[start + i * n_states + j] + rows[i] + columns[j]
                 entry = entry if entry > 0.0 else 0.0
                 out[start + i * n_states + j] = entry
@@ -166,11 +166,13 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
                 # labels i of the parent and j of the child
                 if tables[start + (j * K + i if tree.is_turned[t] else i * K + j)] <= 0:
                     continue
+                # the squares of its derivatives, which are 1 or -1, on diagonals
                 if t == 0:
                     tree.own[0] += 1.0
                 else:
                     tree.own[(t * K + i) * K + i] += 1.0
-                # blocks above: rows of the later table, columns of t
+                # and the products of two: `above` has a row for each multiplier of the
+                # later table, and a column for each of t
                 if younger >= 0:
                     tree.own[(younger * K + i) * K + i] += 1.0
                     tree.above[(younger * K + i) * K + (0 if t == 0 else i)] += (
@@ -179,6 +181,7 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
                     tree.own[(eldest * K + j) * K + j] += 1.0
                     tree.above[(eldest * K + j) * K + (0 if t == 0 else i)] += (
                         1.0 if t == 0 else -1.0)
+                    # both meet in the tables of t, with the same sign
                     if younger >= 0:
                         tree.aside[(eldest * K + j) * K + i] += 1.0
 
@@ -188,6 +191,7 @@ cdef void factorise(Py_ssize_t n, Py_ssize_t K, double damping,
     """Replace the lower triangle of a block by its Cholesky factor."""
     cdef Py_ssize_t row, column, k
     cdef double total
+    # row by row: what is left of a row in the triangle is final by then
     for row in range(n):
         for column in range(row + 1):
             total = block[row * K + column]
@@ -224,6 +228,7 @@ cdef void subtract_product(Py_ssize_t n, Py_ssize_t K, const double* left,
     """out -= left' right"""
     cdef Py_ssize_t k, row, column
     cdef double entry
+    # sums of outer products, so that the inner loop is over a row of each
     for k in range(n):
         for row in range(n_rows):
             entry = left[k * K + row]
@@ -252,17 +257,19 @@ cdef void eliminate(const TreeProblem* tree, Py_ssize_t t, double damping,
     cdef double* aside = tree.aside + t * K * K
     cdef double* vector = step + first_dual(t, K)
     factorise(n, K, damping, own)
-    # a vector is a block of rows that are K apart: here of one each
     solve_vector(n, K, own, vector)
     before = tree.before[t]
+    # lambda is the last, and meets nothing that is left
     if before < 0:
         return
     n_before = dual_count(before, K)
+    # with L^-1 times the blocks beside it, the Schur complement is a difference
     solve_lower(n, K, own, n_before, above)
     subtract_product(n, K, above, n_before, above, n_before, tree.own + before * K * K)
     subtract_turned(n, K, above, n_before, vector, step + first_dual(before, K))
     sibling = tree.younger[before]
-    # of the eldest only: a younger sibling is `sibling` itself
+    # Of the eldest only: a younger sibling is `sibling` itself, which is eliminated
+    # after all that is below `before`.
     if sibling < 0 or sibling == t:
         return
     solve_lower(n, K, own, K, aside)
@@ -284,10 +291,12 @@ cdef void solve_vector(Py_ssize_t n, Py_ssize_t K, const double* factor,
 cdef void substitute(const TreeProblem* tree, Py_ssize_t t,
                      double* step) noexcept nogil:
     """Solve for the multipliers of a table, those that it meets being known."""
-    cdef Py_ssize_t K = tree.n_states, n = dual_count(t, K), row, k, before, sibling = -1
+    cdef Py_ssize_t K = tree.n_states, n = dual_count(t, K), row, k
+    cdef Py_ssize_t before, sibling = -1
     cdef const double* own = tree.own + t * K * K
     cdef double* vector = step + first_dual(t, K)
     cdef const double* known
+    # the rows that `eliminate` left, from the root down
     before = tree.before[t]
     if before >= 0:
         known = step + first_dual(before, K)
@@ -313,6 +322,7 @@ cdef void newton_step(const void* problem, const double* tables, double damping,
     cdef const TreeProblem* tree = <const TreeProblem*> problem
     cdef Py_ssize_t t, k
     form_hessian(tree, tables)
+    # numbers rise from the root to the leaves, which `eliminate` relies on
     for k in range(first_dual(tree.n_tables, tree.n_states)):
         step[k] = -gradient[k]
     for t in range(tree.n_tables - 1, -1, -1):
@@ -390,6 +400,7 @@ cdef class LocalPolytopes:
         tree.n_states, tree.m = K, &tables[0, 0, 0]
         with nogil:
             for i in range(n_trees):
+                # arrays of all trees follow each other; numbers in them are of the tree
                 first = self._first[i]
                 tree.n_tables, tree.mass = self._first[i + 1] - first, mass[i]
                 tree.edge = &self._edge[first]
@@ -415,15 +426,11 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
     """
     cdef Py_ssize_t n = first_dual(tree.n_tables, tree.n_states)
     cdef Py_ssize_t blocks = tree.n_tables * tree.n_states * tree.n_states
-    cdef PiecewiseQuadratic f
-    f.n_duals, f.problem = n, tree
-    f.most_steps = MOST_STEPS + STEPS_PER_TABLE * tree.n_tables
-    f.tolerance = TOLERANCE * tree.mass
-    f.evaluate, f.find_step = evaluate, newton_step
+    cdef PiecewiseQuadratic f = piecewise_quadratic(
+        tree, evaluate, newton_step, n, tree.n_tables, tree.mass, memory)
+    memory += 3 * n
     tree.own, tree.above, tree.aside = memory, memory + blocks, memory + 2 * blocks
     memory += 3 * blocks
-    f.start, f.gradient, f.step = memory, memory + n, memory + 2 * n
-    memory += 3 * n
     tree.shift, tree.total = memory, memory + 2 * tree.n_states
     return minimise(&f, duals, out)
 
@@ -437,13 +444,15 @@ def hang(n_nodes, edges):
         The edges in this order, their ends, and the tree that each is of.
     """
     ends = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    # one more variable will join the trees
     shape = n_nodes + 1, n_nodes + 1
     ones = np.ones(len(ends))
     graph = sparse.csr_array((ones, (ends[:, 0], ends[:, 1])), shape=shape)
     n_trees, tree = csgraph.connected_components(graph, directed=False)
-    # one more variable, which is a tree by itself, joins the others
+    # it counts as a tree by itself here
     if len(ends) != n_nodes + 1 - n_trees:
         raise ValueError("edges close a cycle: the graph must be a tree or a forest")
+    # trees hang from the variable with the lowest number
     roots = np.unique(tree, return_index=True)[1]
     roots = roots[roots < n_nodes]
     join = np.column_stack([np.full(len(roots), n_nodes), roots])
@@ -456,6 +465,7 @@ def hang(n_nodes, edges):
     edge_above = np.full(n_nodes + 1, -1, dtype=np.intp)
     edge_above[below] = np.arange(len(ends))
     child = order[edge_above[order] >= 0].astype(np.intp)
+    # tree by tree, each breadth first
     child = child[np.argsort(tree[child], kind="stable")]
     return (edge_above[child], parents[child].astype(np.intp), child,
             tree[child].astype(np.intp))

@@ -10,6 +10,7 @@ its rows, or to its columns.
 import numpy as np
 from scipy import sparse
 
+from sksstruct.models.protocols.dual_space import decoded_risk
 from sksstruct.models.tables._dual import TableDual
 from sksstruct.projections._simplex import project_rows
 from sksstruct.projections._tree_polytope import LocalPolytopes
@@ -124,9 +125,5 @@ class ForestDual(TableDual):
         return out
 
     def risk(self, w, slopes):
-        # by messages: the maximum over a tree is not that of its tables
-        model = self.model
-        hinge = np.empty(model.n_examples)
-        workspace = model.workspace(np.ascontiguousarray(w), training=False)
-        model.hinge(workspace, 0, model.n_examples, hinge)
-        return float(model.example_weights @ hinge)
+        # the maximum over labelings is not that of the tables
+        return decoded_risk(self.model, w)
