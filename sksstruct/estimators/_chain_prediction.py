@@ -8,6 +8,7 @@ from sksstruct.estimators._parameters import TEXTS
 from sksstruct.inference._checks import check_k
 from sksstruct.models.chain.constraints import check_forbidden
 from sksstruct.models.chain.fitted import FittedChain, padded_rows
+from sksstruct.models.scores.score import score_rows
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
@@ -111,8 +112,12 @@ class ChainPrediction:
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
         if hasattr(self, "score_parameters_"):
-            scores = self.score_function_.value(
-                self.score_parameters_, packed.values, n_classes
+            scores = score_rows(
+                self.score_function_,
+                self.score_parameters_,
+                packed.values,
+                n_classes,
+                packed.offsets,
             )
             packed = PackedSequences(scores, packed.offsets)
         coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)

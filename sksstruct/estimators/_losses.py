@@ -50,22 +50,25 @@ def set_loss(loss, spec, model):
     """
     if loss == "hinge":
         return
+    # with a score function, those of the model whose weights are the scores
+    offered = getattr(model, "offered", model.oracles)
     if loss == "log":
         # the likelihood is smoothed by the entropy, with mu = 1 and without costs
         surrogate, model.likelihood = SmoothedHinge("entropy", 1.0, 1), True
     elif loss == "smoothed_hinge":
-        by_sums = "exp" in model.oracles or "topk" not in model.oracles
+        by_sums = "exp" in offered or "topk" not in offered
         surrogate = SmoothedHinge("entropy" if by_sums else "l2")
     else:
         surrogate = loss.resolve()
     oracle, what = _ORACLES[surrogate.smoothing]
-    if oracle not in model.oracles:
+    if oracle not in offered:
         text = (
             f"loss={loss!r} needs {what}, the oracle {oracle}; this "
-            f"{type(spec).__name__} has {', '.join(model.oracles)}"
+            f"{type(spec).__name__} has {', '.join(offered)}"
         )
-        if model.oracle_note is not None:
-            text += f": {model.oracle_note}"
+        note = getattr(model, "offer_note", model.oracle_note)
+        if note is not None:
+            text += f": {note}"
         raise ValueError(text)
     model.surrogate = surrogate
 

@@ -17,6 +17,7 @@ from sksstruct.inference.parts._parts import (
     parts_max_marginals,
     parts_max_product,
 )
+from sksstruct.inference.parts._sums import PartsMarginals, parts_sum_product
 from sksstruct.inference.search._bmmf import bmmf
 from sksstruct.inference.search._boxes import best_boxes
 from sksstruct.inference.search._branch_and_bound import SearchResult, branch_and_bound
@@ -32,6 +33,7 @@ __all__ = [
     "Exhaustive",
     "Matching",
     "MinCut",
+    "PartsMarginals",
     "Placement",
     "SearchResult",
     "SmoothedMax",
@@ -50,6 +52,7 @@ __all__ = [
     "min_cut_max_marginals",
     "parts_max_marginals",
     "parts_max_product",
+    "parts_sum_product",
     "smoothed_max_product",
     "sum_product",
     "viterbi",

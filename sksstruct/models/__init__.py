@@ -7,7 +7,6 @@ documentation and the tests read it.
 from sklearn.base import clone
 
 from sksstruct.models.candidates.candidates import CandidatesModel
-from sksstruct.models.chain.score import ELUScore, ScoreFunction
 from sksstruct.models.check import check_model
 from sksstruct.models.graph.graph import GraphModel
 from sksstruct.models.graph.grid import grid_graph
@@ -16,6 +15,9 @@ from sksstruct.models.graph.relaxed import RelaxedGraphModel
 from sksstruct.models.matching.matching import MatchingModel
 from sksstruct.models.multiclass.multiclass import MulticlassModel
 from sksstruct.models.parts.parts import PartsModel
+from sksstruct.models.scores.jax_score import JAXScore
+from sksstruct.models.scores.score import ELUScore, ScoreFunction
+from sksstruct.models.scores.torch_score import TorchScore
 from sksstruct.models.structured import StructuredModel
 
 MODELS = {
@@ -31,12 +33,14 @@ __all__ = [
     "ELUScore",
     "Graph",
     "GraphModel",
+    "JAXScore",
     "MatchingModel",
     "MulticlassModel",
     "PartsModel",
     "RelaxedGraphModel",
     "ScoreFunction",
     "StructuredModel",
+    "TorchScore",
     "check_model",
     "grid_graph",
     "resolve_model",

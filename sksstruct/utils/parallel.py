@@ -3,13 +3,20 @@
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
+# Work that takes less time than the threads, and the memory of each chunk, would.
+LITTLE = 2**18
 
-def run_in_chunks(function, n, n_jobs=None):
+
+def run_in_chunks(function, n, n_jobs=None, work=LITTLE):
     """Call ``function(start, stop)`` on ranges that cover ``range(n)``.
 
     The function writes the results of each example into arrays and releases the GIL.
-    The caller forms sums, always in the same order.
+    The caller forms sums, always in the same order. `work` is the number of operations
+    in all, roughly: little work is one chunk.
     """
+    if work < LITTLE:
+        function(0, n)
+        return
     workers = min(effective_n_jobs(n_jobs), n)
     # A few chunks per thread balance sequences of different length, and allow an
     # interrupt between them.

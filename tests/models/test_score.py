@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from sksstruct import ChainCRF
+from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ELUScore, ScoreFunction
-from sksstruct.models.chain._scored import ScoredChain
-from sksstruct.solvers import ProxLinear
+from sksstruct.models.chain.chain import ChainModel
+from sksstruct.solvers import SGD, ProxLinear
 from sksstruct.utils.packed import PackedSequences
 
 
@@ -20,23 +22,40 @@ def data(seed=0, form=np.asarray):
     return PackedSequences.from_lengths(form(X), sizes), labels
 
 
-def scored(loss, nonsmooth=False, form=np.asarray, **kwargs):
-    smoothing = SmoothedHinge(*loss)
+def scored(loss, nonsmooth=False, form=np.asarray, score=None, **kwargs):
+    """A bound chain of four sequences, and weights to look at it from."""
     packed, labels = data(form=form)
     rng = np.random.RandomState(4)
-    p = rng.uniform(size=4)
-    problem = ScoredChain(
-        ELUScore(5),
-        packed,
-        3,
-        None if nonsmooth else smoothing,
-        labels=labels,
-        example_weights=p / p.sum(),
+    y = np.split(labels, packed.offsets[1:-1])
+    model = ChainModel(
+        loss="hinge" if nonsmooth else SmoothedHinge(*loss),
+        loss_normalization="sequence",
+        score_function=ELUScore(5) if score is None else score,
         **kwargs,
     )
-    problem = problem.nonlinear_loss(smoothing)
+    model.check()
+    p = rng.uniform(size=4)
+    problem = model._bind(model._read(packed, y, p, None))
+    problem = problem.nonlinear_loss(loss[0], loss[2])
+    if nonsmooth:
+        problem.set_smoothing(loss[1])
     w = problem.initial_weights(rng)
-    return problem, w + 0.3 * rng.normal(size=w.shape)
+    return problem, w + 0.3 * rng.normal(size=w.shape) * exists(problem, w)
+
+
+def exists(problem, w):
+    """1 for weights that exist, 0 for padding and for weights of the ends."""
+    problem.linearize(w)
+    at = w + np.random.RandomState(0).normal(size=w.shape)
+    return (problem.value_and_gradient(at)[1] != 0).astype(float)
+
+
+@pytest.fixture(params=[1, 3], ids=["one part", "three parts"])
+def parts(request, monkeypatch):
+    """Number of the parts that examples are dealt to."""
+    least = 100, 100, request.param
+    monkeypatch.setattr("sksstruct.models.scores.scored.FINE", least)
+    return request.param
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -59,28 +78,43 @@ def test_products_with_the_jacobian(form):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [("entropy", 0.7, 1), ("l2", 0.7, 81)])
 @pytest.mark.parametrize("boundary", [True, False])
-def test_gradient_of_the_linearised_loss(form, loss, boundary):
+def test_gradients(form, loss, boundary, parts):
     problem, w = scored(loss, form=form, boundary=boundary)
+    assert problem.n_parts == parts
+    assert problem.shares.sum() == pytest.approx(1.0)
     problem.linearize(w)
     rng = np.random.RandomState(5)
-    at = w + 0.1 * rng.normal(size=w.shape)
+    at = w + 0.1 * rng.normal(size=w.shape) * exists(problem, w)
+    problem.linearize(w)
+    anchor = problem.value_and_gradient(w)[1]
+    # before the anchor moves: parts sum up to what changed since then
+    change = sum(
+        share * problem.part_gradient(b, at) for b, share in enumerate(problem.shares)
+    )
     value, gradient = problem.value_and_gradient(at)
+    np.testing.assert_allclose(anchor + change, gradient, atol=1e-12)
+    total = sum(
+        share * problem.part_gradient(b, at, anchored=False)
+        for b, share in enumerate(problem.shares)
+    )
+    np.testing.assert_allclose(total, gradient, atol=1e-12)
+    h = 1e-5
     for _ in range(4):
-        direction = rng.normal(size=w.shape)
-        h = 1e-5
+        direction = rng.normal(size=w.shape) * (anchor != 0)
         up = problem.value_and_gradient(at + h * direction)[0]
         down = problem.value_and_gradient(at - h * direction)[0]
         assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-7)
-    # the examples' gradients sum up to it
-    total = sum(
-        p * problem.example_gradient(i, at)
-        for i, p in enumerate(problem.example_weights)
-    )
-    np.testing.assert_allclose(total, gradient, atol=1e-12)
     # where it is linearised the model touches the loss, and h is convex: Lemma 34's
     # bound is a small multiple of the squared distance
     assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w))
     assert abs(problem.value(at) - value) <= 20 * (at - w) @ (at - w)
+    # the loss itself
+    looks = [problem.true_gradient(b, at) for b in range(problem.n_parts)]
+    gradient = sum(s * g for s, (_, g) in zip(problem.shares, looks, strict=True))
+    value = sum(s * v for s, (v, _) in zip(problem.shares, looks, strict=True))
+    assert value == pytest.approx(problem.value(at))
+    up, down = problem.value(at + h * direction), problem.value(at - h * direction)
+    assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-6)
 
 
 def test_hinge_is_the_limit_of_its_smoothing():
@@ -116,6 +150,62 @@ def test_learns_what_no_linear_score_can(loss):
     if loss == "log":
         means = model.predict_proba(X_test)
         np.testing.assert_allclose(means[0].sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        ProxLinear(60, schedule="constant", mu=0.02),
+        ProxLinear(60, smoothing="l2"),
+        ProxLinear(60, inner="casimir", inner_iter=10),
+        ProxLinear(60, inner="casimir", inner_iter=10, start="extrapolation"),
+        ProxLinear(60, inner="casimir", inner_iter=10, start="previous"),
+        SGD(300),
+        SGD(300, averaging=False),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_solvers_reach_the_same_objective(loss, solver):
+    X, y = xor(30, 0)
+    model = ChainCRF(0.01, loss=loss, score_function=ELUScore(12), random_state=0)
+    best = clone(model).fit(X, y).objective_
+    model.set_params(solver=solver).fit(X, y)
+    assert (np.diff(model.history_["primal"]) <= 1e-12).all()
+    # of a problem that is not convex, from the same start
+    assert model.objective_ < 1.2 * best
+
+
+class LinearScore(ScoreFunction):
+    """Scores that are linear after all: the problem is convex."""
+
+    def initialize(self, n_features, n_labels, random_state):
+        return random_state.normal(size=n_features * n_labels)
+
+    def value(self, w, X, n_labels):
+        return X @ w.reshape(-1, n_labels)
+
+    def jvp(self, w, X, n_labels, direction):
+        return X @ direction.reshape(-1, n_labels)
+
+    def vjp(self, w, X, n_labels, cotangent):
+        return (X.T @ cotangent).ravel()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log", SmoothedHinge("l2", 0.5, 10)])
+@pytest.mark.parametrize("inner", ["lbfgs", "casimir"])
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_linear_scores_reach_the_optimum(loss, inner):
+    data = make_chain(20, n_classes=3, random_state=0)
+    linear = ChainCRF(0.05, loss=loss, fit_intercept=False, tol=1e-5, random_state=0)
+    linear.fit(data.X, data.y)
+    solver = ProxLinear(300, 1e-5, inner=inner)
+    model = clone(linear).set_params(score_function=LinearScore(), solver=solver)
+    model.fit(data.X, data.y)
+    # no lower than what the optimum is known to be, and not far above
+    assert model.objective_ >= linear.objective_ - linear.dual_gap_ - 1e-9
+    assert model.objective_ <= linear.objective_ + 3e-3
 
 
 def test_objective_of_a_fitted_score():

@@ -14,7 +14,9 @@ the classes and a padding.
 
 import numpy as np
 
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
@@ -29,9 +31,10 @@ cdef class BoundCandidates(BoundTable):
         Overlap of each candidate with the observed one; None for prediction.
     """
 
+    oracles = ("max", "topk", "exp")
     # candidates of all examples, one after the other
     cdef const double[::1] _overlaps
-    cdef Py_ssize_t n_labels, ld
+    cdef readonly Py_ssize_t n_labels, ld
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, overlaps):
         self.n_labels, self.ld = blocks[0][2], self._blocks[0].ld
@@ -86,6 +89,29 @@ cdef class BoundCandidates(BoundTable):
                     y[0], y[1] = <int32_t> candidate, <int32_t> label
             row += self.ld
         value[0] = ws.constant + best
+        return 0
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t n = self._n_candidates(i), candidate, label, k
+        cdef double high = -INFINITY, total = 0.0
+        memset(means, 0, n * self.ld * sizeof(double))
+        for candidate in range(n):
+            for label in range(self.n_labels):
+                high = max(high, ws.theta[candidate * self.ld + label])
+        value[0] = high
+        # nothing has a probability
+        if high == -INFINITY:
+            return 0
+        for candidate in range(n):
+            for label in range(self.n_labels):
+                k = candidate * self.ld + label
+                means[k] = exp((ws.theta[k] - high) / mu)
+                total += means[k]
+        for k in range(n * self.ld):
+            means[k] /= total
+        value[0] = ws.constant + high + mu * log(total)
         return 0
 
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):

@@ -169,6 +169,11 @@ class CandidatesModel(CompiledModel):
         out[index] = 1.0
         return out
 
+    def _marginals_of(self, model, i, means):
+        """Probability of each candidate, and of each of its labels if there are any."""
+        rows = means.reshape(-1, model.ld)[:, : model.n_labels]
+        return rows[:, 0].copy() if self.classes_ is None else rows.copy()
+
     # ---- the methods of any model ----
 
     def loss(self, y, y_hat):

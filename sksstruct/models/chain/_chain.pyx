@@ -225,6 +225,11 @@ cdef class BoundChain(BoundModel):
                 workspace, decoder, i, k, &values[0], &rows[0, 0])
         return np.asarray(rows)[:count], np.asarray(values)[:count]
 
+    @property
+    def first_other(self):
+        """The first of the flat weights that follow emission weights and biases."""
+        return (self.n_features + START) * self.ld
+
     def views(self, w):
         return chain_views(w, self.n_labels, self.n_features)
 

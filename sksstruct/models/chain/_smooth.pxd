@@ -13,6 +13,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
     cdef readonly BoundChain chain
     cdef bint _entropy
     cdef Py_ssize_t _n_best
+    # operations of a sweep, roughly
+    cdef Py_ssize_t _work
     cdef object _numbers
     # whose labels were not observed: positions, and sequences with such positions
     cdef const unsigned char[::1] _unknown, _incomplete

@@ -107,6 +107,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._differences = aligned_zeros(n_positions * chain.ld).reshape(
             n_positions, chain.ld)
         self._difference = self._differences
+        self._work = n_positions * cells
         self._losses = np.empty(chain.n_examples)
         # stays zero for sequences that lack labels
         self._expected = np.zeros(chain.n_examples)
@@ -121,11 +122,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._transposed, self._values = None, values
         if self.chain.packed.is_sparse:
             self._transposed = FeatureColumns(values)
-
-    @property
-    def node_differences(self):
-        """p_i (E mu_i - mu_i(y_i)) of all positions at the last sweep."""
-        return self._differences
 
     # ---- value and gradient ----
 
@@ -151,7 +147,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 self._sweep(
                     workspace, means, bounds[part], bounds[part + 1], sums[part])
 
-        run_in_chunks(run, PARTS, n_jobs)
+        run_in_chunks(run, PARTS, n_jobs, self._work)
         rows = gradient.reshape(-1, ld)
         self._write_tail(sums, rows)
         self._write_emission(rows, n_jobs)
@@ -508,33 +504,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 # others would make lists of changed weights as long as the table
                 if self._visit_edges[cell] > TINY or self._visit_edges[cell] < -TINY:
                     add_edge(ws, cell, self._visit_edges[cell])
-
-    def example_difference(self, Workspace workspace, Py_ssize_t i):
-        """Return E mu_i - mu_i(y_i) at the weights that the workspace reads.
-
-        Returns its nodes (size, ld), and rows in the layout of the weights whose bias,
-        start, end and transitions are those of the gradient.
-        """
-        cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t ld = self.chain.ld, size = self.chain._sizes[i], k
-        cdef Py_ssize_t n_features = self.chain.n_features
-        cdef double[:, ::1] nodes = np.empty((size, ld))
-        cdef double[:, ::1] rows = np.zeros(
-            (n_features + TRANSITIONS + self.chain.n_labels, ld))
-        cdef double* transitions = &rows[n_features + TRANSITIONS, 0]
-        # without anchors, visits need no sweep before them
-        if self._visit_means is None:
-            self.start_visits(False)
-        self.mean_change(workspace, i, 1.0, False)
-        memcpy(&nodes[0, 0], ws.node_change, size * ld * sizeof(double))
-        for k in range(ws.n_changed_edges):
-            transitions[ws.changed_edges[k]] = ws.edge_change[ws.changed_edges[k]]
-        # copied out: the next visit finds the workspace empty
-        self.chain.clear(workspace, i)
-        rows.base[n_features + BIAS] = nodes.base.sum(axis=0)
-        rows.base[n_features + START] = nodes.base[0]
-        rows.base[n_features + END] = nodes.base[size - 1]
-        return nodes.base, rows.base
 
 
 def most_labelings(BoundChain chain, k):

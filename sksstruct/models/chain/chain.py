@@ -6,9 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models.chain._chain import chain_views
+from sksstruct.models.chain._chain import BoundChain, chain_views
 from sksstruct.models.chain._pair_chain import bind_chain
-from sksstruct.models.chain._scored import ScoredChain
 from sksstruct.models.chain.constraints import (
     check_forbidden,
     check_permitted,
@@ -17,9 +16,11 @@ from sksstruct.models.chain.constraints import (
 from sksstruct.models.chain.data import TrainingData, existing_weights, label_costs
 from sksstruct.models.chain.incomplete import IncompleteChain
 from sksstruct.models.chain.pair_support import PairSupport, pair_columns
-from sksstruct.models.chain.score import ScoreFunction
+from sksstruct.models.scores.score import ScoreFunction
+from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.packed import PackedSequences
 
 # What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
 # alpha n / 2, with the likelihood.
@@ -181,7 +182,7 @@ class_weight
         packed, n_classes = data.packed.compact(), len(data.classes)
         if self.score_function is not None:
             self._score = clone(self.score_function)
-            return ScoredChain(self._score, packed, n_classes, self.surrogate_, **chain)
+            return self._scored(packed, chain)
         model = bind_chain(
             packed,
             n_classes,
@@ -196,6 +197,27 @@ class_weight
             model, data, self.all_possible_states, self.all_possible_transitions
         )
         return model
+
+    def _scored(self, packed, chain):
+        """The chain with scores of its score function, bound in parts."""
+
+        def bind(numbers, rows, example_weights):
+            positions = rows_of_examples(packed.offsets, numbers)
+            given = {**chain, "labels": chain["labels"][positions]}
+            given["example_weights"] = example_weights
+            identity = PackedSequences.from_lengths(rows, packed.lengths[numbers])
+            return BoundChain(identity, n_classes, fit_intercept=False, **given)
+
+        n_classes = len(self.classes_)
+        return ScoredLoss(
+            self._score,
+            packed.values,
+            packed.offsets,
+            n_classes,
+            chain["example_weights"],
+            bind,
+            self.surrogate_,
+        )
 
     # ---- attributes ----
 
@@ -263,13 +285,14 @@ def view_attributes(views, pairs=None):
 
 def scored_attributes(weights, n_classes, score):
     """Attributes of a chain whose features are the scores of the labels."""
-    tail = weights[len(weights) - (2 + n_classes) * n_classes :].reshape(-1, n_classes)
     ld = padded_length(n_classes)
+    first = len(weights) - (2 + n_classes) * ld
+    tail = weights[first:].reshape(-1, ld)[:, :n_classes]
     identity = aligned_zeros(n_classes * ld).reshape(n_classes, ld)
     identity[np.arange(n_classes), np.arange(n_classes)] = 1.0
     return {
         "score_function_": score,
-        "score_parameters_": weights[: len(weights) - tail.size].copy(),
+        "score_parameters_": weights[:first].copy(),
         "coef_": identity[:, :n_classes].T,
         "intercept_": np.zeros(n_classes),
         "start_": tail[0].copy(),

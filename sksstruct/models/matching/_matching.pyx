@@ -35,6 +35,10 @@ cdef class BoundMatching(BoundTable):
         Whether every row takes a column.
     """
 
+    oracle_note = (
+        "the sum over matchings is a permanent, which takes exponential time: "
+        "loss='log' and smoothing='entropy' are not for matchings; use loss='hinge', "
+        "or SmoothedHinge(smoothing='l2'), which takes the k best of them")
     cdef const Py_ssize_t[:, ::1] _shapes
     # of the pairs of all examples, and of the examples
     cdef const double[::1] _costs, _constants

@@ -22,9 +22,16 @@ cimport cython
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
+from sksstruct.inference.parts._sums cimport (
+    Spring, grid_ld, scratch_size, sum_product,
+)
+from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.models.parts._loss cimport truncated_distance
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
@@ -47,21 +54,29 @@ cdef class BoundParts(BoundTable):
         Distances at which a part counts as lost; None for prediction.
     """
 
+    oracles = ("max", "topk", "exp")
     cdef const Py_ssize_t[:, ::1] _shapes
     cdef const Py_ssize_t[:, ::1] _edges
     cdef const double[:, ::1] _offsets, _scales
     cdef const double[::1] _units
-    cdef Py_ssize_t n_parts, ld, first_spring
-    # the same for oracles, which are not compiled
-    cdef readonly object edges, offsets, scales
+    cdef readonly Py_ssize_t n_parts, ld
+    cdef Py_ssize_t first_spring
+    cdef Tree _tree
+    # the same for oracles that are not compiled, and for estimators
+    cdef readonly object edges, offsets, scales, shapes
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
                   other_keys, other_weights, *, shapes, edges, offsets, scales, units):
         self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
-        self._shapes, self._edges = shapes, edges
+        self._shapes, self._edges, self.shapes = shapes, edges, shapes
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.first_spring = self.n_weights - 4 * len(edges)
+        self._tree = Tree(self.n_parts, edges)
+        # the largest image need not be the one that takes most memory
+        self.belief_size = max(
+            self._sums_memory(height, width)
+            for height, width in np.unique(shapes, axis=0))
         # positions are numbered by the widths, and tables may be as long with others
         self._structure += [shapes, edges]
         if self._labeled:
@@ -162,6 +177,82 @@ cdef class BoundParts(BoundTable):
         return self.n_parts + n_edges
 
     # ---- oracles ----
+
+    cdef Py_ssize_t _sums_memory(self, Py_ssize_t height,
+                                 Py_ssize_t width) noexcept nogil:
+        """Return how many numbers of memory `expect` needs for an image."""
+        return (self.n_parts * height * grid_ld(width)
+                + scratch_size(self.n_parts, height, width)
+                + self._edges.shape[0] * (4 + <Py_ssize_t> sizeof(Spring) // 8) + 1)
+
+    cdef int expect(self, Workspace workspace, Py_ssize_t i, double mu, double* means,
+                    double* value) except -1 nogil:
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t n_edges = self._edges.shape[0], edge, axis
+        cdef Py_ssize_t end = height * width * self.ld
+        cdef double* grids = ws.beliefs
+        cdef double* scratch = grids + self.n_parts * height * grid_ld(width)
+        cdef double* moments = scratch + scratch_size(self.n_parts, height, width)
+        cdef Spring* springs = <Spring*> (moments + 4 * n_edges)
+        cdef double scale
+        self._load_springs(workspace.w, 1.0 / mu, springs)
+        self._load_grids(i, 1.0 / mu, ws.theta, grids)
+        value[0] = ws.constant + mu * sum_product(
+            self._tree, height, width, springs, grids, scratch, moments)
+        memset(means, 0, (end + 4 * n_edges) * sizeof(double))
+        # without any placement that is allowed
+        if value[0] == -INFINITY:
+            return 0
+        self._store_grids(i, grids, means)
+        for edge in range(n_edges):
+            for axis in range(2):
+                scale = self._scales[edge, axis]
+                means[end + 4 * edge + axis] = moments[4 * edge + axis] / scale
+                # quadratic weights count against the score
+                means[end + 4 * edge + 2 + axis] = (
+                    -moments[4 * edge + 2 + axis] / (scale * scale))
+        return 0
+
+    cdef void _load_springs(self, const double* weights, double factor,
+                            Spring* springs) noexcept nogil:
+        """Write the springs in positions: weights are of displacements in units."""
+        cdef Py_ssize_t edge, axis
+        cdef const double* own
+        cdef double scale
+        for edge in range(self._edges.shape[0]):
+            own = weights + self.first_spring + 4 * edge
+            for axis in range(2):
+                scale = self._scales[edge, axis]
+                springs[edge].offset[axis] = self._offsets[edge, axis]
+                springs[edge].linear[axis] = factor * own[axis] / scale
+                springs[edge].quadratic[axis] = (
+                    factor * own[2 + axis] / (scale * scale))
+
+    cdef void _load_grids(self, Py_ssize_t i, double factor, const double* table,
+                          double* grids) noexcept nogil:
+        """Write a grid for each part, where tables have a row for each position."""
+        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t ld = grid_ld(width), part, row, column
+        for part in range(self.n_parts):
+            for row in range(height):
+                for column in range(width):
+                    grids[column] = factor * table[
+                        (row * width + column) * self.ld + part]
+                for column in range(width, ld):
+                    grids[column] = -INFINITY
+                grids += ld
+
+    cdef void _store_grids(self, Py_ssize_t i, const double* grids,
+                           double* table) noexcept nogil:
+        """The inverse of `_load_grids`."""
+        cdef Py_ssize_t height = self._shapes[i, 0], width = self._shapes[i, 1]
+        cdef Py_ssize_t part, row, column
+        for part in range(self.n_parts):
+            for row in range(height):
+                for column in range(width):
+                    table[(row * width + column) * self.ld + part] = grids[column]
+                grids += grid_ld(width)
 
     def _problem(self, TableWorkspace workspace, Py_ssize_t i):
         """Return scores of positions, (n_parts, height, width), and the springs."""

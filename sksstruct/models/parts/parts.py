@@ -267,6 +267,12 @@ class PartsModel(CompiledModel):
         model.oracle_bounds = self.bounds()
         return model
 
+    def _marginals_of(self, model, i, means):
+        """Probability of each position of each part, (n_parts, height, width)."""
+        height, width = model.shapes[i]
+        table = means[: height * width * model.ld].reshape(height, width, model.ld)
+        return np.ascontiguousarray(table.transpose(2, 0, 1)[: model.n_parts])
+
     # ---- the methods of any model ----
 
     def loss(self, y, y_hat):

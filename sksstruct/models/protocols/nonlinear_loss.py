@@ -1,20 +1,39 @@
-"""Losses of scores that are not linear in the weights, for the prox-linear method."""
+"""Losses of scores that are not linear in the weights."""
 
 
 class NonlinearLoss:
     """A mean loss h(g(w)) of scores g(w) that are not linear in the weights.
 
+    The loss is a sum over parts of the examples, each with its share: a step on a part
+    is to a solver what a visit of an example is elsewhere.
+
     Attributes
     ----------
-    n_examples : int
-        Number of examples.
-    example_weights : ndarray of shape (n_examples,)
-        The weights p_i.
+    n_examples, n_parts : int
+        Numbers of examples and of parts.
+    shares : ndarray of shape (n_parts,)
+        Total weight of the examples of each part; they sum to one.
     nonsmooth : bool
         Whether the loss is the hinge, which the convex model smoothes.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
+    box : tuple of ndarray, or None
+        Lower and upper bounds of the flat weights, where the oracles need them.
     """
+
+    def nonlinear_loss(self, smoothing, k, fine=True):
+        """Prepare the loss; return it.
+
+        Parameters
+        ----------
+        smoothing : {"auto", "entropy", "l2"}
+            How a hinge is smoothed.
+        k : int
+            Number of labelings for "l2".
+        fine : bool, default=True
+            Whether parts are small, for stochastic steps.
+        """
+        raise NotImplementedError
 
     def initial_weights(self, random_state):
         """Flat weights to start from."""
@@ -29,13 +48,17 @@ class NonlinearLoss:
         raise NotImplementedError
 
     def set_smoothing(self, mu):
-        """Smooth the model by mu from now on."""
+        """Smooth a hinge by mu from now on."""
         raise NotImplementedError
 
     def value_and_gradient(self, w, n_jobs=None):
-        """Smoothed mean loss of the model, and its gradient."""
+        """Smoothed mean loss of the model, and its gradient: the anchor of parts."""
         raise NotImplementedError
 
-    def example_gradient(self, i, w):
-        """Gradient of the smoothed loss of the model on example i."""
+    def part_gradient(self, number, w, anchored=True, n_jobs=None):
+        """Gradient of the model's mean loss on a part, minus that at the anchor."""
+        raise NotImplementedError
+
+    def true_gradient(self, number, w, n_jobs=None):
+        """Smoothed mean loss itself on a part, not the model's, and its gradient."""
         raise NotImplementedError

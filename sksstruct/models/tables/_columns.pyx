@@ -68,7 +68,7 @@ cdef class FeatureColumns:
             return
         run_in_chunks(
             lambda first, last: self._write(first, last, differences, out),
-            self.n_features, n_jobs)
+            self.n_features, n_jobs, self.indices.shape[0] * out.shape[1])
 
     def _write(self, Py_ssize_t first, Py_ssize_t last,
                const double[:, ::1] differences, double[:, ::1] out):

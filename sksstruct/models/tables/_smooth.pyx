@@ -154,7 +154,9 @@ cdef class TableSmoothLoss(SmoothLoss):
                 self._sweep(workspace, scratch, w, parts[part], parts[part + 1])
             self._idle.append((workspace, scratch))
 
-        run_in_chunks(run, len(parts) - 1, n_jobs)
+        # an entry of a table is read and written a few times
+        work = 8 * int(table._layout.table_sizes.sum())
+        run_in_chunks(run, len(parts) - 1, n_jobs, work)
         self._write_gradient(gradient, n_jobs)
         self._check_finite()
         self.expected_loss = float(table.example_weights @ self._expected)

@@ -31,7 +31,7 @@ from libc.string cimport memcpy, memset
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 from sksstruct.models.tables._blocks cimport (
-    TableRow, WeightBlocks, table_row, tables_end,
+    Block, TableRow, WeightBlocks, table_row, tables_end,
 )
 
 from sksstruct.models.tables._blocks import block_ld  # no-cython-lint
@@ -198,6 +198,23 @@ cdef class BoundTable(BoundModel):
             return TableSmoothLoss(self, smoothing, nonsmooth)
         return BoundModel.smooth_loss(self, smoothing, nonsmooth)
 
+    def entropy_dual(self, smoothing, state=None):
+        from sksstruct.models.tables._entropy_dual import TableEntropyDual
+
+        return TableEntropyDual(self, smoothing.mu, state)
+
+    def fits_entropy_dual(self, state, smoothing):
+        # they are certain of what was observed, which is slow to unlearn
+        return BoundModel.fits_entropy_dual(self, state, smoothing) and np.array_equal(
+            state["labels"], self._y_true)
+
+    @property
+    def entropy_dual_bytes(self):
+        # what meets the weights beyond the blocks has no natural parameters
+        if self.n_other or "exp" not in self.oracles:
+            return None
+        return 16 * int(self._layout.table_sizes.sum())
+
     @property
     def signature(self):
         # where sizes and keys agree, keys may still stand for other things
@@ -214,6 +231,14 @@ cdef class BoundTable(BoundModel):
     def block(self, w, Py_ssize_t number):
         """Return a block of flat w, (n_features, n_columns), and its bias."""
         return self._layout.views(w, number)
+
+    @property
+    def first_other(self):
+        """The first of the flat weights that follow those of the first block."""
+        cdef Block* block = &self._blocks[0]
+        # blocks end on a cache line
+        n_rows = block.n_features + block.has_bias
+        return (n_rows * block.ld + 7) // 8 * 8
 
     def views(self, w):
         coef, intercept = self.block(w, 0)

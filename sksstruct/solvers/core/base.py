@@ -110,6 +110,10 @@ class Solver(BaseEstimator):
         """Oracles of which the given model must have at least one."""
         return self.required_oracles
 
+    def losses_of(self, model):
+        """Losses that it minimises for the given model."""
+        return self.losses
+
     def check_model(self, model):
         """Raise an error if a model does not offer what the solver needs.
 
@@ -139,14 +143,14 @@ class Solver(BaseEstimator):
                 f"{name} cannot confine weights to a box, as the oracles of this model "
                 "need; use BCFW, or solver='auto'"
             )
-        smooth = model.surrogate is not None
-        if smooth and "smooth" not in self.losses:
+        smooth, losses = model.surrogate is not None, self.losses_of(model)
+        if smooth and "smooth" not in losses:
             raise ValueError(
                 f"{name} minimises the structured hinge, loss='hinge', through its "
                 f"{' or '.join(asked)} oracle; a loss with a gradient needs "
                 "solver='sdca', 'lbfgs', 'svrg', 'sgd' or 'casimir'"
             )
-        if not smooth and "hinge" not in self.losses:
+        if not smooth and "hinge" not in losses:
             raise ValueError(
                 f"{name} needs a gradient, which loss='hinge' does not have; use "
                 "loss='log' or 'smoothed_hinge', or another solver"
@@ -279,7 +283,7 @@ def _missing(name, asked, offered):
     if "nonlinear" in offered:
         return (
             f"{name} needs scores that are linear in the weights; a score function "
-            "needs solver='prox_linear'"
+            "needs solver='prox_linear' or 'sgd'"
         )
     text = (
         f"{name} needs the oracle {' or '.join(asked)}; this problem has "

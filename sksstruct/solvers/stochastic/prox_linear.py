@@ -1,27 +1,33 @@
 """The prox-linear method for scores that are not linear in the weights.
 
 Minimises F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
-and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018), whose convex models (61) go to
-Casimir-SVRG.
+and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018). Its convex models (61) go to
+L-BFGS, or to Casimir-SVRG as in the paper.
 """
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
-from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
-from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, Order, calibrate
+from sksstruct.solvers.stochastic._epochs import Order, calibrate
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # The smoothing starts where it may change the objective by this share of it.
-_FIRST_BIAS = 0.1
+FIRST_BIAS = 0.1
+# Steps of Casimir-SVRG between two full gradients, at least.
+LEAST_STEPS = 8
 # Step lengths are between these.
-_ETA = 1e-6, 1e6
+ETA = 1e-6, 1e6
+# Factors of the length of stochastic steps from pass to pass.
+LONGER, SHORTER = 1.5, 2.0
+# Gradients, or accelerated steps, of a pass.
+INNER_ITER = {"lbfgs": 10, "casimir": 5}
 
 
 @dataclass(eq=False, repr=False)
@@ -33,8 +39,8 @@ class ProxLinear(Solver):
 
         ``mean_i h(g_i(w_k) + J_i (w - w_k)) + alpha/2 |w|^2 + |w - w_k|^2 / (2 eta)``
 
-    approximately, by a few accelerated steps with smoothing mu / k in pass k. The
-    result becomes the next iterate if the objective falls.
+    approximately, a hinge being smoothed by mu / k in pass k. The result becomes the
+    next iterate if the objective falls.
 
     Parameters
     ----------
@@ -47,22 +53,39 @@ class ProxLinear(Solver):
     eta : float or "auto", default="auto"
         Length of the steps. "auto" begins at 1, doubles it after a step that lowers the
         objective, and divides it by four after any other.
-    smoothing : {"entropy", "l2"}, default="l2"
-        How the hinge is smoothed: through the exp oracle, or the top-K oracle.
+    smoothing : {"auto", "entropy", "l2"}, default="auto"
+        How the hinge is smoothed: through the exp oracle, or the top-K oracle. "auto"
+        is "entropy" where the model has the exp oracle.
     k : int, default=10
         Number of labelings for "l2".
     mu : float or None, default=None
         Smoothing of the hinge in the first pass. None: the value that changes the
         objective by a tenth.
-    inner_iter : int, default=5
-        Accelerated steps of a pass, each of about two oracle calls per example.
+    schedule : {"adaptive", "constant"}, default="adaptive"
+        Whether pass k smoothes by mu / k or by mu.
+    inner : {"lbfgs", "casimir"}, default="lbfgs"
+        How the convex models are minimised: by L-BFGS with full gradients, or by
+        Casimir-SVRG, whose steps are those of parts of the examples.
+    inner_iter : int or "auto", default="auto"
+        Gradients of a pass with L-BFGS, 10, or accelerated steps with Casimir-SVRG, 5,
+        each of two oracle calls per example or more.
     learning_rate : float or "auto", default="auto"
-        Length of the stochastic steps of the first pass.
+        Length of the stochastic steps of the first pass, with Casimir-SVRG; shorter
+        where the smoothing is less. "auto" is found by trial, and grows after passes
+        that lower the objective.
+    start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
+        Point where accelerated steps start, with Casimir-SVRG, as in
+        `sksstruct.solvers.Casimir`.
+
+    Notes
+    -----
+    Memory holds, besides the features, some tables as large as all scores, and what the
+    score function keeps of the point where it is linearised.
 
     References
     ----------
     .. [1] K. Pillutla, V. Roulet, S. M. Kakade and Z. Harchaoui, "A smoother way to
-       train structured prediction models", NeurIPS 2018, Algorithm 5.
+       train structured prediction models", NeurIPS 2018, Algorithm 5 and Section 7.3.2.
 
     Examples
     --------
@@ -80,106 +103,197 @@ class ProxLinear(Solver):
     tol: float = 3e-3
     _: KW_ONLY
     eta: float | str = "auto"
-    smoothing: str = "l2"
+    smoothing: str = "auto"
     k: int = 10
     mu: float | None = None
-    inner_iter: int = 5
+    schedule: str = "adaptive"
+    inner: str = "lbfgs"
+    inner_iter: int | str = "auto"
     learning_rate: float | str = "auto"
+    start: str = "prox_center"
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "smoothing": [StrOptions({"entropy", "l2"})],
+        "smoothing": [StrOptions({"auto", "entropy", "l2"})],
         "k": [Interval(Integral, 1, None, closed="left")],
         "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "inner_iter": [Interval(Integral, 1, None, closed="left")],
+        "schedule": [StrOptions({"adaptive", "constant"})],
+        "inner": [StrOptions(set(INNER_ITER))],
+        "inner_iter": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
             StrOptions({"auto"}),
         ],
+        "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
     }
 
     def accepts(self, dual_state, model):
         weights = dual_state.get("weights")
         return weights is not None and len(weights) == model.n_weights
 
-    def _solve(self, problem, alpha, options):
-        model = problem.nonlinear_loss(SmoothedHinge(self.smoothing, 1.0, self.k))
-        rng = check_random_state(options.random_state)
-        w = model.initial_weights(rng)
+    def _solve(self, model, alpha, options):
+        return ProxLinearRun(self, model, alpha, options).run()
+
+
+class ProxLinearRun:
+    """One call of `ProxLinear.solve`: the outer loop, Algorithm 5."""
+
+    def __init__(self, solver, problem, alpha, options):
+        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
+        fine = solver.inner == "casimir"
+        self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
+        self.rng = check_random_state(options.random_state)
+        self.w = self.loss.initial_weights(self.rng)
         if options.dual_state is not None:
-            w = np.array(options.dual_state["weights"])
-        loop = Loop(self, alpha, options)
-        epochs = LinearizedEpochs(model, w, rng, options.n_jobs)
+            self.w = np.array(options.dual_state["weights"])
+        self.loop = Loop(solver, alpha, options)
+        self.loop.report(self._objective(self.w), self.w)
+        self.loop.scale = self.loop.primal
+        self.mu = 0.0
+        if self.loss.nonsmooth:
+            self.mu = solver.mu or FIRST_BIAS * self.loop.primal / self.loss.diameter
+        self.eta = 1.0 if solver.eta == "auto" else solver.eta
+        count = solver.inner_iter
+        self.inner = {"lbfgs": QuasiNewton, "casimir": Accelerated}[solver.inner](
+            self, INNER_ITER[solver.inner] if count == "auto" else count
+        )
 
-        def objective(w):
-            epochs.calls += model.n_examples
-            return model.value(w, options.n_jobs) + alpha / 2 * float(w @ w)
+    def _objective(self, w):
+        self.loop.calls += self.loss.n_examples
+        value = self.loss.value(w, self.n_jobs)
+        return value + self.alpha / 2 * float(w @ w)
 
-        first = objective(w)
-        loop.calls = epochs.calls
-        loop.report(first, w)
-        loop.scale = first
-        mu = 0.0
-        if model.nonsmooth:
-            mu = self.mu or _FIRST_BIAS * first / model.diameter
-            model.set_smoothing(mu)
-        model.linearize(w)
-        epochs.value_and_gradient()
-        rate = self.learning_rate
-        if rate == "auto":
-            rate = calibrate(epochs, alpha, at_zero=False)
-        lipschitz = max(1.0 / rate - alpha, alpha)
-        eta = 1.0 if self.eta == "auto" else self.eta
-        visits = max(model.n_examples, LEAST_VISITS)
+    def run(self):
+        return self.loop.run(self._one_pass)
 
-        def one_pass():
-            nonlocal w, eta
+    def _one_pass(self):
+        loop, k = self.loop, 1
+        if self.solver.schedule == "adaptive":
             k = loop.n_iter
-            smoothing = mu / k
-            now = lipschitz * k if mu else lipschitz
-            ridge = alpha + 1.0 / eta
-            model.linearize(w)
-            epochs.w[:] = w
-            kappa = best_kappa(ridge, False, now, model.n_examples)
-            catalyst = Catalyst(
-                epochs,
-                ridge,
-                Schedule(ridge, False, smoothing, kappa),
-                lipschitz * mu if mu else lipschitz,
-                visits,
-                linear=-w / eta,
-            )
-            with np.errstate(over="ignore", invalid="ignore"):
-                for _ in range(self.inner_iter):
-                    catalyst.step()
-                finite = np.isfinite(epochs.w @ epochs.w)
-                value = objective(epochs.w) if finite else np.inf
-            loop.calls = epochs.calls
-            previous = loop.primal
-            if value <= previous:  # line 4
-                w = epochs.w.copy()
-                loop.report(value, w)
-            else:
-                loop.report(loop.primal, w)
-            if self.eta == "auto":
-                eta = 2.0 * eta if value < previous else eta / 4.0
-                eta = float(np.clip(eta, *_ETA))
+        if self.mu:
+            self.loss.set_smoothing(self.mu / k)
+        self.loss.linearize(self.w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.inner.minimum(self.w, self.eta, k)
+            value = self._objective(found) if np.isfinite(found @ found) else np.inf
+        before = loop.primal
+        if value <= before:  # line 4
+            self.w = found
+            loop.report(value, found)
+        else:
+            loop.report(before, self.w)
+        self.inner.adapt(value < before)
+        if self.solver.eta == "auto":
+            # the model may be trusted further away, or less far
+            factor = 2.0 if value < before else 0.25
+            self.eta = float(np.clip(factor * self.eta, *ETA))
 
-        return loop.run(one_pass)
+
+class QuasiNewton:
+    """Minimises convex models with full gradients and L-BFGS.
+
+    Parameters
+    ----------
+    run : ProxLinearRun
+        The run.
+    most : int
+        Largest number of gradients of a model.
+    """
+
+    def __init__(self, run, most):
+        self.run, self.most = run, most
+        box = run.loss.box
+        self.bounds = None if box is None else np.stack(box, axis=1)
+
+    def adapt(self, succeeded):
+        """Nothing needs to be adapted: line searches find the length of steps."""
+
+    def minimum(self, center, eta, k):
+        """An approximate minimum of the convex model around its centre."""
+        run = self.run
+
+        def value_and_gradient(w):
+            run.loop.calls += run.loss.n_examples
+            value, gradient = run.loss.value_and_gradient(w, run.n_jobs)
+            move = w - center
+            value += run.alpha / 2 * float(w @ w) + float(move @ move) / (2 * eta)
+            return value, gradient + run.alpha * w + move / eta
+
+        return minimize(
+            value_and_gradient,
+            center,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            options={"maxfun": self.most, "maxiter": self.most},
+        ).x
+
+
+class Accelerated:
+    """Minimises convex models by Casimir-SVRG with a budget of steps.
+
+    Parameters
+    ----------
+    run : ProxLinearRun
+        The run; its loss is linearised and smoothed here for the first time.
+    most : int
+        Number of accelerated steps.
+    """
+
+    def __init__(self, run, most):
+        self.run, self.most = run, most
+        self.epochs = LinearizedEpochs(run.loss, run.w, run.rng, run.n_jobs)
+        rate = run.solver.learning_rate
+        if rate == "auto":
+            if run.mu:
+                run.loss.set_smoothing(run.mu)
+            run.loss.linearize(run.w)
+            self.epochs.value_and_gradient()
+            rate = calibrate(self.epochs, max(run.alpha, 1e-12), at_zero=False)
+        self.lipschitz = max(1.0 / rate - run.alpha, run.alpha)
+
+    def adapt(self, succeeded):
+        """Take longer steps after a pass that lowered the objective, else shorter."""
+        if self.run.solver.learning_rate == "auto":
+            self.lipschitz *= SHORTER if not succeeded else 1.0 / LONGER
+
+    def minimum(self, center, eta, k):
+        """An approximate minimum of the convex model around its centre."""
+        run, epochs = self.run, self.epochs
+        ridge, before = run.alpha + 1.0 / eta, epochs.calls
+        # L_k = k L_0 where the smoothing is mu / k
+        now = self.lipschitz * k if run.mu else self.lipschitz
+        kappa = best_kappa(ridge, False, now, epochs.n_examples)
+        epochs.w[:] = center
+        catalyst = Catalyst(
+            epochs,
+            ridge,
+            Schedule(ridge, False, run.mu / k, kappa),
+            self.lipschitz * run.mu if run.mu else self.lipschitz,
+            max(epochs.n_examples, LEAST_STEPS),
+            run.solver.start,
+            linear=-center / eta,
+        )
+        for _ in range(self.most):
+            catalyst.step()
+        run.loop.calls += epochs.calls - before
+        return epochs.w.copy()
 
 
 class LinearizedEpochs(Order):
-    """`Epochs` of the convex model, whose gradients are computed in Python."""
+    """`Epochs` of the convex model, whose visits are those of parts of the examples."""
 
     def __init__(self, loss, w, rng, n_jobs):
-        super().__init__(loss.n_examples, rng)
-        self.loss, self.n_jobs = loss, n_jobs
+        super().__init__(loss.n_parts, rng)
+        self.loss, self.n_jobs, self.box = loss, n_jobs, loss.box
         self.w = w.copy()
         self.gradient = np.zeros_like(w)
-        self.anchor = w.copy()
 
     def set_smoothing(self, mu):
         """Smooth by mu from now on."""
@@ -187,24 +301,25 @@ class LinearizedEpochs(Order):
 
     def value_and_gradient(self):
         """The smoothed model at the weights; its gradient goes to `gradient`."""
-        value, gradient = self.loss.value_and_gradient(self.w, self.n_jobs)
-        self.gradient[:] = gradient
-        self.anchor[:] = self.w
-        self.calls += self.n_examples
+        value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
+        self.calls += self.loss.n_examples
         return value
 
     def epoch(self, visits, rate, ridge, linear=None, anchored=True):
-        """Make the steps of `VarianceReducedKernel`, one example after the other."""
+        """Make the steps of `VarianceReducedKernel`, one part after the other."""
         loss, w = self.loss, self.w
         direction = np.zeros_like(w) if linear is None else linear.copy()
         if anchored:
             direction += self.gradient
         order = self.draw(visits)
-        for i in order.tolist():
-            ratio = self.n_examples * loss.example_weights[i]
-            slope = loss.example_gradient(i, w)
-            if anchored:
-                slope -= loss.example_gradient(i, self.anchor)
+        for number in order.tolist():
+            slope = loss.part_gradient(number, w, anchored, self.n_jobs)
+            # parts are drawn evenly, whatever their shares
+            slope *= loss.n_parts * loss.shares[number]
+            slope += direction
+            slope *= rate
             w *= 1.0 - rate * ridge
-            w -= rate * (ratio * slope + direction)
-        self.calls += len(order) * (2 if anchored else 1)
+            w -= slope
+            if self.box is not None:
+                np.clip(w, *self.box, out=w)
+        self.calls += len(order) * loss.n_examples // loss.n_parts

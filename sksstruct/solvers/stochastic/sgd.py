@@ -37,6 +37,10 @@ LEAST_PASSES = 3
 class SGD(GradientSolver):
     """Averaged stochastic gradient descent: quick and rough, losses with a gradient.
 
+    Also the baseline for scores that are not linear in the weights, with steps along
+    the gradient of the loss on parts of the examples; with the hinge, along its
+    subgradient, through the top-K oracle.
+
     Visits one example after the other, and makes a step along its gradient. Steps get
     shorter as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_.
     The weights shrink lazily, so that a step costs what the non-zero features of its
@@ -77,14 +81,25 @@ class SGD(GradientSolver):
     eta0: float | str = "auto"
     averaging: bool = True
 
+    required_oracles = (*GradientSolver.required_oracles, "nonlinear")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "averaging": ["boolean"],
     }
 
+    def asks_for(self, model):
+        if "nonlinear" in model.oracles:
+            return ("nonlinear",)
+        return tuple(name for name in super().asks_for(model) if name != "nonlinear")
+
+    def losses_of(self, model):
+        # subgradients are what remains where nothing is convex
+        return ("hinge", "smooth") if "nonlinear" in model.oracles else self.losses
+
     def _solve(self, model, alpha, options):
-        return Descent(self, model, alpha, options).run()
+        kind = NonlinearDescent if "nonlinear" in model.oracles else Descent
+        return kind(self, model, alpha, options).run()
 
 
 class DescentLoop(Loop):
@@ -119,12 +134,11 @@ class Descent:
     """
 
     def __init__(self, solver, model, alpha, options):
-        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
-        self.n = model.n_examples
+        self._begin(solver, alpha, options)
+        # visits of a pass, and what each costs
+        self.n, self.calls = model.n_examples, 1
         self.loss = solver.smooth_loss(model)
         check_convex(self.loss)
-        self.rng = check_random_state(options.random_state)
-        self.loop = DescentLoop(solver, alpha, options)
         self.gradient = aligned_zeros(model.n_weights)
         self.outside = None
         if self.loss.support is not None:
@@ -135,6 +149,11 @@ class Descent:
             self.start[:] = options.dual_state["weights"]
             self.existing(self.start)
         self.kernel = self.new_kernel()
+
+    def _begin(self, solver, alpha, options):
+        self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
+        self.rng = check_random_state(options.random_state)
+        self.loop = DescentLoop(solver, alpha, options)
 
     def existing(self, w):
         """Set weights that do not exist to zero, in place, and return all."""
@@ -178,7 +197,7 @@ class Descent:
         """Take a step on each of some examples."""
         t = self.kernel.steps + np.arange(len(order))
         self.kernel.visit(order.astype(np.intp), eta0 / (1.0 + self.alpha * eta0 * t))
-        self.loop.calls += len(order)
+        self.loop.calls += len(order) * self.calls
 
     def one_pass(self):
         """Visit all examples once."""
@@ -240,3 +259,76 @@ class Descent:
                 break
         self.kernel = self.new_kernel()
         return FACTOR**power
+
+
+class NonlinearDescent(Descent):
+    """A run of `SGD` on scores that are not linear: visits are those of parts."""
+
+    def __init__(self, solver, problem, alpha, options):
+        self._begin(solver, alpha, options)
+        # the best labeling alone has the subgradient of the hinge
+        self.loss = problem.nonlinear_loss("l2", 1)
+        self.n = problem.n_parts
+        self.calls = -(-problem.n_examples // problem.n_parts)
+        self.start, self.outside = self.loss.initial_weights(self.rng), None
+        if options.dual_state is not None:
+            self.start = np.array(options.dual_state["weights"])
+        self.kernel = self.new_kernel()
+
+    def new_kernel(self):
+        return PartKernel(self.start, self.loss, self.alpha, self.n_jobs)
+
+    def objective(self, w):
+        self.loop.calls += self.loss.n_examples
+        return self.loss.value(w, self.n_jobs) + self.alpha / 2 * float(w @ w)
+
+    def look(self):
+        w = self.weights()
+        self.loop.report(self.objective(w), w)
+
+
+class PartKernel:
+    """Steps along the gradient of parts: the `GradientKernel` of a `NonlinearLoss`.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_weights,)
+        Where to start.
+    loss : NonlinearLoss
+        The loss.
+    alpha : float
+        Regularisation.
+    n_jobs : int or None
+        Threads.
+    """
+
+    def __init__(self, start, loss, alpha, n_jobs):
+        self.w, self.loss, self.alpha, self.n_jobs = start.copy(), loss, alpha, n_jobs
+        self.steps, self.box = 0, loss.box
+        self.begin_average()
+
+    def begin_average(self):
+        """Forget the iterates so far."""
+        self._sum, self._count = np.zeros_like(self.w), 0
+
+    def weights(self):
+        """Return a copy of the iterate."""
+        return self.w.copy()
+
+    def average(self):
+        """Return the mean of the iterates."""
+        return self._sum / self._count if self._count else self.weights()
+
+    def visit(self, order, rates):
+        """Take a step of the given rate on each of the given parts."""
+        w, loss = self.w, self.loss
+        for number, rate in zip(order.tolist(), rates.tolist(), strict=True):
+            slope = loss.true_gradient(number, w, self.n_jobs)[1]
+            w *= 1.0 - rate * self.alpha
+            # parts are drawn evenly, whatever their shares
+            w -= rate * loss.n_parts * loss.shares[number] * slope
+            if self.box is not None:
+                np.clip(w, *self.box, out=w)
+            self._sum += w
+            self._count += 1
+            self.steps += 1

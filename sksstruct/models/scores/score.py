@@ -1,4 +1,4 @@
-"""Score functions: labels of positions scored by something other than a linear map."""
+"""Score functions: rows of features scored by something other than a linear map."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,12 +10,24 @@ from sksstruct.utils._param_validation import Interval, validate_params
 
 
 class ScoreFunction(BaseEstimator):
-    """Base of nonlinear scores, as `sksstruct.solvers.ProxLinear` needs them.
+    """Base of nonlinear scores: `sksstruct.ChainCRF` and `sksstruct.SSVMClassifier`.
 
-    A score function maps the features of positions to a score for each label, by
-    parameters in one flat vector. Subclasses implement the four methods; of derivatives
-    only two products with the Jacobian are needed, `jvp` and `vjp`.
+    A score function maps rows of features to rows of scores, by parameters in one flat
+    vector: the rows are positions and the scores those of labels, or whatever a model's
+    ``coef_`` scores (see `sksstruct.SSVMClassifier`). Subclasses implement `initialize`
+    and `value`; of derivatives only two products with the Jacobian are needed, `jvp`
+    and `vjp`. `linearize` may be overridden to share work between them.
+
+    Attributes
+    ----------
+    needs_offsets : bool
+        Whether the score of a row depends on the other rows of its example, as in
+        recurrent layers. Then `value`, `jvp`, `vjp` and `linearize` get a keyword
+        ``offsets``, an array of shape (n_examples + 1,): example i has the rows
+        ``offsets[i]:offsets[i + 1]``. Otherwise rows of all examples are mixed freely.
     """
+
+    needs_offsets = False
 
     def check(self):
         """Raise an error if a constructor parameter is not valid."""
@@ -26,9 +38,9 @@ class ScoreFunction(BaseEstimator):
         Parameters
         ----------
         n_features : int
-            Features of a position.
+            Features of a row.
         n_labels : int
-            Number of labels.
+            Scores of a row, one for each label.
         random_state : RandomState
             Source of randomness.
 
@@ -40,20 +52,20 @@ class ScoreFunction(BaseEstimator):
         raise NotImplementedError
 
     def value(self, w, X, n_labels):
-        """Score the labels of positions.
+        """Score rows.
 
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
             Flat parameters.
-        X : ndarray or CSR array of shape (n_positions, n_features)
+        X : ndarray or CSR array of shape (n_rows, n_features)
             Features.
         n_labels : int
-            Number of labels.
+            Scores of a row, one for each label.
 
         Returns
         -------
-        scores : ndarray of shape (n_positions, n_labels)
+        scores : ndarray of shape (n_rows, n_labels)
             Scores.
         """
         raise NotImplementedError
@@ -65,16 +77,16 @@ class ScoreFunction(BaseEstimator):
         ----------
         w : ndarray of shape (n_parameters,)
             Parameters at which the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_positions, n_features)
+        X : ndarray or CSR array of shape (n_rows, n_features)
             Features.
         n_labels : int
-            Number of labels.
+            Scores of a row, one for each label.
         direction : ndarray of shape (n_parameters,)
             Change of the parameters.
 
         Returns
         -------
-        change : ndarray of shape (n_positions, n_labels)
+        change : ndarray of shape (n_rows, n_labels)
             First-order change of the scores.
         """
         raise NotImplementedError
@@ -86,11 +98,11 @@ class ScoreFunction(BaseEstimator):
         ----------
         w : ndarray of shape (n_parameters,)
             Parameters at which the Jacobian is taken.
-        X : ndarray or CSR array of shape (n_positions, n_features)
+        X : ndarray or CSR array of shape (n_rows, n_features)
             Features.
         n_labels : int
-            Number of labels.
-        cotangent : ndarray of shape (n_positions, n_labels)
+            Scores of a row, one for each label.
+        cotangent : ndarray of shape (n_rows, n_labels)
             Coefficients of the scores.
 
         Returns
@@ -99,6 +111,33 @@ class ScoreFunction(BaseEstimator):
             Gradient of ``(cotangent * scores).sum()``.
         """
         raise NotImplementedError
+
+    def linearize(self, w, X, n_labels, **offsets):
+        """Scores, and both products with the Jacobian at the same parameters.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters.
+        X : ndarray or CSR array of shape (n_rows, n_features)
+            Features.
+        n_labels : int
+            Scores of a row, one for each label.
+        **offsets : ndarray
+            ``offsets``, where they are needed.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows, n_labels)
+            Scores.
+        jvp, vjp : callable
+            `jvp` and `vjp` as functions of their last argument.
+        """
+        return (
+            self.value(w, X, n_labels, **offsets),
+            lambda direction: self.jvp(w, X, n_labels, direction, **offsets),
+            lambda cotangent: self.vjp(w, X, n_labels, cotangent, **offsets),
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -168,21 +207,41 @@ class ELUScore(ScoreFunction):
         return self._hidden(first, bias, X)[0] @ second + last
 
     def jvp(self, w, X, n_labels, direction):
-        first, bias, second, _ = self._split(w, X.shape[1], n_labels)
-        d_first, d_bias, d_second, d_last = self._split(direction, X.shape[1], n_labels)
-        units, slopes = self._hidden(first, bias, X)
-        change = slopes * (X @ d_first + d_bias)
-        return change @ second + units @ d_second + d_last
+        return self.linearize(w, X, n_labels)[1](direction)
 
     def vjp(self, w, X, n_labels, cotangent):
-        first, bias, second, _ = self._split(w, X.shape[1], n_labels)
+        return self.linearize(w, X, n_labels)[2](cotangent)
+
+    def linearize(self, w, X, n_labels):
+        first, bias, second, last = self._split(w, X.shape[1], n_labels)
+        # kept for all products: they are those of one point
         units, slopes = self._hidden(first, bias, X)
-        inner = slopes * (cotangent @ second.T)
-        return np.concatenate(
-            [
-                (X.T @ inner).ravel(),
+
+        def jvp(direction):
+            moves = self._split(direction, X.shape[1], n_labels)
+            change = slopes * (X @ moves[0] + moves[1])
+            return change @ second + units @ moves[2] + moves[3]
+
+        def vjp(cotangent):
+            inner = slopes * (cotangent @ second.T)
+            parts = (
+                X.T @ inner,
                 inner.sum(axis=0),
-                (units.T @ cotangent).ravel(),
+                units.T @ cotangent,
                 cotangent.sum(axis=0),
-            ]
-        )
+            )
+            return np.concatenate([part.ravel() for part in parts])
+
+        return units @ second + last, jvp, vjp
+
+
+def score_rows(score, parameters, rows, n_columns, offsets):
+    """Scores of rows; a score function that asks for them gets the offsets."""
+    given = {"offsets": offsets} if score.needs_offsets else {}
+    return score.value(parameters, rows, n_columns, **given)
+
+
+def linearize_rows(score, parameters, rows, n_columns, offsets):
+    """Scores of rows, and both products with the Jacobian."""
+    given = {"offsets": offsets} if score.needs_offsets else {}
+    return score.linearize(parameters, rows, n_columns, **given)

@@ -1,0 +1,504 @@
+"""Sum-product on trees of parts in a grid, by log-sum transforms.
+
+A message is the distance transform of `_parts.pyx` with sums of exponentials for
+maxima: its two passes, along the rows of the grid and along its columns, are
+
+    out[x] = log sum_z exp(values[z] + g(x - z)),   g(d) = linear d - quadratic d^2
+
+over all positions z, none of which is left out: O(height + width) for each position.
+
+The sums are of numbers that are exponentials, or of logarithms: either way the same few
+products of a row and a table, `combine`. Exponentials are those of values less their
+maximum, and of g less its maximum, so that the largest of all is 1. Those that vanish
+are below 1e-307. A sum above 1e-280 does not miss them; where any sum of a message is
+smaller, the message is formed again of logarithms, which takes several times as long.
+
+A grid has a row of ld >= width numbers for each row of positions, ld being a multiple
+of 8, and -inf behind the last column. In what follows x is the position of a parent and
+z that of its child; r and c are their rows and columns.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, log
+from libc.string cimport memcpy, memset
+
+from sksstruct.inference.parts._parts cimport PartsTree
+from sksstruct.inference.trees._tree cimport Tree
+from sksstruct.utils._simd cimport sks_exp_row, sks_logplus, sks_scores_f64
+
+from sksstruct.utils._layout import aligned_zeros
+
+# What sums of exponentials must reach to count.
+cdef double SMALLEST = 1e-280
+
+
+cdef struct Lines:
+    # the g of an edge for each difference of coordinates, x - z, counted from 1 - n,
+    # and the same from n - 1 down; `top` was subtracted
+    double* forward
+    double* backward
+    double top
+
+
+cdef struct Scratch:
+    Py_ssize_t height, width, ld, cells, ld_turned
+    # of all parts: messages to their parents
+    double* messages
+    # grids of a child and its parent without each other, and products on the way
+    double* child
+    double* parent
+    double* between
+    double* sent
+    # a grid turned, (width, ld_turned), and a table of pairs of rows or columns
+    double* turned
+    double* pairs
+    # g for all pairs of columns, (width, ld)
+    double* table
+    Lines rows
+    Lines columns
+    const double* zeros
+
+
+cdef Py_ssize_t grid_ld(Py_ssize_t width) noexcept nogil:
+    """Length of a row of a grid."""
+    return (width + 7) // 8 * 8
+
+
+cdef Py_ssize_t pair_size(Py_ssize_t height, Py_ssize_t width) noexcept nogil:
+    """Numbers in a table of pairs of rows, or of pairs of columns."""
+    return max(height * grid_ld(height), width * grid_ld(width))
+
+
+cdef Py_ssize_t scratch_size(Py_ssize_t n_parts, Py_ssize_t height,
+                             Py_ssize_t width) noexcept nogil:
+    """Numbers of memory that `sum_product` needs."""
+    cdef Py_ssize_t ld = grid_ld(width), ld_turned = grid_ld(height)
+    return ((n_parts + 4) * height * ld + width * ld_turned + width * ld
+            + pair_size(height, width) + 5 * (ld + ld_turned))
+
+
+cdef double* take(double** memory, Py_ssize_t size) noexcept nogil:
+    """Take the next numbers of a stretch of memory."""
+    cdef double* out = memory[0]
+    memory[0] += size
+    return out
+
+
+cdef Scratch carve(Py_ssize_t n_parts, Py_ssize_t height, Py_ssize_t width,
+                   double* memory) noexcept nogil:
+    """Divide memory of `scratch_size` numbers."""
+    cdef Scratch s
+    s.height, s.width, s.ld, s.ld_turned = height, width, grid_ld(width), grid_ld(
+        height)
+    s.cells = height * s.ld
+    # whole multiples of eight numbers each, which keeps rows on cache lines
+    s.messages = take(&memory, n_parts * s.cells)
+    s.child, s.parent = take(&memory, s.cells), take(&memory, s.cells)
+    s.between, s.sent = take(&memory, s.cells), take(&memory, s.cells)
+    s.turned = take(&memory, width * s.ld_turned)
+    s.pairs = take(&memory, pair_size(height, width))
+    s.table = take(&memory, width * s.ld)
+    s.rows.forward = take(&memory, 2 * s.ld_turned)
+    s.rows.backward = take(&memory, 2 * s.ld_turned)
+    s.columns.forward = take(&memory, 2 * s.ld)
+    s.columns.backward = take(&memory, 2 * s.ld)
+    # of the longer of the two
+    s.zeros = take(&memory, s.ld + s.ld_turned)
+    memset(<void*> s.zeros, 0, (s.ld + s.ld_turned) * sizeof(double))
+    return s
+
+
+cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* row,
+                         const double* table, const double* zeros,
+                         double* out) noexcept nogil:
+    """out[b] = sum_a row[a] table[a, b], or the same of logarithms."""
+    if logs:
+        memset(out, 0, ld * sizeof(double))
+        sks_logplus(n, ld, row, table, out)
+    else:
+        sks_scores_f64(n, NULL, row, table, ld, zeros, out)
+
+
+cdef void turn(bint logs, const Scratch* s, const double* grid) noexcept nogil:
+    """Write a grid with its columns as rows."""
+    cdef Py_ssize_t row, column
+    cdef double nothing = -INFINITY if logs else 0.0
+    for column in range(s.width):
+        for row in range(s.height):
+            s.turned[column * s.ld_turned + row] = grid[row * s.ld + column]
+        for row in range(s.height, s.ld_turned):
+            s.turned[column * s.ld_turned + row] = nothing
+
+
+# ---- springs ----
+
+cdef inline double sign_of(Tree tree, Py_ssize_t child) noexcept nogil:
+    """1 if displacements count from the child to its parent, else -1."""
+    return -1.0 if tree._ends[tree._edge[child], 1] == child else 1.0
+
+
+cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double sign,
+                     Py_ssize_t n, Lines* lines) noexcept nogil:
+    """Tabulate g along an axis of n positions."""
+    cdef Py_ssize_t k
+    cdef double d
+    lines.top = -INFINITY
+    for k in range(2 * n - 1):
+        d = sign * (k - (n - 1)) - spring.offset[axis]
+        lines.forward[k] = d * (spring.linear[axis] - spring.quadratic[axis] * d)
+        lines.top = max(lines.top, lines.forward[k])
+    for k in range(2 * n - 1):
+        lines.forward[k] -= lines.top
+        if not logs:
+            lines.forward[k] = exp(lines.forward[k])
+        lines.backward[2 * n - 2 - k] = lines.forward[k]
+
+
+cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
+                       bint up, Scratch* s) noexcept nogil:
+    """Prepare g of the edge above a child, for messages from it (up) or to it."""
+    cdef const Spring* spring = springs + tree._edge[child]
+    cdef double sign = sign_of(tree, child)
+    cdef const double* line
+    cdef Py_ssize_t sender, n = s.width
+    fill_lines(logs, spring, 0, sign, s.height, &s.rows)
+    fill_lines(logs, spring, 1, sign, n, &s.columns)
+    line = s.columns.forward if up else s.columns.backward
+    for sender in range(n):
+        memcpy(s.table + sender * s.ld, line + (n - 1 - sender), n * sizeof(double))
+        # what is behind the last column is not read, but must be numbers
+        memset(s.table + sender * s.ld + n, 0, (s.ld - n) * sizeof(double))
+
+
+cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
+                    double* out) noexcept nogil:
+    """One of the two passes: from rows to rows, in each column."""
+    cdef const double* line = s.rows.backward if up else s.rows.forward
+    cdef Py_ssize_t row
+    for row in range(s.height):
+        combine(logs, s.height, s.ld, line + (s.height - 1 - row), grid, s.zeros,
+                out + row * s.ld)
+
+
+cdef void pass_columns(bint logs, const Scratch* s, const double* grid,
+                       double* out) noexcept nogil:
+    """The other pass: from columns to columns, in each row."""
+    cdef Py_ssize_t row
+    for row in range(s.height):
+        combine(logs, s.width, s.ld, grid + row * s.ld, s.table, s.zeros,
+                out + row * s.ld)
+
+
+# ---- messages ----
+
+cdef double load_grid(bint logs, const Scratch* s, const double* values,
+                      double* out) noexcept nogil:
+    """Write a grid as it is combined; returns what was subtracted from its values."""
+    cdef double low
+    if logs:
+        memcpy(out, values, s.cells * sizeof(double))
+        return 0.0
+    # the whole grid is one row to this
+    return sks_exp_row(s.cells, s.cells, values, out, &low)
+
+
+cdef bint is_large(const Scratch* s) noexcept nogil:
+    """Whether all sums of exponentials of a message are large enough."""
+    cdef Py_ssize_t row, column
+    cdef double smallest = INFINITY
+    for row in range(s.height):
+        for column in range(s.width):
+            smallest = min(smallest, s.sent[row * s.ld + column])
+    return smallest >= SMALLEST
+
+
+cdef void read_message(bint logs, const Scratch* s, double top,
+                       double* out) noexcept nogil:
+    """Write a message as logarithms of what was summed, which `top` was taken from."""
+    cdef Py_ssize_t row, column
+    cdef double value
+    top += s.rows.top + s.columns.top
+    for row in range(s.height):
+        for column in range(s.width):
+            value = s.sent[row * s.ld + column]
+            out[row * s.ld + column] = top + (value if logs else log(value))
+        for column in range(s.width, s.ld):
+            out[row * s.ld + column] = -INFINITY
+
+
+cdef bint try_up(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
+                 const double* grid, Scratch* s) noexcept nogil:
+    """Form the message from a child to its parent; False if it is not exact."""
+    cdef double top
+    load_springs(logs, tree, child, springs, True, s)
+    top = load_grid(logs, s, grid, s.child)
+    pass_rows(logs, s, True, s.child, s.between)
+    pass_columns(logs, s, s.between, s.sent)
+    if not logs and not is_large(s):
+        return False
+    read_message(logs, s, top, s.messages + child * s.cells)
+    return True
+
+
+cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
+                   const double* grid, const double* others, Scratch* s,
+                   double* moments) noexcept nogil:
+    """Form the message to a child, in `sent`, and the moments of the edge.
+
+    `grid` is that of the child without its parent, `others` that of the parent without
+    the child. False if the message is not exact.
+    """
+    cdef Py_ssize_t k, edge = tree._edge[child]
+    cdef double top, sign = sign_of(tree, child)
+    load_springs(logs, tree, child, springs, False, s)
+    top = load_grid(logs, s, others, s.parent)
+    pass_columns(logs, s, s.parent, s.between)
+    pass_rows(logs, s, False, s.between, s.sent)
+    if not logs and not is_large(s):
+        return False
+    read_message(logs, s, top, s.sent)
+    load_grid(logs, s, grid, s.child)
+    # Probabilities of pairs of rows are sums over pairs of columns: x_c is summed over
+    # by the first pass above, and z_c here.
+    turn(logs, s, s.between)
+    for k in range(s.height):
+        combine(logs, s.width, s.ld_turned, s.child + k * s.ld, s.turned, s.zeros,
+                s.pairs + k * s.ld_turned)
+    form_moments(logs, s.height, s.ld_turned, s.pairs, &s.rows, sign,
+                 springs[edge].offset[0], moments)
+    # And those of pairs of columns: z_r first, then x_r.
+    pass_rows(logs, s, True, s.child, s.between)
+    turn(logs, s, s.between)
+    for k in range(s.width):
+        combine(logs, s.height, s.ld, s.turned + k * s.ld_turned, s.parent, s.zeros,
+                s.pairs + k * s.ld)
+    form_moments(logs, s.width, s.ld, s.pairs, &s.columns, sign,
+                 springs[edge].offset[1], moments + 1)
+    return True
+
+
+cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
+                       const Lines* lines, double sign, double offset,
+                       double* moments) noexcept nogil:
+    """Write E d of a coordinate to moments[0], and E d^2 to moments[2].
+
+    `pairs` has a row for each coordinate z of the child: the probabilities of x, but
+    for g and a factor of all.
+    """
+    cdef Py_ssize_t sender, receiver
+    cdef double d, total = 0.0, first = 0.0, second = 0.0, top = -INFINITY
+    cdef double* row
+    cdef const double* line
+    for sender in range(n):
+        row, line = pairs + sender * ld, lines.forward + (n - 1 - sender)
+        for receiver in range(n):
+            if logs:
+                row[receiver] += line[receiver]
+                top = max(top, row[receiver])
+            else:
+                row[receiver] *= line[receiver]
+    for sender in range(n):
+        row = pairs + sender * ld
+        for receiver in range(n):
+            if logs:
+                row[receiver] = exp(row[receiver] - top)
+            d = sign * (receiver - sender) - offset
+            total += row[receiver]
+            first += row[receiver] * d
+            second += row[receiver] * d * d
+    moments[0], moments[2] = first / total, second / total
+
+
+cdef void add_message(const Scratch* s, double sign, const double* message,
+                      const double* grid, double* out) noexcept nogil:
+    """out = grid + sign message, without what is behind the last column."""
+    cdef Py_ssize_t row, column, cell
+    for row in range(s.height):
+        for column in range(s.width):
+            cell = row * s.ld + column
+            # A message that forbids one position forbids all, and is not taken away.
+            out[cell] = grid[cell] + sign * message[cell]
+        for column in range(s.width, s.ld):
+            out[row * s.ld + column] = -INFINITY
+
+
+cdef double sum_up(Tree tree, const Spring* springs, double* grids,
+                   Scratch* s) noexcept nogil:
+    """Send messages to all parents; returns the log partition."""
+    cdef Py_ssize_t k, child, parent
+    cdef double value = 0.0, top, low
+    cdef double* grid
+    # position 0 of the order is the variable that all trees hang from
+    for k in range(tree.n_variables, 0, -1):
+        child = tree._order[k]
+        parent, grid = tree._parent[child], grids + child * s.cells
+        top = sks_exp_row(s.cells, s.cells, grid, s.child, &low)
+        # nothing is left to sum, here and above
+        if top == -INFINITY:
+            return top
+        if parent == tree.root:
+            value += top + log(sum_of(s.cells, s.child))
+            continue
+        if not try_up(False, tree, child, springs, grid, s):
+            try_up(True, tree, child, springs, grid, s)
+        add_message(s, 1.0, s.messages + child * s.cells, grids + parent * s.cells,
+                    grids + parent * s.cells)
+    return value
+
+
+cdef double sum_of(Py_ssize_t n, const double* values) noexcept nogil:
+    """Sum of a multiple of eight numbers."""
+    cdef Py_ssize_t k, j
+    cdef double[8] total
+    cdef double out = 0.0
+    memset(total, 0, 8 * sizeof(double))
+    for k in range(0, n, 8):
+        for j in range(8):
+            total[j] += values[k + j]
+    for j in range(8):
+        out += total[j]
+    return out
+
+
+cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
+                        const Spring* springs, double* grids, double* scratch,
+                        double* moments) noexcept nogil:
+    """Log partition, marginals and moments of displacements.
+
+    Parameters
+    ----------
+    tree : Tree
+        Parts and edges.
+    height, width : int
+        Of the image.
+    springs : pointer to Spring
+        Those of all edges.
+    grids : pointer to double
+        Scores of the positions of each part, a grid each; they become the marginals,
+        and zero behind the last column.
+    scratch : pointer to double
+        Memory of `scratch_size`.
+    moments : pointer to double
+        Written: E d_r, E d_c, E d_r^2, E d_c^2 of each edge.
+
+    Returns
+    -------
+    log_partition : float
+        -inf if every placement is forbidden; then nothing else is of use.
+    """
+    cdef Scratch s = carve(tree.n_variables, height, width, scratch)
+    cdef Py_ssize_t k, part, parent, cell
+    cdef double value, total, low
+    cdef double* grid
+    cdef double* message
+    value = sum_up(tree, springs, grids, &s)
+    if value == -INFINITY:
+        return value
+    for k in range(1, tree.n_variables + 1):
+        part = tree._order[k]
+        parent, grid = tree._parent[part], grids + part * s.cells
+        message = s.messages + part * s.cells
+        if parent == tree.root:
+            continue
+        # the parent has the messages of all others by now, and the child's own
+        add_message(&s, -1.0, message, grids + parent * s.cells, message)
+        if not try_down(False, tree, part, springs, grid, message, &s,
+                        moments + 4 * tree._edge[part]):
+            try_down(True, tree, part, springs, grid, message, &s,
+                     moments + 4 * tree._edge[part])
+        add_message(&s, 1.0, s.sent, grid, grid)
+    # Each is divided by its own sum: the log partition's rounding would be multiplied.
+    for part in range(tree.n_variables):
+        grid = grids + part * s.cells
+        sks_exp_row(s.cells, s.cells, grid, grid, &low)
+        total = sum_of(s.cells, grid)
+        for cell in range(s.cells):
+            grid[cell] /= total
+    return value
+
+
+class PartsMarginals(NamedTuple):
+    """Log partition, marginals, and expected displacements of parts.
+
+    Parameters
+    ----------
+    log_partition : float
+        Logarithm of the sum over all placements of the exponential of their score.
+    marginals : ndarray of shape (n_parts, height, width)
+        Probability of each position of each part.
+    displacements : ndarray of shape (n_edges, 2)
+        Expected displacement of each edge less its offset, of rows and of columns.
+    squares : ndarray of shape (n_edges, 2)
+        Expected squares of the same.
+    """
+
+    log_partition: float
+    marginals: np.ndarray
+    displacements: np.ndarray
+    squares: np.ndarray
+
+
+def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
+    """Log partition and marginals of the parts of a tree in an image.
+
+    The sums are over all positions of the grid, in O(positions (height + width)) for
+    each edge: a message is two log-sum transforms, along the rows and the columns. They
+    are exact for scores of any size.
+
+    Parameters
+    ----------
+    unary, edges, offsets, quadratic, linear : array-like
+        See `parts_max_product`.
+
+    Returns
+    -------
+    result : PartsMarginals
+        Log partition, marginals, and expected displacements and squares of these.
+
+    Raises
+    ------
+    ValueError
+        In the cases of `parts_max_product`, and if every placement is forbidden.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.inference import parts_sum_product
+    >>> unary = np.zeros((2, 1, 3))
+    >>> unary[0, 0, 0] = 50.0
+    >>> result = parts_sum_product(unary, [(0, 1)], [(0, 1)], 1.0)
+    >>> result.marginals[1].round(2).tolist()
+    [[0.21, 0.58, 0.21]]
+    >>> result.displacements.round(2).tolist(), result.squares.round(2).tolist()
+    ([[0.0, 0.0]], [[0.0, 0.42]])
+    """
+    cdef PartsTree tree = PartsTree(unary, edges, offsets, quadratic, linear)
+    cdef Py_ssize_t height = tree.height, width = tree.width, n = tree.n_variables
+    cdef Py_ssize_t n_edges = len(tree.edges), edge, axis
+    grids = aligned_zeros(n * height * grid_ld(width)).reshape(n, height, -1)
+    grids[:, :, width:] = -np.inf
+    grids[:, :, :width] = tree._unary
+    cdef double[:, :, ::1] values = grids
+    cdef double[::1] scratch = aligned_zeros(scratch_size(n, height, width))
+    # one more, so that there is an address where there is no edge
+    cdef double[:, ::1] moments = np.zeros((n_edges + 1, 4))
+    cdef double[:, ::1] numbers = np.zeros((n_edges + 1, sizeof(Spring) // 8))
+    cdef Spring* springs = <Spring*> &numbers[0, 0]
+    cdef double value
+    for edge in range(n_edges):
+        for axis in range(2):
+            springs[edge].offset[axis] = tree._offsets[edge, axis]
+            springs[edge].linear[axis] = tree._linear[edge, axis]
+            springs[edge].quadratic[axis] = tree._quadratic[edge, axis]
+    with nogil:
+        value = sum_product(tree, height, width, springs, &values[0, 0, 0],
+                            &scratch[0], &moments[0, 0])
+    if value == -INFINITY:
+        raise ValueError(
+            "every placement is forbidden: unary leaves no distribution")
+    found = np.asarray(moments)[:n_edges]
+    return PartsMarginals(
+        value, grids[:, :, :width].copy(), found[:, :2].copy(), found[:, 2:].copy())

@@ -1,0 +1,1 @@
+"""Scores of any form in place of rows of features times a block of weights."""

@@ -1,0 +1,282 @@
+"""Models of any structure whose scores are not linear in the weights.
+
+The rows of features of a model's first block are mapped to scores by a score function
+g(x; w), and the other weights v stay linear. The loss h of the scores and v is that of
+the same model bound to rows of the identity, whose weights are then the scores: the
+gradient with respect to these weights is the gradient of h with respect to the scores,
+and all oracles of the model are at hand.
+
+Examples are dealt to parts at random, and each part is bound to a model of its own: a
+step on a part costs three products of matrices and one compiled sweep, whatever the
+number of its examples.
+
+Flat weights are the parameters of g, then the other weights in the model's own layout.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models.protocols.nonlinear_loss import NonlinearLoss
+from sksstruct.models.scores.score import linearize_rows, score_rows
+from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils.parallel import run_in_chunks
+
+# Rows of a part, at least, stored entries as a multiple of the features, and so many
+# parts even of few rows. Steps on fine parts touch all parameters each time; coarse
+# parts are as large as the processor's memory close by takes.
+FINE, COARSE = (64, 16, 8), (1024, 1, 1)
+
+
+class ScoredLoss(NonlinearLoss):
+    """A model with a score function bound to data: "nonlinear".
+
+    Parameters
+    ----------
+    score : ScoreFunction
+        The scores.
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        Rows of features of all examples.
+    offsets : ndarray of shape (n_examples + 1,)
+        Where the rows of each example begin.
+    n_columns : int
+        Scores of a row.
+    example_weights : ndarray of shape (n_examples,) or None
+        The p_i.
+    bind : callable
+        ``bind(numbers, rows, example_weights)`` binds the model to some examples, with
+        other rows of features for the first block, and no bias.
+    surrogate : SmoothedHinge or None
+        The loss; None: the hinge, which is smoothed in the convex models only.
+    """
+
+    oracles = ("nonlinear",)
+    # the box, where there is one, is that of the other weights: `box`
+    oracle_bounds = oracle_note = None
+    views_need_data = False
+    # whether labelings have no loss, as in the negative log-likelihood
+    likelihood = False
+
+    def __init__(
+        self, score, rows, offsets, n_columns, example_weights, bind, surrogate
+    ):
+        self.score, self.surrogate, self.n_columns = score, surrogate, n_columns
+        self.n_examples = n = len(offsets) - 1
+        if example_weights is None:
+            example_weights = np.full(n, 1.0 / n)
+        self._rows, self._offsets = rows, offsets
+        self._weights, self._bind = example_weights, bind
+        # its oracles, and the layout of other weights, are those of all
+        self._first = self._part(np.arange(1))
+        self.offered, self.offer_note = (
+            self._first.model.oracles,
+            self._first.model.oracle_note,
+        )
+
+    @property
+    def nonsmooth(self):
+        return self.surrogate is None
+
+    @property
+    def n_parts(self):
+        return len(self.parts)
+
+    @property
+    def n_weights(self):
+        """Number of parameters of the score and of other weights, together."""
+        start = self._initialize(np.random.RandomState(0))
+        return len(start) + len(self._first.tail)
+
+    def _part(self, numbers):
+        return Part(self.score, self._rows, self._offsets, self.n_columns, numbers,
+                    self._weights, self._bind)  # fmt: skip
+
+    def nonlinear_loss(self, smoothing, k, fine=True):
+        self.parts = [self._part(some) for some in self._deal(fine)]
+        self.shares = np.array([part.share for part in self.parts])
+        loss = self.surrogate
+        if loss is None:
+            loss = SmoothedHinge(self._kind(smoothing), 1.0, k)
+        for part in self.parts:
+            if self.likelihood:
+                part.model.likelihood = True
+            part.smooth = part.model.smooth_loss(loss, nonsmooth=self.nonsmooth)
+        sizes = [part.smooth.diameter for part in self.parts]
+        self.diameter = float(self.shares @ sizes)
+        return self
+
+    def _kind(self, smoothing):
+        """The smoothing of a hinge, by an oracle that there is."""
+        offered = {
+            kind
+            for kind, oracle in (("entropy", "exp"), ("l2", "topk"))
+            if oracle in self.offered
+        }
+        if smoothing == "auto" and offered:
+            return min(offered)
+        if smoothing not in offered:
+            error = ValueError(
+                f"smoothing={smoothing!r} needs an oracle that this model does not "
+                f"have; it has {', '.join(self.offered)}"
+            )
+            if self.offer_note is not None:
+                error.add_note(self.offer_note)
+            raise error
+        return smoothing
+
+    def _deal(self, fine):
+        """Numbers of the examples of each part."""
+        rows, n = self._rows, self.n_examples
+        entries = rows.nnz if sparse.issparse(rows) else rows.size
+        n_rows, dense_rows, few = FINE if fine else COARSE
+        parts = min(rows.shape[0] / n_rows, entries / rows.shape[1] / dense_rows)
+        parts = min(max(int(parts), few), n)
+        order = np.random.RandomState(0).permutation(n)
+        return [np.sort(some) for some in np.array_split(order, parts)]
+
+    def set_smoothing(self, mu):
+        for part in self.parts:
+            part.smooth.set_smoothing(mu)
+
+    def _initialize(self, random_state):
+        start = self.score.initialize(self._rows.shape[1], self.n_columns, random_state)
+        start = np.asarray(start, dtype=np.float64)
+        if start.ndim != 1 or not np.isfinite(start).all():
+            raise ValueError(
+                "initialize of the score function must return a vector of numbers"
+            )
+        return start
+
+    def initial_weights(self, random_state):
+        start, part = self._initialize(random_state), self.parts[0]
+        self.n_parameters = len(start)
+        scores = np.asarray(part.value_of(start))
+        if scores.shape != part.scores.shape or not np.isfinite(scores).all():
+            raise ValueError(
+                "value of the score function must return finite numbers of shape "
+                f"{part.scores.shape}, got {scores.shape}"
+            )
+        return np.concatenate([start, np.zeros(len(part.tail))])
+
+    @property
+    def box(self):
+        """Lower and upper bounds of the weights, or None."""
+        part = self.parts[0]
+        box = part.model.box()
+        if box is None:
+            return None
+        free = np.full(self.n_parameters, np.inf)
+        lower, upper = (side[part.first :] for side in box)
+        return np.concatenate([-free, lower]), np.concatenate([free, upper])
+
+    def value(self, w, n_jobs=None):
+        return float(self.shares @ [part.loss(w, self, n_jobs) for part in self.parts])
+
+    # ---- the convex model, and the gradient of the loss itself ----
+
+    def linearize(self, w):
+        self.center = w.copy()
+        for part in self.parts:
+            part.linearize(w[: self.n_parameters])
+
+    def value_and_gradient(self, w, n_jobs=None):
+        gradient, value = np.zeros_like(w), 0.0
+        change = (w - self.center)[: self.n_parameters]
+        for part in self.parts:
+            value += part.share * part.look(part.moved(change), w, n_jobs)
+            part.keep_anchor()
+            gradient += part.share * part.gradient()
+        return value, gradient
+
+    def part_gradient(self, number, w, anchored=True, n_jobs=None):
+        part = self.parts[number]
+        change = (w - self.center)[: self.n_parameters]
+        part.look(part.moved(change), w, n_jobs)
+        return part.gradient(anchored)
+
+    def true_gradient(self, number, w, n_jobs=None):
+        part = self.parts[number]
+        part.linearize(w[: self.n_parameters])
+        return part.look(part.base, w, n_jobs), part.gradient()
+
+
+class Part:
+    """Some examples of a `ScoredLoss`, whose arguments it takes."""
+
+    def __init__(self, score, rows, offsets, n_columns, numbers, example_weights, bind):
+        self.score, self.n_columns = score, n_columns
+        weights = example_weights[numbers]
+        self.share = float(weights.sum())
+        lengths = np.diff(offsets)[numbers]
+        self.offsets = np.concatenate([[0], np.cumsum(lengths)])
+        chosen = rows_of_examples(offsets, numbers)
+        self.rows = rows[chosen]
+        n = len(chosen)
+        identity = sparse.eye_array(n, format="csr")
+        self.model = bind(numbers, identity, weights / self.share)
+        self.w, self._gradient = (aligned_zeros(self.model.n_weights) for _ in "wg")
+        # of the model, whose weights are the scores
+        self.scores = score_view(self.model, self.w)
+        self.differences = score_view(self.model, self._gradient)
+        self.first = self.model.first_other
+        self.tail = self.w[self.first :]
+        self.anchor = np.zeros((n, n_columns)), np.zeros(len(self.tail))
+
+    def value_of(self, parameters):
+        return score_rows(
+            self.score, parameters, self.rows, self.n_columns, self.offsets
+        )
+
+    def loss(self, w, problem, n_jobs):
+        """The loss of the part at w."""
+        scores = self.value_of(w[: problem.n_parameters])
+        if not problem.nonsmooth:
+            return self.look(scores, w, n_jobs)
+        self.scores[...] = scores
+        self.tail[:] = w[problem.n_parameters :]
+        model, hinge = self.model, np.empty(self.model.n_examples)
+
+        def run(first, last):
+            workspace = model.workspace(self.w, training=False)
+            model.hinge(workspace, first, last, hinge)
+
+        work = model.n_examples * model.visit_work * self.n_columns
+        run_in_chunks(run, model.n_examples, n_jobs, work)
+        return float(model.example_weights @ hinge)
+
+    def linearize(self, parameters):
+        self.base, self.jvp, self.vjp = linearize_rows(
+            self.score, parameters, self.rows, self.n_columns, self.offsets
+        )
+
+    def moved(self, change):
+        """Scores of the convex model after a change of the parameters."""
+        return self.base + self.jvp(change)
+
+    def look(self, scores, w, n_jobs):
+        """Return the smooth loss of scores and the other weights; keep its gradient."""
+        self.scores[...] = scores
+        self.tail[:] = w[len(w) - len(self.tail) :]
+        return self.smooth.value_and_gradient(self.w, self._gradient, n_jobs)
+
+    def keep_anchor(self):
+        self.anchor[0][...] = self.differences
+        self.anchor[1][...] = self._gradient[self.first :]
+
+    def gradient(self, anchored=False):
+        """Gradient of the last look, perhaps minus that of the anchor."""
+        differences, rest = self.differences, self._gradient[self.first :]
+        if anchored:
+            differences, rest = differences - self.anchor[0], rest - self.anchor[1]
+        return np.concatenate([self.vjp(differences), rest])
+
+
+def rows_of_examples(offsets, numbers):
+    """Numbers of the rows of some examples."""
+    return np.concatenate([np.arange(*offsets[i : i + 2]) for i in numbers])
+
+
+def score_view(model, w):
+    """The scores, a view of flat weights of a model bound to identity rows."""
+    coef = model.views(w)["coef"]
+    return coef.T if coef.ndim == 2 else coef[:, None]

@@ -1,0 +1,144 @@
+"""Scores by modules of PyTorch."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from sksstruct.models.scores.score import ScoreFunction
+from sksstruct.utils._param_validation import validate_params
+
+
+@dataclass(eq=False, repr=False)
+class TorchScore(ScoreFunction):
+    """Scores by a module of PyTorch, in double precision, on the processor.
+
+    Needs PyTorch. Sparse rows become dense, a part of the examples at a time. The
+    module is called as in evaluation: without dropout, and with the statistics that
+    batch normalisation had.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+        Maps rows of shape (n_rows, n_features) to scores (n_rows, n_labels). Training
+        starts at its parameters. A callable ``module(n_features, n_labels)`` returns a
+        new module whose parameters are random; to be pickled with an estimator, it is
+        a function or class of a module of Python.
+    needs_offsets : bool, default=False
+        Whether the module is called with rows and offsets, a tensor of the first row of
+        each example, and their number at last.
+
+    See Also
+    --------
+    JAXScore : Scores by a function of JAX.
+
+    Notes
+    -----
+    The product of the Jacobian with a vector is the derivative of its product from the
+    other side, which is linear: backward passes are all that a module needs, twice.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.models import TorchScore
+    >>> def module(n_features, n_labels):
+    ...     return nn.Sequential(
+    ...         nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, n_labels)
+    ...     )
+    >>> X, y = [[[0.0], [1.0], [2.0]]] * 4, [["out", "in", "out"]] * 4
+    >>> tagger = ChainCRF(1e-3, score_function=TorchScore(module), random_state=0)
+    >>> tagger.fit(X, y).predict([[[0.0], [1.0], [2.0]]])[0].tolist()
+    ['out', 'in', 'out']
+    """
+
+    module: Callable
+    needs_offsets: bool = False
+
+    _parameter_constraints = {"module": [callable], "needs_offsets": ["boolean"]}
+
+    def check(self):
+        validate_params(self)
+        _torch()
+
+    def __getstate__(self):
+        # modules are made again from what was given
+        state = dict(super().__getstate__())
+        state.pop("_modules", None)
+        return state
+
+    def _made(self, n_features, n_labels, seed=0):
+        """A module of double precision of one's own."""
+        torch = _torch()
+        if isinstance(self.module, torch.nn.Module):
+            module = copy.deepcopy(self.module)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                module = self.module(n_features, n_labels)
+        return module.double().eval()
+
+    def initialize(self, n_features, n_labels, random_state):
+        seed = random_state.randint(2**31 - 1)
+        module = self._made(n_features, n_labels, seed)
+        parts = [each.detach().numpy().ravel() for each in module.parameters()]
+        return np.concatenate(parts)
+
+    def _scores(self, w, X, n_labels, offsets):
+        """Parameters as a tensor, and the scores that depend on it."""
+        torch, size = _torch(), (X.shape[1], n_labels)
+        modules = self.__dict__.setdefault("_modules", {})
+        if size not in modules:
+            modules[size] = self._made(*size)
+        module = modules[size]
+        rows = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        given = [torch.tensor(rows, dtype=torch.float64)]
+        if offsets is not None:
+            given.append(torch.tensor(np.asarray(offsets, dtype=np.int64)))
+        w = torch.tensor(w, dtype=torch.float64, requires_grad=True)
+        named = dict(module.named_parameters())
+        pieces = torch.split(w, [each.numel() for each in named.values()])
+        parameters = {
+            name: piece.reshape(each.shape)
+            for (name, each), piece in zip(named.items(), pieces, strict=True)
+        }
+        return w, torch.func.functional_call(module, parameters, tuple(given))
+
+    def linearize(self, w, X, n_labels, offsets=None):
+        torch = _torch()
+        w, scores = self._scores(w, X, n_labels, offsets)
+        any_cotangent = torch.zeros_like(scores, requires_grad=True)
+        (product,) = torch.autograd.grad(scores, w, any_cotangent, create_graph=True)
+
+        def gradient(of, at, vector):
+            vector = torch.tensor(np.ascontiguousarray(vector), dtype=torch.float64)
+            return torch.autograd.grad(of, at, vector, retain_graph=True)[0].numpy()
+
+        return (
+            scores.detach().numpy(),
+            lambda direction: gradient(product, any_cotangent, direction),
+            lambda cotangent: gradient(scores, w, cotangent),
+        )
+
+    def value(self, w, X, n_labels, offsets=None):
+        with _torch().no_grad():
+            return self._scores(w, X, n_labels, offsets)[1].numpy()
+
+    def jvp(self, w, X, n_labels, direction, offsets=None):
+        return self.linearize(w, X, n_labels, offsets)[1](direction)
+
+    def vjp(self, w, X, n_labels, cotangent, offsets=None):
+        return self.linearize(w, X, n_labels, offsets)[2](cotangent)
+
+
+def _torch():
+    """PyTorch, which is optional and takes long to import."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "TorchScore needs PyTorch: see https://pytorch.org for how to install it"
+        ) from error
+    return torch
