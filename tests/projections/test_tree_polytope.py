@@ -1,11 +1,15 @@
 """The projection onto the local polytope of a tree."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
+from sksstruct.projections._polytope import n_multipliers, project_all
+from sksstruct.projections._tree_polytope import LocalPolytopes
 
 from sksstruct.inference import max_product
 from sksstruct.projections import project_chain_polytope, project_tree_polytope
@@ -185,3 +189,34 @@ OTHER = [[-np.inf, -np.inf], [0.0, 0.0]]
 def test_bad_input(m, edges, match):
     with pytest.raises(ValueError, match=match):
         project_tree_polytope(m, edges)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+@pytest.mark.parametrize("chains", [False, True])
+def test_interrupts_are_seen_between_projections(chains):
+    n, states = 400, 8
+    rng = np.random.RandomState(0)
+    m = 10 * rng.normal(size=(n * 30, states, states))
+    out = np.full_like(m, np.nan)
+    path = np.column_stack([np.arange(30), np.arange(1, 31)])
+    edges = np.concatenate([path + 31 * k for k in range(n)])
+    polytopes = LocalPolytopes(31 * n, edges, states)
+    duals = np.zeros(n * n_multipliers(30, states))
+
+    def stop(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(TimeoutError):
+            if chains:
+                project_all(states, np.full(n, 30), np.ones(n), m, duals, out)
+            else:
+                polytopes.project(m, np.ones(n), out)
+            # never so soon, unless the machine is a hundred times as fast
+            raise AssertionError("the projections ended before the timer")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert np.isnan(out[-1]).all()
