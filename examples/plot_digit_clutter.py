@@ -14,61 +14,16 @@ The scenes are synthetic, made of the handwriting that comes with scikit-learn:
 
 # %%
 # Candidates: boxes of nine sizes, every other row and column. A box is described by its
-# content, shrunk to 8 x 8, and by how bright the strips around it are.
+# content, shrunk to 8 x 8, and by how bright the strips around it are
+# (``clutter_features.py``).
 import matplotlib.pyplot as plt
 import numpy as np
+from clutter_features import boxes_of, describe, overlap
 from sklearn.svm import LinearSVC
 
 from sksstruct import SSVMClassifier
 from sksstruct.datasets import make_digit_clutter
-from sksstruct.metrics import box_accuracy_score, box_overlap_score, box_overlaps
 from sksstruct.models import CandidatesModel
-
-SIDES = (9, 12, 15)
-
-
-def boxes_of(size):
-    """All candidate boxes of a square image."""
-    return np.array(
-        [
-            (top, left, top + h, left + w)
-            for h in SIDES
-            for w in SIDES
-            for top in range(0, size - h + 1, 2)
-            for left in range(0, size - w + 1, 2)
-        ]
-    )
-
-
-def mean_brightness(integral, top, left, bottom, right):
-    area = np.maximum((bottom - top) * (right - left), 1)
-    inside = integral[bottom, right] - integral[top, right]
-    return (inside - integral[bottom, left] + integral[top, left]) / area
-
-
-def describe(image, boxes):
-    """64 pixels of each box, and the brightness of four strips around it."""
-    size = len(image)
-    integral = np.pad(image, ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
-    top, left, bottom, right = boxes.T
-    rows = np.linspace(0, 1, 9)[:, None] * (bottom - top) + top
-    columns = np.linspace(0, 1, 9)[:, None] * (right - left) + left
-    rows, columns = np.rint(rows).astype(int), np.rint(columns).astype(int)
-    cells = [
-        mean_brightness(integral, rows[i], columns[j], rows[i + 1], columns[j + 1])
-        for i in range(8)
-        for j in range(8)
-    ]
-    above, below = np.maximum(top - 2, 0), np.minimum(bottom + 2, size)
-    before, after = np.maximum(left - 2, 0), np.minimum(right + 2, size)
-    cells += [
-        mean_brightness(integral, above, left, top, right),
-        mean_brightness(integral, bottom, left, below, right),
-        mean_brightness(integral, top, before, bottom, left),
-        mean_brightness(integral, top, right, bottom, after),
-    ]
-    return np.stack(cells, axis=1)
-
 
 train = make_digit_clutter(250, part="train", random_state=0)
 test = make_digit_clutter(200, part="test", random_state=1)
@@ -79,10 +34,14 @@ print(f"{len(boxes)} boxes in an image")
 
 def report(name, found):
     """Overlap with the right box, and how often both box and digit are right."""
-    truth = list(zip(map(tuple, test.boxes), test.labels, strict=True))
-    overlap = box_overlap_score(truth, found)
-    right = box_accuracy_score(truth, found)
-    print(f"{name:28s} overlap {overlap:.3f}   box and digit right {100 * right:.1f} %")
+    overlaps, right = [], []
+    for (box, label), truth, digit in zip(found, test.boxes, test.labels, strict=True):
+        overlaps.append(overlap(np.array(box)[None], truth)[0])
+        right.append(overlaps[-1] >= 0.5 and label == digit)
+    print(
+        f"{name:28s} overlap {np.mean(overlaps):.3f}   box and digit right "
+        f"{100 * np.mean(right):.1f} %"
+    )
 
 
 # %%
@@ -91,7 +50,7 @@ def report(name, found):
 rng = np.random.default_rng(0)
 rows, labels = [], []
 for features, box, digit in zip(F_train, train.boxes, train.labels, strict=True):
-    near = box_overlaps(boxes, [box])[:, 0]
+    near = overlap(boxes, box)
     rows.append(features[near.argmax()])
     rows.extend(features[rng.choice(np.flatnonzero(near < 0.3), 5, replace=False)])
     labels += [digit] + 5 * [-1]

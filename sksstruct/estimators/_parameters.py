@@ -6,7 +6,7 @@ from sksstruct.utils._param_validation import Interval
 
 # Constraints of the parameters that `train` reads.
 TRAINING = {
-    "alpha": [Interval(Real, 0, None, closed="neither")],
+    "alpha": [Interval(Real, 0, None, closed="left")],
     "solver": [str, object],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],

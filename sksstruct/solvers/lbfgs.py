@@ -2,16 +2,19 @@
 
 Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
-alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
+is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
 """
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
@@ -24,12 +27,12 @@ from sksstruct.utils.progress import Status
 )
 @dataclass(eq=False, repr=False)
 class LBFGS(GradientSolver):
-    """L-BFGS: the default for losses with a gradient.
+    """L-BFGS [1]_: the default for losses with a gradient.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss. The expected mean parameters of every example are a point of
     the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``: the
-    certificate costs nothing.
+    certificate costs nothing. Weights stay in the box that a model needs [2]_.
 
     Parameters
     ----------
@@ -52,8 +55,11 @@ class LBFGS(GradientSolver):
 
     References
     ----------
-    D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
-    optimization", Mathematical Programming 45, 1989.
+    .. [1] D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
+       optimization", Mathematical Programming 45, 1989.
+    .. [2] R. H. Byrd, P. Lu, J. Nocedal and C. Zhu, "A limited memory algorithm for
+       bound constrained optimization", SIAM Journal on Scientific Computing 16(5),
+       1995.
 
     %(example)s
     """
@@ -63,6 +69,7 @@ class LBFGS(GradientSolver):
     _: KW_ONLY
     memory: int = 10
 
+    bounded = unregularised = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
@@ -90,6 +97,7 @@ class LBFGS(GradientSolver):
                 start,
                 jac=True,
                 method="L-BFGS-B",
+                bounds=objective.bounds,
                 callback=after_iteration,
                 options={
                     "maxiter": self.max_iter,
@@ -160,6 +168,13 @@ class Objective:
         if options.dual_state is not None:
             self.w[self._kept] = options.dual_state["weights"][self._kept]
         self.start = np.array(self.w[self._kept])
+        self.box = Box.of(loss.model)
+        self.bounds = None
+        if self.box is not None:
+            lower, upper = self.box.lower[self._kept], self.box.upper[self._kept]
+            self.start = np.clip(self.start, lower, upper)
+            self.bounds = Bounds(lower, upper)
+        self._certificate = Certificate(alpha, self.box)
         self.best = self._first = None
         self.best_dual = -np.inf
         self.calls = 0
@@ -175,20 +190,33 @@ class Objective:
         with np.errstate(over="ignore", invalid="ignore"):
             gradient = gradient + self.alpha * x
             primal = loss + self.alpha / 2 * (x @ x)
-            residual = (gradient @ gradient) / (2 * self.alpha)
+            dual, residual = self._compare(primal, gradient)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
             )
         self.calls += self.loss.model.n_examples
         if self.loss.convex:
-            self.best_dual = max(self.best_dual, primal - residual)
+            self.best_dual = max(self.best_dual, dual)
         if self.best is None:
             self._first = primal, gradient
         if self.best is None or primal < self.best[0]:
             exact = float(np.mean(self.loss.exact))
             self.best = primal, x.copy(), exact, residual
         return primal, gradient
+
+    def _compare(self, primal, slope):
+        """Dual value at the weights, and a number that is small at the optimum."""
+        if self.box is None and self.alpha > 0.0:
+            # over the weights that exist
+            residual = (slope @ slope) / (2 * self.alpha)
+            return primal - residual, residual
+        if self.loss.support is not None:
+            gradient = np.zeros_like(self.gradient)
+            gradient[self._kept] = self.gradient[self._kept]
+            self.gradient[:] = gradient
+        dual, residual = self._certificate.at(primal, self.w, self.gradient)
+        return dual, min(primal - dual, residual)
 
     def best_weights(self):
         """Flat weights of the lowest objective so far."""

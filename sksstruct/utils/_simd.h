@@ -12,8 +12,9 @@
                    row times the weights of all labels, and a step back into these;
                    sks_spread, sks_spread_dot, sks_dense_dot, sks_dense_axpy: feature
                    rows times each other, or times the weights of one label
-     sum-product   sks_exp_row, sks_logplus: messages as scaled exponentials, or as
-                   logarithms where scores differ by too much for those
+     sum-product   sks_exp_row, sks_logplus, sks_logsum, sks_share: messages as scaled
+                   exponentials, or as logarithms where scores differ by too much for
+                   those, and the probabilities that follow
 
    They are in C for what Cython has no words for. The compiler makes one version of a
    function for each instruction set and the loader picks the best one, so that a wheel
@@ -574,6 +575,71 @@ SKS_CLONES SKS_UNUSED void sks_logplus(ptrdiff_t n, ptrdiff_t ld,
         }
         for (int j = 0; j < width; j++) out[b + j] += high[j] + log(sum[j]);
     }
+}
+
+/* What is below this, and added to one, cannot be seen. */
+#define SKS_NOTHING -100.0
+
+/* log sum_b exp(row[b] + after[b]), the padding of `after` being -inf. Where few terms
+   count, few exponentials are taken. */
+SKS_CLONES SKS_UNUSED double sks_logsum(ptrdiff_t ld, const double *SKS_RESTRICT row,
+                                        const double *SKS_RESTRICT after)
+{
+    const int width = ld == 4 ? 4 : 8;
+    double high[8], e[8], x[8], top, sum = 0.0;
+    for (int j = 0; j < 8; j++) high[j] = x[j] = -INFINITY;
+    for (ptrdiff_t b = 0; b < ld; b += width)
+        for (int j = 0; j < width; j++) {
+            const double c = row[b + j] + after[b + j];
+            high[j] = c > high[j] ? c : high[j];
+        }
+    top = high[0];
+    for (int j = 1; j < 8; j++) top = high[j] > top ? high[j] : top;
+    if (top < -DBL_MAX) return -INFINITY;
+    for (ptrdiff_t b = 0; b < ld; b += width) {
+        int counts = 0;
+        for (int j = 0; j < width; j++) {
+            x[j] = row[b + j] + after[b + j] - top;
+            counts |= x[j] > SKS_NOTHING;
+        }
+        if (!counts) continue;
+        sks_exp8(x, e);
+        for (int j = 0; j < width; j++) sum += e[j];
+    }
+    return top + log(sum);
+}
+
+/* e = exp(row + after - total), made to sum to one; next += share e, and, where there
+   is a pair, pair += weight share e. */
+SKS_CLONES SKS_UNUSED void sks_share(ptrdiff_t ld, const double *SKS_RESTRICT row,
+                                     const double *SKS_RESTRICT after, double total,
+                                     double share, double weight,
+                                     double *SKS_RESTRICT e, double *SKS_RESTRICT next,
+                                     double *SKS_RESTRICT pair)
+{
+    const int width = ld == 4 ? 4 : 8;
+    double x[8], y[8], sum = 0.0;
+    for (int j = 0; j < 8; j++) x[j] = -INFINITY;
+    for (ptrdiff_t b = 0; b < ld; b += width) {
+        int counts = 0;
+        for (int j = 0; j < width; j++) {
+            x[j] = row[b + j] + after[b + j] - total;
+            counts |= x[j] > SKS_NOTHING;
+            y[j] = 0.0;
+        }
+        if (counts) sks_exp8(x, y);
+        for (int j = 0; j < width; j++) {
+            e[b + j] = y[j];
+            sum += y[j];
+        }
+    }
+    share /= sum;
+    weight *= share;
+    for (ptrdiff_t b = 0; b < ld; b += 4)
+        for (int j = 0; j < 4; j++) next[b + j] += share * e[b + j];
+    if (pair == NULL) return;
+    for (ptrdiff_t b = 0; b < ld; b += 4)
+        for (int j = 0; j < 4; j++) pair[b + j] += weight * e[b + j];
 }
 
 #endif

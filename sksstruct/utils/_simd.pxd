@@ -61,3 +61,7 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
                        const double* y, double* table) noexcept
     void sks_logplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
                      const double* table, double* out) noexcept
+    double sks_logsum(Py_ssize_t ld, const double* row, const double* after) noexcept
+    void sks_share(Py_ssize_t ld, const double* row, const double* after, double total,
+                   double share, double weight, double* e, double* next,
+                   double* pair) noexcept

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from reference import SCORES
 from sksstruct.inference.parts._typed import TypedPartsTree
 
-from sksstruct.inference import max_product, parts_max_product
+from sksstruct.inference import max_marginals, max_product, parts_max_product
 
 NUMBERS = {
     "offsets": [-2.0, -0.5, 0.0, 1.0],
@@ -81,6 +81,17 @@ def test_equals_enumeration(problem):
     if best > -np.inf:
         cells = positions[:, 0] * problem[0].shape[2] + positions[:, 1]
         assert score_of(unary, edges, tables, cells, types) == best
+
+
+@settings(max_examples=200, deadline=None)
+@given(placements())
+def test_max_marginals(problem):
+    unary, tables = as_tables(*problem)
+    if not len(problem[1]):
+        tables = np.zeros((0, 1, unary.shape[1], unary.shape[1]))
+    found = TypedPartsTree(*problem).max_marginals()
+    expected = max_marginals(list(unary), problem[1], tables.max(axis=1))
+    np.testing.assert_array_equal(found.reshape(unary.shape), expected)
 
 
 @settings(max_examples=200, deadline=None)

@@ -16,8 +16,8 @@ Messages are kept as numbers that sum to one, and tables as exponentials, so tha
 is a product of a vector and a matrix (Rabiner, Section V.A). That loses nothing as long
 as no entry that is not zero could underflow: the smallest entry of each message, times
 the smallest factors that it can meet, is watched. Where it gets too small, the chain is
-done again in log space, at the price of an exponential for each pair of labels and
-position.
+done again in log space, at the price of two exponentials for each pair of labels and
+position, of those that are within exp(100) of the most probable continuation.
 
 L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech
 recognition", Proceedings of the IEEE 77(2), 1989.
@@ -33,7 +33,7 @@ from libc.string cimport memcpy, memset
 
 from sksstruct.utils._memory cimport resize
 from sksstruct.utils._simd cimport (
-    sks_add_outer, sks_exp_row, sks_logplus, sks_max, sks_rescale, sks_scores_f64,
+    sks_add_outer, sks_exp_row, sks_logsum, sks_rescale, sks_scores_f64, sks_share,
     sks_weigh,
 )
 
@@ -271,103 +271,66 @@ cdef bint scaled(const Chain* chain, SumScratch* ws, double* node,
 
 # ---- in log space ----
 
-cdef double forward_in_log_space(const Chain* chain, SumScratch* ws) noexcept nogil:
-    """Set alpha to logarithms of the weights of prefixes; returns the log-partition."""
-    cdef Py_ssize_t t, label, ld = chain.ld
-    cdef const double* last = ws.alpha + (chain.size - 1) * ld
-    cdef double high, total = 0.0
-    # messages are added to unary scores, so that alpha starts as these
-    memcpy(ws.alpha, chain.theta, chain.size * ld * sizeof(double))
-    for t in range(1, chain.size):
-        sks_logplus(chain.n_labels, ld, ws.alpha + (t - 1) * ld,
-                    table_after(chain, t - 1).scores, ws.alpha + t * ld)
-    high = sks_max(chain.n_labels, last)
-    if high == -INFINITY:
-        return high
-    for label in range(chain.n_labels):
-        total += exp(last[label] - high)
-    return high + log(total)
-
-
-cdef void backward_in_log_space(const Chain* chain, SumScratch* ws, double* node,
-                                double* back) noexcept nogil:
-    """Set the node marginals from alpha; u_t becomes log u_t beta_t for t >= 1."""
-    cdef double* belief = ws.rows
-    cdef double* beta = ws.rows + chain.ld
-    cdef double* after
-    cdef double low
+cdef double backward_in_log_space(const Chain* chain, SumScratch* ws) noexcept nogil:
+    """Set alpha to log beta, and u to log u_t beta_t; returns the log-partition."""
     cdef Py_ssize_t t, label, n_labels = chain.n_labels, ld = chain.ld
-    # back has room for a table, whose padding is zero
-    memset(beta, 0, ld * sizeof(double))
+    cdef const double* scores
+    cdef double* after
+    # As logarithms messages neither underflow nor overflow, whatever the scores. Those
+    # of what follows come first: they make the weights of single steps known, which are
+    # probabilities.
     for t in range(chain.size - 1, -1, -1):
-        # Each row by its own sum: rounding of the total would be exponentiated.
-        for label in range(n_labels):
-            belief[label] = ws.alpha[t * ld + label] + beta[label]
-        sks_exp_row(n_labels, ld, belief, node + t * ld, &low)
-        sks_rescale(ld, 1.0 / sum_of(n_labels, node + t * ld), node + t * ld)
+        after = ws.u + t * ld
+        memcpy(after, chain.theta + t * ld, n_labels * sizeof(double))
+        for label in range(n_labels, ld):
+            after[label] = -INFINITY
+        if t + 1 < chain.size:
+            for label in range(n_labels):
+                after[label] += ws.alpha[t * ld + label]
         if t == 0:
             break
-        after = ws.u + t * ld
+        scores = table_after(chain, t - 1).scores
         for label in range(n_labels):
-            after[label] = chain.theta[t * ld + label] + beta[label]
-        # one table for all is turned once
-        if chain.step or t == chain.size - 1:
-            transpose(n_labels, ld, table_after(chain, t - 1).scores, back)
-        memset(beta, 0, ld * sizeof(double))
-        sks_logplus(n_labels, ld, after, back, beta)
+            ws.alpha[(t - 1) * ld + label] = sks_logsum(
+                ld, scores + label * ld, after)
+    # a row of zeros, as nothing comes before the first position
+    memset(ws.rows, 0, ld * sizeof(double))
+    return sks_logsum(ld, ws.rows, ws.u)
 
 
-cdef void add_pairs_in_log_space(const Chain* chain, const SumScratch* ws,
-                                 const PairMeans* pairs) noexcept nogil:
-    """Add the marginals of pairs, from the last positions to the first."""
-    cdef Py_ssize_t t, ld = chain.ld
-    # A pass of its own: with the loops of the backward pass there would be too many
-    # variables for the registers, and each exponential is a call that saves them.
-    for t in range(chain.size - 2, -1, -1):
-        add_pair_in_log_space(
-            chain.n_labels, ld, ws.alpha + t * ld, table_after(chain, t).scores,
-            ws.u + (t + 1) * ld, pairs.weight, pairs.edges + t * pairs.edges_step)
-
-
-cdef void add_pair_in_log_space(
-    Py_ssize_t n_labels, Py_ssize_t ld, const double* alpha, const double* scores,
-    const double* following, double weight, double* out
+cdef void forward_in_log_space(
+    const Chain* chain, SumScratch* ws, double log_partition, double* node,
+    const PairMeans* pairs
 ) noexcept nogil:
-    """Add weight times the marginals of one pair of positions."""
-    cdef Py_ssize_t before, after
-    cdef double score, high = -INFINITY, scale = 0.0
-    # They are proportional to exponentials. Three passes, to the largest, the sum, and
-    # the marginals, with a sum of their own: see above. To keep the exponentials from
-    # one to the next would take a table more.
-    for before in range(n_labels):
-        for after in range(n_labels):
-            score = alpha[before] + scores[before * ld + after] + following[after]
-            high = score if score > high else high
-    for before in range(n_labels):
-        for after in range(n_labels):
-            score = alpha[before] + scores[before * ld + after] + following[after]
-            scale += exp(score - high)
-    for before in range(n_labels):
-        for after in range(n_labels):
-            score = alpha[before] + scores[before * ld + after] + following[after]
-            out[before * ld + after] += weight / scale * exp(score - high)
+    """Set the node marginals, and add those of the pairs, from the messages back."""
+    cdef Py_ssize_t t, label, ld = chain.ld
+    cdef double* zeros = ws.rows
+    cdef double* shares = ws.rows + ld
+    cdef const double* scores
+    cdef double* out = NULL
+    memset(node, 0, chain.size * ld * sizeof(double))
+    sks_share(ld, zeros, ws.u, log_partition, 1.0, 0.0, shares, node, NULL)
+    # From each label that has a probability its part goes to the labels that follow:
+    # few where the scores differ by much, which is what this is for.
+    for t in range(chain.size - 1):
+        scores = table_after(chain, t).scores
+        for label in range(chain.n_labels):
+            if node[t * ld + label] == 0.0:
+                continue
+            if pairs.edges != NULL:
+                out = pairs.edges + t * pairs.edges_step + label * ld
+            sks_share(ld, scores + label * ld, ws.u + (t + 1) * ld,
+                      ws.alpha[t * ld + label], node[t * ld + label], pairs.weight,
+                      shares, node + (t + 1) * ld, out)
 
 
-cdef int in_log_space(const Chain* chain, SumScratch* ws, double* node,
-                      const PairMeans* pairs, double* log_partition) except -1 nogil:
+cdef void in_log_space(const Chain* chain, SumScratch* ws, double* node,
+                       const PairMeans* pairs, double* log_partition) noexcept nogil:
     """Forward-backward for scores of any size."""
-    cdef double* back = NULL
-    log_partition[0] = forward_in_log_space(chain, ws)
+    log_partition[0] = backward_in_log_space(chain, ws)
     # nothing has a meaning then, or nothing else is asked for
-    if log_partition[0] == -INFINITY or node == NULL:
-        return 0
-    resize(<void**> &back, chain.n_labels * chain.ld * sizeof(double))
-    memset(back, 0, chain.n_labels * chain.ld * sizeof(double))
-    backward_in_log_space(chain, ws, node, back)
-    free(back)
-    if pairs.edges != NULL:
-        add_pairs_in_log_space(chain, ws, pairs)
-    return 0
+    if log_partition[0] > -INFINITY and node != NULL:
+        forward_in_log_space(chain, ws, log_partition[0], node, pairs)
 
 
 cdef int sum_product_padded(

@@ -32,6 +32,8 @@ cdef class ChainMeans:
     cdef double* _scores
     cdef double* _shares
     cdef int32_t* _labelings
+    # value of the best labeling at the last call of the top-K oracle
+    cdef double best
 
     cdef int _make_tables(self, Py_ssize_t n_tables) except -1
     cdef const EdgeTable* load_tables(self, ChainScratch* ws, Py_ssize_t i,

@@ -170,6 +170,7 @@ cdef class ChainMeans:
                 nodes[t * ld + y[t]] += share
             for t in range(size - 1):
                 edges[t * self._step + y[t] * ld + y[t + 1]] += weight * share
+        self.best = best + ws.constant
         return best + value + 0.5 * mu * (1.0 - norm) + ws.constant
 
     cdef Py_ssize_t _share_among_best(

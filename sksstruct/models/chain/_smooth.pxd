@@ -22,6 +22,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     # features, in the form that the gradient reads
     cdef object _transposed, _values
     # of the last sweep
+    cdef double[::1] _hinge
     cdef object _differences, _losses, _expected, _exponentials, _edge_means
     # p_i (E mu_i - mu_i(y_i)) of all nodes
     cdef double[:, ::1] _difference

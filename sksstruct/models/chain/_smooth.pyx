@@ -109,6 +109,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._difference = self._differences
         self._work = n_positions * cells
         self._losses = np.empty(chain.n_examples)
+        self._hinge = np.empty(0 if self._entropy else chain.n_examples)
         # stays zero for sequences that lack labels
         self._expected = np.zeros(chain.n_examples)
         self.exact = np.ones(chain.n_examples, dtype=np.uint8)
@@ -153,6 +154,9 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._write_emission(rows, n_jobs)
         self._check_finite()
         self.expected_loss = float(chain.example_weights @ self._expected)
+        # sum-product does not know the best labeling
+        if not self._entropy:
+            self.hinge = float(chain.example_weights @ np.asarray(self._hinge))
         return float(chain.example_weights @ self._losses)
 
     def _load_table(self, w):
@@ -215,6 +219,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
             expected[0] = self._subtract_observed(i)
             self._subtract_observed_edges(means, i, edges)
         loss[0] = value - true_value
+        if not self._entropy:
+            self._hinge[i] = means.best - true_value
         self._weigh_nodes(i, sums)
         return 0
 

@@ -280,4 +280,9 @@ cdef class BoundParts(BoundTable):
             scores = scores.reshape(unary.shape)
             return parts_max_marginals(scores, *springs).reshape(len(unary), -1)
 
-        return bmmf(max_marginals, unary.reshape(len(unary), -1), k)[0]
+        def max_product(scores):
+            found, score = parts_max_product(scores.reshape(unary.shape), *springs)
+            return found[:, 0] * unary.shape[2] + found[:, 1], score
+
+        return bmmf(max_marginals, unary.reshape(len(unary), -1), k,
+                    max_product=max_product)[0]

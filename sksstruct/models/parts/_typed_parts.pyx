@@ -28,6 +28,7 @@ from libc.stdint cimport int32_t
 from sksstruct.models.parts._loss cimport truncated_distance
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
+from sksstruct.inference import bmmf
 from sksstruct.inference.parts._typed import TypedPartsTree
 
 
@@ -52,8 +53,8 @@ cdef class BoundTypedParts(BoundTable):
 
     oracles = ("max",)
     oracle_note = (
-        "parts with n_types > 1 have the max oracle only: sums and the k best outputs "
-        "would have to go through the types of all edges")
+        "parts with n_types > 1 have the max oracle only: sums and the k best "
+        "labelings would have to go through the types of all edges")
 
     cdef const Py_ssize_t[:, ::1] _shapes
     cdef const Py_ssize_t[:, ::1] _edges
@@ -195,7 +196,8 @@ cdef class BoundTypedParts(BoundTable):
 
     # ---- oracles ----
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
+    def _problem(self, TableWorkspace workspace, Py_ssize_t i):
+        """Return scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
         end = height * width * self.ld
         table = workspace.theta[:end].reshape(height, width, self.ld)
@@ -211,9 +213,41 @@ cdef class BoundTypedParts(BoundTable):
         linear, quadratic, bias = self.springs(workspace._held)
         # in positions: the weights are of displacements in units
         scales = self.scales[:, None]
-        tree = TypedPartsTree(
-            unary, self.edges, self.offsets, quadratic / scales ** 2, linear / scales,
-            np.ascontiguousarray(bias), ends)
-        positions, types, _ = tree.solve()
-        cells = positions[:, 0] * width + positions[:, 1]
+        springs = (self.edges, self.offsets, quadratic / scales ** 2, linear / scales,
+                   np.ascontiguousarray(bias), ends)
+        return unary, springs
+
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
+        unary, springs = self._problem(workspace, i)
+        positions, types, _ = TypedPartsTree(unary, *springs).solve()
+        cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
         return np.concatenate([cells, types]).astype(np.int32)
+
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        """Return the k best placements, each with its best types.
+
+        They are not the k best labelings, which smoothing by l2 would need.
+        """
+        unary, springs = self._problem(workspace, i)
+
+        # the search takes parts for variables, and their positions for states
+        def max_marginals(scores):
+            tree = TypedPartsTree(scores.reshape(unary.shape), *springs)
+            return tree.max_marginals().reshape(len(unary), -1)
+
+        placements = bmmf(max_marginals, unary.reshape(len(unary), -1), k)[0]
+        types = [self._best_types(cells, unary.shape[2], *springs[1:])
+                 for cells in placements]
+        return np.concatenate([placements, types], axis=1)
+
+    def _best_types(self, cells, width, offsets, quadratic, linear, bias, ends):
+        """Return the first best type of each edge at given positions."""
+        places = np.stack(np.divmod(cells, width), axis=1)
+        u, v = self.edges.T
+        moved = (places[v] - places[u])[:, None] - offsets
+        scores = bias + (linear * moved - quadratic * moved ** 2).sum(axis=2)
+        if ends is not None:
+            edge, (rows, columns) = np.arange(self.n_edges), places.T
+            scores += ends[edge, :, 0, rows[u], columns[u]]
+            scores += ends[edge, :, 1, rows[v], columns[v]]
+        return scores.argmax(axis=1)

@@ -9,7 +9,7 @@ cdef class SmoothLoss:
     cdef readonly bint convex, nonsmooth
     cdef readonly double mu, diameter
     # of the last value and gradient
-    cdef readonly double expected_loss
+    cdef readonly double expected_loss, hinge
     cdef readonly object exact, support
     cdef public bint keep_anchors
 

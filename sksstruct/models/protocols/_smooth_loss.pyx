@@ -13,6 +13,8 @@ Solvers that visit one example at a time ask for E mu_i at the weights of the vi
 minus E mu_i at those of the last value and gradient, which is the anchor.
 """
 
+from libc.math cimport NAN
+
 
 cdef class SmoothLoss:
     """The smooth losses f_i of a bound model, and their mean.
@@ -41,9 +43,15 @@ cdef class SmoothLoss:
     expected_loss : float
         sum_i p_i E L_i at the last value and gradient: with the gradient g, a dual
         value of the hinge is expected_loss - |g|^2 / (2 alpha).
+    hinge : float
+        The mean structured hinge at the last value and gradient; NaN where this does
+        not tell, as sum-product does not.
     keep_anchors : bool
         Whether visits of single examples will be anchored at the next gradient.
     """
+
+    def __cinit__(self, *args, **kwargs):
+        self.hinge = NAN
 
     def set_smoothing(self, double mu):
         """Smooth by mu from now on."""

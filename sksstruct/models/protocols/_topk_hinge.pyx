@@ -93,7 +93,7 @@ cdef class TopKHinge(SmoothLoss):
         cdef Py_ssize_t i
         cdef double total = 0.0
         gradient[:] = 0.0
-        self.expected_loss = 0.0
+        self.expected_loss = self.hinge = 0.0
         for i in range(model.n_examples):
             total += model._example_weights[i] * self._visit_at_anchor(workspace, i)
             # the mixture minus what was observed is in the workspace now
@@ -112,6 +112,7 @@ cdef class TopKHinge(SmoothLoss):
         # at the potentials that the oracle has left in the workspace
         self.model.evaluate(workspace, i, &self._observed[0], &true_value)
         value = shares @ values + self.mu / 2.0 * (1.0 - shares @ shares) - true_value
+        self.hinge += self.model._example_weights[i] * (values.max() - true_value)
         self._add_expected_loss(i, labelings, shares)
         self._add(workspace, i, labelings, shares, 1.0)
         self._subtract_observed(workspace, i)

@@ -26,6 +26,7 @@ cdef class LazyWeights(Weights):
     # w = scale (v + (total - last) direction), row by row.
     cdef public double scale, total
     cdef Py_ssize_t _row_size, _n_rows
+    cdef readonly object direction
     # the array behind `_last`, and what must stay alive while steps are taken
     cdef object _up_to, _owned
     cdef const double* _direction

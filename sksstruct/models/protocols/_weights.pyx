@@ -142,15 +142,19 @@ cdef class LazyWeights(Weights):
     ----------
     size : int
         Number of weights.
+    average : bool, default=False
+        Whether there is a vector u.
 
     Attributes
     ----------
     scale, total : float
         Factor of all weights, and how far they have moved along the direction.
+    direction : ndarray of shape (size,)
+        The direction.
     """
 
-    def __init__(self, Py_ssize_t size):
-        Weights.__init__(self, size)
+    def __init__(self, Py_ssize_t size, *, bint average=False):
+        Weights.__init__(self, size, average=average)
         self.scale = 1.0
 
     def start(self, direction, Py_ssize_t row_size, exists=None):
@@ -177,7 +181,7 @@ cdef class LazyWeights(Weights):
         self._up_to = np.zeros(self._n_rows)
         last = self._up_to
         self._direction, self._last = &along[0], &last[0]
-        self._owned, self._exists = [direction, exists], NULL
+        self.direction, self._owned, self._exists = direction, exists, NULL
         if exists is not None:
             flags = exists
             self._exists = &flags[0]
@@ -201,11 +205,15 @@ cdef class LazyWeights(Weights):
             for k in range(first, last):
                 self._v[k] *= self._exists[k]
 
-    def finish(self):
-        """Bring all rows up to date and scale them, so that v is the weights."""
+    def catch_up_all(self):
+        """Bring all rows up to date."""
         cdef Py_ssize_t row
         for row in range(self._n_rows):
             self.catch_up(row)
+
+    def finish(self):
+        """Bring all rows up to date and scale them, so that v is the weights."""
+        self.catch_up_all()
         self.v *= self.scale
         # further steps begin with a factor that is not small
         self.scale, self.total = 1.0, 0.0

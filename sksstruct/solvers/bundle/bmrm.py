@@ -11,9 +11,11 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
 from sksstruct.solvers.core.base import SCALING, Solver, example
+from sksstruct.solvers.core.box import Box, least
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils._doc import fill_doc
@@ -22,6 +24,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Number of passes in which the lower bound may fail to rise.
 _IDLE = 10
+# With bounds: largest number of Newton steps, and the change of beta that ends them.
+_NEWTON, _SAME = 50, 1e-14
 
 
 @fill_doc(example('solver="bmrm"'))
@@ -69,6 +73,7 @@ class BMRM(Solver):
     inner: str = "qp"
     drop_after: int | None = 50
 
+    bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "inner": [StrOptions({"qp", "line_search"})],
@@ -76,16 +81,19 @@ class BMRM(Solver):
     }
 
     def _solve(self, model, alpha, options):
-        return self._minimise(Risk(model, options.n_jobs), alpha, options)
+        risk = Risk(model, options.n_jobs)
+        return self._minimise(risk, alpha, options, Box.of(model))
 
-    def _minimise(self, risk, alpha, options):
+    def _minimise(self, risk, alpha, options, box=None):
         """Minimise alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
         if self.inner == "qp":
-            bundle = Bundle(alpha, risk.nonnegative, self.drop_after)
+            bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
-            bundle = Segment(alpha, risk.nonnegative)
+            bundle = Segment(alpha, risk.nonnegative, box)
         loop = Loop(self, alpha, options)
         w = aligned_zeros(risk.n_weights)
+        if box is not None:
+            box.clip(w)
         gradient = offset = None
 
         def look():
@@ -114,9 +122,8 @@ class BMRM(Solver):
 class Bundle:
     """Planes, their Gram matrix, and the minimum of alpha/2 |w|^2 over them."""
 
-    def __init__(self, alpha, zero, drop_after):
-        self.alpha = alpha
-        self.drop_after = drop_after
+    def __init__(self, alpha, zero, drop_after, box=None):
+        self.alpha, self.drop_after, self.box = alpha, drop_after, box
         self.value = 0.0 if zero else -np.inf
         n = 1 if zero else 0
         # a plane is stored as indices and values of its non-zero weights
@@ -141,14 +148,13 @@ class Bundle:
         self.gram = gram
         self.offsets = np.append(self.offsets, offset)
         start = np.append(self.beta, 0.0) if n else np.ones(1)
-        self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
-        self.value = max(
-            self.value,
-            float(
-                self.offsets @ self.beta
-                - self.beta @ gram @ self.beta / (2 * self.alpha)
-            ),
-        )
+        if self.box is None:
+            self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
+            value = -self.beta @ gram @ self.beta / (2 * self.alpha)
+        else:
+            self.beta = start
+            value = self._maximise_with_bounds()
+        self.value = max(self.value, float(self.offsets @ self.beta + value))
         self.idle = np.where(self.beta > 0, 0, np.append(self.idle, 0) + 1)
         if self.drop_after is not None:
             keep = self.idle < self.drop_after
@@ -158,22 +164,75 @@ class Bundle:
                 self.offsets, self.beta = self.offsets[keep], self.beta[keep]
                 self.idle = self.idle[keep]
 
+    def _maximise_with_bounds(self):
+        """Maximise the dual over beta; return all of its value but the linear term.
+
+        With lower <= w <= upper the dual is <b, beta> + min_w <A beta, w> + alpha/2
+        |w|^2, whose w is -A beta / alpha truncated: a quadratic function as long as the
+        same weights are at their bounds (Newton's method, with an exact line search).
+        """
+        box, k = self.box, self.box.index
+        # the planes' entries of the weights with bounds, of which there are few
+        rows = np.array([_entries(plane, k, len(box.lower)) for plane in self.planes])
+        lower, upper = box.lower[k], box.upper[k]
+
+        def bounded(beta):
+            return np.clip(rows.T @ beta / -self.alpha, lower, upper)
+
+        def slope_along(change):
+            def slope(step):
+                beta = self.beta + step * change
+                w = bounded(beta)
+                free = -(rest @ beta) / self.alpha
+                return float((self.offsets + rows @ w + free) @ change)
+
+            return slope
+
+        # products of the weights without bounds
+        rest = self.gram - rows @ rows.T
+        for _ in range(_NEWTON):
+            w = bounded(self.beta)
+            fixed = (w <= lower) | (w >= upper)
+            gram = rest + rows[:, ~fixed] @ rows[:, ~fixed].T
+            linear = self.offsets + rows[:, fixed] @ w[fixed]
+            best = maximise_on_simplex(gram / self.alpha, linear, self.beta)
+            step = root_on_segment(slope_along(best - self.beta))
+            moved = step * (best - self.beta)
+            self.beta = np.maximum(self.beta + moved, 0.0)
+            self.beta /= self.beta.sum()
+            if np.abs(moved).max() <= _SAME:
+                break
+        w = bounded(self.beta)
+        value = float((rows.T @ self.beta) @ w) + self.alpha / 2 * float(w @ w)
+        return value - self.beta @ rest @ self.beta / (2 * self.alpha)
+
     def weights(self, w):
         """Write the minimiser, eq. (11), into w."""
         w[:] = 0.0
         for (index, values), share in zip(self.planes, self.beta, strict=True):
             if share > 0.0:
                 w[index] -= share / self.alpha * values
+        if self.box is not None:
+            self.box.clip(w)
+
+
+def _entries(plane, index, n_weights):
+    """Entries of a plane, which is stored by its non-zero ones, as a vector."""
+    row = np.zeros(n_weights)
+    row[plane[0]] = plane[1]
+    return row[index]
 
 
 class Segment:
     """The minimum on the segment from the last minimum to the newest plane."""
 
-    def __init__(self, alpha, zero):
-        self.alpha = alpha
-        self.value = 0.0 if zero else -np.inf
+    def __init__(self, alpha, zero, box=None):
+        self.alpha, self.box = alpha, box
         self.mean, self.offset = None, 0.0
         self.has_plane = zero
+        self.value = -np.inf
+        if zero:
+            self.value = 0.0
 
     def add(self, gradient, offset):
         """Move towards a plane."""
@@ -183,13 +242,39 @@ class Segment:
             if self.mean is None:
                 self.mean = np.zeros_like(gradient)
             change = gradient - self.mean
-            slope = offset - self.offset - float(self.mean @ change) / self.alpha
-            bend = float(change @ change) / self.alpha
-            step = 1.0 if slope >= bend else max(slope / bend, 0.0)
+            step = self._step(change, offset - self.offset)
             self.mean += step * change
             self.offset += step * (offset - self.offset)
-        self.value = self.offset - float(self.mean @ self.mean) / (2 * self.alpha)
+        self.value = self.offset + least(self.mean, self.alpha, self.box)
+
+    def _step(self, change, gain):
+        """The best step along a change of the mean plane, whose offset rises by gain.
+
+        The slope of the dual falls along the segment: linearly, or with kinks where
+        weights reach their bounds.
+        """
+        if self.box is None:
+            slope = gain - float(self.mean @ change) / self.alpha
+            bend = float(change @ change) / self.alpha
+            return 1.0 if slope >= bend else max(slope / bend, 0.0)
+
+        def slope(step):
+            w = self.box.least(self.mean + step * change, self.alpha)[1]
+            return gain + float(w @ change)
+
+        return root_on_segment(slope)
 
     def weights(self, w):
         """Write the minimiser, eq. (11), into w."""
         np.divide(self.mean, -self.alpha, out=w)
+        if self.box is not None:
+            self.box.clip(w)
+
+
+def root_on_segment(slope):
+    """Where in [0, 1] a function that falls has its root, or the end next to it."""
+    if slope(0.0) <= 0.0:
+        return 0.0
+    if slope(1.0) >= 0.0:
+        return 1.0
+    return float(brentq(slope, 0.0, 1.0, xtol=1e-15, rtol=1e-12))

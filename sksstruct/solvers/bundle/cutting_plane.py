@@ -62,6 +62,7 @@ class CuttingPlane(Solver):
     inner_tol: float = 0.1
     max_cached: int = 100
 
+    bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "inner_tol": [Interval(Real, 0, 1, closed="neither")],
@@ -72,7 +73,7 @@ class CuttingPlane(Solver):
         return fits(dual_state, model, False)
 
     def _solve(self, model, alpha, options):
-        weights = Weights(model.n_weights)
+        weights = Weights(model.n_weights, box=model.box())
         rng = check_random_state(options.random_state)
         risk = Risk(model, options.n_jobs)
         kernel = BCFWKernel(

@@ -89,6 +89,9 @@ class Solver(BaseEstimator):
         the absolute weights too.
     bounded : bool
         Whether weights can be confined to a box.
+    unregularised : bool
+        Whether alpha may be zero. There is no dual then: the certificate is the norm of
+        the gradient, relative to the first one.
     """
 
     required_oracles = ("max",)
@@ -96,7 +99,7 @@ class Solver(BaseEstimator):
     remedy = ""
     losses = ("hinge",)
     penalties = ("l2",)
-    bounded = False
+    bounded = unregularised = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -169,6 +172,21 @@ class Solver(BaseEstimator):
                 f"{type(self).__name__} minimises with the penalty alpha/2 |w|^2 "
                 "alone; l1_ratio > 0 needs loss='log' or an entropy-smoothed hinge, "
                 "every label of y, and solver='sdca'"
+            )
+
+    def check_alpha(self, alpha):
+        """Raise an error if there is no regularisation and the solver needs it.
+
+        Parameters
+        ----------
+        alpha : float
+            Regularisation.
+        """
+        if not alpha > 0 and not self.unregularised:
+            raise ValueError(
+                f"{type(self).__name__} needs alpha > 0: without regularisation there "
+                "is no dual problem; alpha=0 needs solver='casimir', or, with a loss "
+                "that has a gradient, 'lbfgs', 'svrg' or 'sgd'"
             )
 
     @classmethod
@@ -257,6 +275,7 @@ class Solver(BaseEstimator):
         self.check()
         self.check_model(model)
         self.check_penalty(l1)
+        self.check_alpha(alpha)
         options = Options(
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
@@ -322,9 +341,9 @@ class GradientSolver(Solver):
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
     def adapt(self, model):
-        # smooth by the k best labelings where there is no sum-product
-        if "hinge" in self.losses and "exp" not in model.oracles:
-            self.set_params(smoothing="l2")
+        # smooth by sum-product where nothing finds the k best labelings
+        if "hinge" in self.losses and "topk" not in model.oracles:
+            self.set_params(smoothing="entropy")
 
     def accepts(self, dual_state, model):
         weights = dual_state.get("weights")

@@ -63,6 +63,10 @@ class Procedure(Solver):
         """Check the penalty as the solver does."""
         self.solver.check_penalty(l1)
 
+    def check_alpha(self, alpha):
+        """Check the regularisation as the solver does."""
+        self.solver.check_alpha(alpha)
+
     def check_model(self, model):
         """Check the model as the solver does, to which all problems are alike."""
         self.solver.check_model(model)

@@ -12,6 +12,8 @@ import numpy as np
 
 # Largest number of epochs of a step that has to reach an accuracy.
 MOST_EPOCHS = 500
+# Epochs in which the gradient may fail to get smaller.
+IDLE = 20
 
 
 class Schedule:
@@ -27,11 +29,13 @@ class Schedule:
         Smoothing, the initial one if it decreases; 0 for a loss that is smooth already.
     kappa : float
         Strength of the proximal term, the initial one if it increases.
+    least : float, default=0.0
+        The smoothing does not decrease further than to this.
     """
 
-    def __init__(self, ridge, adaptive, mu, kappa):
+    def __init__(self, ridge, adaptive, mu, kappa, least=0.0):
         self.ridge, self.adaptive = ridge, adaptive
-        self._mu, self._kappa = mu, kappa
+        self._mu, self._kappa, self.least = mu, kappa, least
         self.q = ridge / (ridge + kappa)
         self.alpha0 = np.sqrt(self.q) if ridge > 0 else (np.sqrt(5.0) - 1.0) / 2.0
 
@@ -40,8 +44,19 @@ class Schedule:
         if not self.adaptive:
             return self._mu
         if self.ridge > 0:
-            return self._mu * (1.0 - np.sqrt(self.q) / 2.0) ** (k / 2.0)
-        return self._mu / k
+            mu = self._mu * (1.0 - np.sqrt(self.q) / 2.0) ** (k / 2.0)
+        else:
+            mu = self._mu / k
+        return max(mu, self.least)
+
+    def begin_at(self, mu):
+        """Make mu_1 the given one; mu is any constant in Corollaries 18 and 20."""
+        self._mu *= mu / self.mu(1)
+        return self
+
+    def decreases(self, k):
+        """Whether mu_{k + 1} is less than mu_k."""
+        return self.mu(k + 1) < self.mu(k)
 
     def kappa(self, k):
         """kappa_k, k >= 1."""
@@ -102,14 +117,21 @@ class Catalyst:
         eq. (26), up to `MOST_EPOCHS`.
     linear : ndarray or None
         Linear term.
+    steps : StepLength or None
+        Lengths of the steps of a smoothed hinge, whose epochs then end at the average
+        of their iterates. None: 1 / (A / mu_k + ridge + kappa_k).
     """
 
     def __init__(self, epochs, ridge, schedule, smoothness, visits, start="prox_center",
-                 most_epochs=1, linear=None):  # fmt: skip
+                 most_epochs=1, linear=None, steps=None):  # fmt: skip
         self.epochs = epochs
         self.ridge, self.schedule, self.smoothness = ridge, schedule, smoothness
         self.visits, self.start, self.most_epochs = visits, start, most_epochs
-        self.linear = linear
+        self.linear, self.steps = linear, steps
+        # the last epoch's path, and the slope where it began
+        self._path = self._before = None
+        # whether the gradient at the weights is known, and was reported
+        self.known = False
         self.w = self.epochs.w.copy()
         self.z, self.z_before = self.w.copy(), self.w.copy()
         self.a = self.schedule.alpha0
@@ -121,46 +143,22 @@ class Catalyst:
         ``on_gradient(value, mu)`` is called for every value and gradient of f.
         """
         self.k += 1
-        k, epochs, schedule = self.k, self.epochs, self.schedule
+        k, schedule = self.k, self.schedule
         mu, kappa = schedule.mu(k), schedule.kappa(k)
-        lipschitz = self.smoothness
         if mu > 0:
-            epochs.set_smoothing(mu)
-            lipschitz = self.smoothness / mu
+            self.epochs.set_smoothing(mu)
         ridge = self.ridge + kappa
-        linear = -kappa * self.z
-        if self.linear is not None:
-            linear += self.linear
-        w = epochs.w
+        w = self.epochs.w
         if self.start == "prox_center":
             w[:] = self.z
         elif self.start == "extrapolation":
             w[:] = self.w + kappa / ridge * (self.z - self.z_before)
         else:
             w[:] = self.w
-        count, before, floor = 0, np.inf, 0.0
-        while True:
-            value = epochs.value_and_gradient()
-            if on_gradient is not None:
-                on_gradient(value, mu)
-            if self.most_epochs is None:
-                # a small gradient implies the accuracy, by strong convexity
-                slope = epochs.gradient + linear + ridge * w
-                moved = w - self.z
-                bound = ridge * schedule.delta(k) * kappa * float(moved @ moved)
-                residual = float(slope @ slope)
-                if count == 0:
-                    floor = 1e-24 * residual  # what rounding errors leave
-                if residual <= max(bound, floor) or count == MOST_EPOCHS:
-                    break
-                if not residual < before:  # the steps are too long to contract
-                    self.smoothness *= 2.0
-                    lipschitz *= 2.0
-                before = residual
-            epochs.epoch(self.visits, 1.0 / (lipschitz + ridge), ridge, linear)
-            count += 1
-            if count == self.most_epochs:
-                break
+        # extrapolation may leave the box, whose oracles know nothing beyond it
+        if self.epochs.box is not None:
+            self.epochs.box.clip(w)
+        self._minimise(mu, kappa, on_gradient)
         last, self.w = self.w, w.copy()
         after = schedule.kappa(k + 1)
         c = self.a**2 * (kappa + self.ridge)
@@ -170,3 +168,68 @@ class Catalyst:
         beta = self.a * (1.0 - self.a) * (kappa + self.ridge) / (c + a * p)
         self.a = a
         self.z_before, self.z = self.z, self.w + beta * (self.w - last)
+
+    def _minimise(self, mu, kappa, on_gradient):
+        """Minimise (25) approximately, from the weights."""
+        epochs, ridge = self.epochs, self.ridge + kappa
+        w = epochs.w
+        linear = -kappa * self.z
+        if self.linear is not None:
+            linear += self.linear
+        count, before, floor, best, idle = 0, np.inf, 0.0, np.inf, 0
+        while True:
+            if not self.known:
+                value = epochs.value_and_gradient()
+                if on_gradient is not None:
+                    on_gradient(value, mu)
+            self.known = False
+            if self.steps is not None:
+                self._judge()
+            if self.most_epochs is None:
+                # a small gradient implies the accuracy, by strong convexity
+                slope = epochs.gradient + linear + ridge * w
+                moved = w - self.z
+                bound = ridge * self.schedule.delta(self.k) * kappa
+                residual = float(slope @ slope)
+                if count == 0:
+                    floor = 1e-24 * residual  # what rounding errors leave
+                enough = max(bound * float(moved @ moved), floor)
+                # K labelings that are not enough leave gradients that jump: no steps
+                # are short enough for any accuracy then
+                idle = 0 if residual < best else idle + 1
+                best = min(best, residual)
+                if residual <= enough or idle == IDLE or count == MOST_EPOCHS:
+                    break
+                if not residual < before:  # the steps are too long to contract
+                    self.smoothness *= 2.0
+                before = residual
+            self._epoch(mu, ridge, linear)
+            count += 1
+            if count == self.most_epochs:
+                break
+
+    def _epoch(self, mu, ridge, linear):
+        """Make one epoch."""
+        if self.steps is None:
+            lipschitz = self.smoothness / mu if mu > 0 else self.smoothness
+            rate = 1.0 / (lipschitz + ridge)
+            return self.epochs.epoch(self.visits, rate, ridge, linear)
+        w = self.epochs.w
+        # the slopes at the start are those that `_judge` has seen last
+        start = w.copy()
+        falling = self.most_epochs is not None and self.schedule.decreases(self.k)
+        rate = self.steps.next(self.visits, ridge, self.ridge if falling else 0.0)
+        self.epochs.epoch(self.visits, rate, ridge, linear, average=True)
+        self._path = w - start
+        return None
+
+    def _judge(self):
+        """Let the slopes along the last epoch's path change the step length."""
+        slope = self.epochs.gradient + self.ridge * self.epochs.w
+        if self.linear is not None:
+            slope += self.linear
+        if self._path is not None:
+            self.steps.judge(
+                float(self._before @ self._path), float(slope @ self._path)
+            )
+        self._before = slope

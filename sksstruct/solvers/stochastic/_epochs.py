@@ -14,6 +14,9 @@ _TRIAL = 0.1
 class Order:
     """Examples in random order, and the number of oracle calls."""
 
+    # bounds of some weights
+    box = None
+
     def __init__(self, n_examples, rng):
         self.n_examples = n_examples
         self.rng = rng
@@ -39,6 +42,10 @@ class Epochs(Order):
         Order of the visits.
     n_jobs : int or None
         Threads for the gradient.
+    average : bool, default=False
+        Whether there is memory for averages of the iterates.
+    box : Box or None
+        Bounds of some weights.
 
     Attributes
     ----------
@@ -50,15 +57,16 @@ class Epochs(Order):
         Oracle calls so far.
     """
 
-    def __init__(self, loss, rng, n_jobs=None):
+    def __init__(self, loss, rng, n_jobs=None, *, average=False, box=None):
         super().__init__(loss.model.n_examples, rng)
-        self.loss = loss
-        self.n_jobs = n_jobs
-        weights = LazyWeights(loss.model.n_weights)
+        self.loss, self.n_jobs, self.box = loss, n_jobs, box
+        weights = LazyWeights(loss.model.n_weights, average=average)
         self.w = weights.w
+        if box is not None:
+            box.clip(self.w)
         self.gradient = aligned_zeros(len(self.w))
         loss.keep_anchors = True
-        self._kernel = VarianceReducedKernel(loss, weights)
+        self._kernel = VarianceReducedKernel(loss, weights, box)
         self._direction = aligned_zeros(len(self.w))
         self._outside = None
         if loss.support is not None:
@@ -73,6 +81,8 @@ class Epochs(Order):
         """Start at the given weights, as far as they exist."""
         kept = slice(None) if self.loss.support is None else self.loss.support
         self.w[kept] = weights[kept]
+        if self.box is not None:
+            self.box.clip(self.w)
 
     def value_and_gradient(self):
         """f at the weights; its gradient goes to `gradient`."""
@@ -82,18 +92,23 @@ class Epochs(Order):
         self.calls += self.n_examples
         return value
 
-    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
+    def epoch(
+        self, visits, rate, ridge, linear=None, anchored=True, average=False
+    ):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
 
         Without an anchor they are plain stochastic gradient steps.
         """
-        order = self.draw(visits)
+        self.visit(self.draw(visits), rate, ridge, linear, anchored, average)
+
+    def visit(self, order, rate, ridge, linear=None, anchored=True, average=False):
+        """Steps on the given examples, as of `epoch`."""
         direction = self._direction
         direction[:] = self.gradient if anchored else 0.0
         if linear is not None:
             direction += linear
         ratios = self.n_examples * self.loss.model.example_weights[order]
-        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored)
+        self._kernel.epoch(order, ratios, direction, rate, ridge, anchored, average)
         self.calls += len(order)
 
 
@@ -120,8 +135,14 @@ def calibrate(epochs, ridge, at_zero=True):
     """
     w, gradient = epochs.w, epochs.gradient
     given = w.copy()
+
+    def go_to(point):
+        w[:] = point
+        if epochs.box is not None:
+            epochs.box.clip(w)
+
     if at_zero and w.any():
-        w[:] = 0.0
+        go_to(0.0)
         epochs.value_and_gradient()
     start, slope = w.copy(), gradient.copy()
     norm = float(np.sqrt(slope @ slope))
@@ -129,7 +150,7 @@ def calibrate(epochs, ridge, at_zero=True):
         w[:] = given
         return 0.5 / ridge
     small = 1e-5
-    w -= small / norm * slope
+    go_to(start - small / norm * slope)
     epochs.value_and_gradient()
     change = gradient - slope
     curvature = float(np.sqrt(change @ change)) / small
@@ -176,16 +197,9 @@ def check_convex(loss):
         )
 
 
-def report_smooth(loop, epochs, primal, alpha):
-    """Report weights and gradient of a smooth objective, with its certificate.
-
-    The dual value, of the expected mean parameters, is |grad P|^2 / (2 alpha) below the
-    objective.
-    """
+def report_smooth(loop, epochs, primal, certificate):
+    """Report weights and gradient of a smooth objective, with their certificate."""
     loop.calls = epochs.calls
     exact = float(np.mean(epochs.loss.exact))
-    dual = -np.inf
-    if exact == 1.0 and alpha > 0.0:
-        residual = epochs.gradient + alpha * epochs.w
-        dual = primal - float(residual @ residual) / (2 * alpha)
-    loop.report(primal, epochs.w, dual, exact)
+    dual, residual = certificate.at(primal, epochs.w, epochs.gradient, exact)
+    loop.report(primal, epochs.w, dual, exact, residual=residual)

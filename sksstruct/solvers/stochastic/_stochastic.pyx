@@ -38,6 +38,55 @@ cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
         model.prefetch(order[k + 1], True)
 
 
+cdef class Bounds:
+    """Bounds of some weights, as limits of what steps reach.
+
+    Parameters
+    ----------
+    box : Box
+        The bounds.
+    row_size : int
+        Number of weights that are brought up to date together.
+    """
+
+    cdef Py_ssize_t[::1] index, rows
+    cdef double[::1] lower, upper
+
+    def __cinit__(self, box, Py_ssize_t row_size):
+        self.index = box.index.astype(np.intp)
+        self.rows = np.unique(box.index // row_size).astype(np.intp)
+        self.lower, self.upper = box.lower[box.index], box.upper[box.index]
+
+    cdef void project(self, Weights weights, double scale,
+                      double average) noexcept nogil:
+        """Truncate v so that scale v is within the bounds.
+
+        Changes, times `average`, are added to u if an average is collected.
+        """
+        cdef Py_ssize_t j, k
+        cdef double value
+        for j in range(self.index.shape[0]):
+            k = self.index[j]
+            value = weights._v[k]
+            if scale * value < self.lower[j]:
+                value = self.lower[j] / scale
+            elif scale * value > self.upper[j]:
+                value = self.upper[j] / scale
+            else:
+                continue
+            if weights._u != NULL:
+                weights._u[k] += average * (value - weights._v[k])
+            weights._v[k] = value
+
+    cdef void project_lazily(self, LazyWeights weights, double average) noexcept nogil:
+        """Truncate lazy weights, whose rows with bounds are brought up to date."""
+        cdef Py_ssize_t j
+        # all of them, whatever the example reads: the direction moves every weight
+        for j in range(self.rows.shape[0]):
+            weights.catch_up(self.rows[j])
+        self.project(weights, weights.scale, average)
+
+
 cdef class AveragedIterate:
     """Weights w = s v that steps shrink and change, and the average of the iterates.
 
@@ -45,6 +94,8 @@ cdef class AveragedIterate:
     ----------
     weights : Weights
         Where to start, with or without memory for the average; without a box.
+    box : Box, default=None
+        Bounds of some weights, to which each step is truncated.
 
     Attributes
     ----------
@@ -58,9 +109,15 @@ cdef class AveragedIterate:
     # last began
     cdef double scale, scale_sum, total
     cdef object put_aside
+    cdef Bounds box
 
-    def __cinit__(self, weights, *args):
+    def __cinit__(self, weights, *args, box=None):
         self.iterate = weights
+        self.box = None
+        if box is not None:
+            self.box = Bounds(box, 1)
+            # zero need not be in the box
+            self.box.project(weights, 1.0, 0.0)
         self.scale = 1.0
         self.put_aside = 0.0
 
@@ -76,6 +133,8 @@ cdef class AveragedIterate:
 
     cdef int _count(self, double weight) except -1 nogil:
         """Count the iterate after a step, with a weight in the average."""
+        if self.box is not None:
+            self.box.project(self.iterate, self.scale, self.scale_sum)
         self.steps += 1.0
         self.total += weight
         self.scale_sum += weight * self.scale
@@ -145,7 +204,7 @@ cdef class SubgradientKernel(AveragedIterate):
     # labelings of the example that is visited
     cdef int32_t[::1] decoded, observed
 
-    def __cinit__(self, Weights weights, BoundModel model, double alpha):
+    def __cinit__(self, Weights weights, BoundModel model, double alpha, box=None):
         self.model = model
         self.workspace = model.workspace(weights.w)
         self.alpha = alpha
@@ -214,7 +273,7 @@ cdef class GradientKernel(AveragedIterate):
     cdef Workspace workspace
     cdef double alpha
 
-    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha):
+    def __cinit__(self, Weights weights, SmoothLoss loss, double alpha, box=None):
         self.smooth, self.model, self.alpha = loss, loss.model, alpha
         self.workspace = loss.model.workspace(weights.w)
 
@@ -252,6 +311,8 @@ cdef class VarianceReducedKernel:
         w <- w - rate ( p_i/prob_i (grad f_i(w) - grad f_i(anchor)) + direction
                         + ridge w ),   direction = grad f(anchor) + linear
 
+    after which weights with bounds are truncated to them.
+
     Parameters
     ----------
     loss : SmoothLoss
@@ -259,29 +320,39 @@ cdef class VarianceReducedKernel:
         grad f_i(anchor) is zero.
     weights : LazyWeights
         Where to start.
+    box : Box or None
+        Bounds of some weights.
     """
 
     cdef SmoothLoss smooth
     cdef BoundModel model
     cdef LazyWeights weights
     cdef Workspace workspace
+    cdef Bounds box
     # 0 for weights that stay zero; None where all exist
     cdef object _exists
+    # Of the average over an epoch, with the weights 1, 2, 3, ...: their number and sum;
+    # the sums of the factor s, and of s times `total`; what is known of it already.
+    cdef double _steps, _weight_sum, _scale_sum, _along_sum
+    cdef object _put_aside
 
-    def __cinit__(self, SmoothLoss loss, LazyWeights weights):
+    def __cinit__(self, SmoothLoss loss, LazyWeights weights, box=None):
         self.smooth, self.model, self.weights = loss, loss.model, weights
         self.workspace = loss.model.workspace(weights.w)
         self._exists = None
+        self.box = None if box is None else Bounds(box, loss.row_size)
         # changes by examples go to whole rows, and to weights that stay zero
         if loss.support is not None:
             self._exists = np.zeros(weights.size, dtype=np.uint8)
             self._exists[loss.support] = 1
 
     def epoch(self, const Py_ssize_t[::1] order, const double[::1] ratios,
-              direction, double rate, double ridge, bint anchored=True):
+              direction, double rate, double ridge, bint anchored=True,
+              bint average=False):
         """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
 
-        The weights are where the steps start, and are overwritten by where they end.
+        The weights are where the steps start, and are overwritten by where they end, or
+        by the average of the iterates with the weights 1, 2, 3, ...
         """
         cdef Py_ssize_t k
         cdef double shrink = 1.0 - rate * ridge
@@ -289,12 +360,20 @@ cdef class VarianceReducedKernel:
         if not 0.0 < shrink <= 1.0:
             raise ValueError(f"a step of {rate} is too long for a ridge of {ridge}")
         self.weights.start(direction, self.smooth.row_size, self._exists)
+        self.weights.collect_average(average)
+        self._steps = self._weight_sum = 0.0
+        self._scale_sum = self._along_sum = 0.0
+        self._put_aside = 0.0
         self.smooth.start_visits(anchored)
         with nogil:
             for k in range(order.shape[0]):
                 prefetch(self.model, order, k)
                 self._visit(order[k], ratios[k], rate, shrink, anchored)
-        self.weights.finish()
+        self._fold(average)
+        if average and self._weight_sum:
+            np.divide(self._put_aside, self._weight_sum, out=self.weights.v)
+            if self._exists is not None:
+                self.weights.v *= self._exists
 
     cdef int _visit(self, Py_ssize_t i, double ratio, double rate, double shrink,
                     bint anchored) except -1 nogil:
@@ -306,9 +385,29 @@ cdef class VarianceReducedKernel:
         # the step's own change is not shrunk.
         self.weights.scale *= shrink
         self.model.apply_change(self.workspace, i, self.weights,
-                                -rate * ratio / self.weights.scale, 0.0)
+                                -rate * ratio / self.weights.scale, self._scale_sum)
         self.weights.total -= rate / self.weights.scale
+        if self.box is not None:
+            self.box.project_lazily(self.weights, self._scale_sum)
+        self._steps += 1.0
+        self._weight_sum += self._steps
+        self._scale_sum += self._steps * self.weights.scale
+        self._along_sum += self._steps * self.weights.scale * self.weights.total
         if self.weights.scale < SMALL:
             with gil:
-                self.weights.finish()
+                self._fold(self.weights._u != NULL)
         return 0
+
+    def _fold(self, bint average):
+        """Go to v = w and s = 1, with a new sum of iterates."""
+        weights = self.weights
+        weights.catch_up_all()
+        # w_t = s_t (x_t + total_t direction): x changes by examples only, so that the
+        # sum of the first part is S x - u, as in `AveragedIterate`
+        if average:
+            along = self._along_sum - self._scale_sum * weights.total
+            self._put_aside += (
+                self._scale_sum * weights.v + along * weights.direction - weights.u)
+            weights.u[:] = 0.0
+            self._scale_sum = self._along_sum = 0.0
+        weights.finish()

@@ -15,6 +15,8 @@ from sklearn.utils import check_random_state
 
 from sksstruct.solvers.bundle.bmrm import Segment
 from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._catalyst import Catalyst, Schedule, best_kappa
@@ -25,11 +27,17 @@ from sksstruct.solvers.stochastic._epochs import (
     check_convex,
     report_smooth,
 )
+from sksstruct.solvers.stochastic._steps import StepLength, first_length
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# A decreasing smoothing starts where it may change the objective by this share of it.
-_FIRST_BIAS = 0.1
+# A decreasing smoothing starts where it may change the objective by this share of it:
+# as much only where all labelings are equal, which is no matter for few labelings.
+_FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
+# Steps of variance-reduced gradients are to be this part of 1 / L (Johnson and Zhang).
+_SAFETY = 0.1
+# Steps that led far away are divided by this.
+_SHORTER = 4.0
 # No smoothing changes it by less than this.
 _LEAST_BIAS = 1e-8
 # Passes without progress until steps are made shorter.
@@ -54,22 +62,27 @@ class Casimir(GradientSolver):
         Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
         w = 0, for the other losses the one reached.
     schedule : {"adaptive", "constant"}, default="adaptive"
-        Whether the smoothing decreases (Corollary 18), or is fixed so that `tol` can be
-        reached (Corollary 17).
-    smoothing : {"entropy", "l2"}, default="entropy"
-        How the hinge is smoothed: through the exp oracle, or the top-K oracle.
+        Whether the smoothing decreases (Corollaries 18 and 20), or is fixed so that
+        `tol` can be reached (Corollaries 17 and 19).
+    smoothing : {"entropy", "l2"}, default="l2"
+        How the hinge is smoothed: through the exp oracle, or the top-K oracle, which
+        tells the hinge, too. The name "casimir" stands for the one that a model has.
     k : int, default=5
         Number of labelings for "l2".
     mu : float or None, default=None
         Smoothing of the hinge, the initial one if it decreases. None: the value that
         changes the objective at w = 0 by a tenth of `tol`, or, if it decreases, by a
-        tenth of the objective.
+        quarter of the objective ("l2") or two and a half times that ("entropy").
     kappa : float or None, default=None
-        Strength of the proximal term, the initial one if it increases.
+        Strength of the proximal term, the initial one if it increases. None: that of
+        Propositions 29 to 32, for the hinge with ``L = 1 / (10 learning_rate)``, and
+        not less than alpha.
     learning_rate : float or "auto", default="auto"
-        ``1 / (L + alpha)`` where L is the Lipschitz constant of the gradients at the
-        first smoothing. "auto" is found as in `SVRG`; steps are halved if five passes
-        make no progress.
+        First length of the steps. For the hinge "auto" is the length with which visits
+        of a few examples help most, and the slopes of the objective along the path of
+        each pass make it longer or shorter. For smooth losses it is
+        ``1 / (L + alpha)``, found as in `SVRG`, and halved if five passes make no
+        progress.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
@@ -97,7 +110,7 @@ class Casimir(GradientSolver):
     tol: float = 3e-3
     _: KW_ONLY
     schedule: str = "adaptive"
-    smoothing: str = "entropy"
+    smoothing: str = "l2"
     k: int = 5
     mu: float | None = None
     kappa: float | None = None
@@ -106,6 +119,7 @@ class Casimir(GradientSolver):
     inner: str = "budget"
     budget: float = 1.0
 
+    bounded = unregularised = True
     losses = ("hinge", "smooth")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -136,33 +150,40 @@ class CasimirRun:
         self.solver, self.loss, self.alpha = solver, loss, alpha
         self.model = model = loss.model
         rng = check_random_state(options.random_state)
-        self.epochs = Epochs(loss, rng, options.n_jobs)
+        hinge, self.box = loss.nonsmooth, Box.of(model)
+        self.epochs = Epochs(loss, rng, options.n_jobs, average=hinge, box=self.box)
         self.w = self.epochs.w
         if options.dual_state is not None:
             self.epochs.start_from(options.dual_state["weights"])
         self.loop = Loop(solver, alpha, options)
         self.adaptive = solver.schedule == "adaptive"
         mu = 0.0
-        if loss.nonsmooth:
+        if hinge:
             self.risk = Risk(model, options.n_jobs)
-            self.loop.scale = self.risk.value(np.zeros_like(self.w))
-            self.epochs.calls += model.n_examples
+            self.loop.scale = self._at_zero()
             # the expected mean parameters of every gradient are dual variables
-            self.duals = Segment(alpha, True)
+            self.duals = Segment(alpha, True, self.box)
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
         self.value, self.idle = np.inf, 0
-        value = self.epochs.value_and_gradient()
-        self._certify(value, mu)
-        if loss.nonsmooth:
+        self.certificate = Certificate(alpha, self.box)
+        self._certify(self.epochs.value_and_gradient(), mu)
+        if hinge and np.isnan(loss.hinge):
             self._look()
         self.first = self.loop.primal
-        rate = solver.learning_rate
+        rate, ridge = solver.learning_rate, max(alpha, 1e-12)
         if rate == "auto":
-            rate = calibrate(self.epochs, max(alpha, 1e-12))
-        lipschitz = max(1.0 / rate - alpha, alpha)
-        self.smoothness = lipschitz * mu if mu else lipschitz
-        self._accelerate(self.adaptive, mu, lipschitz)
+            find = first_length if hinge else calibrate
+            rate = find(self.epochs, ridge)
+        self.steps = StepLength(rate) if hinge else None
+        self.smoothness = max(1.0 / rate - alpha, alpha)
+        self._accelerate(mu)
+        self.catalyst.known = hinge
+
+    def _at_zero(self):
+        """The hinge objective of w = 0."""
+        self.epochs.calls += self.model.n_examples
+        return self.risk.value(np.zeros_like(self.w))
 
     def _last_smoothing(self):
         """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
@@ -173,52 +194,77 @@ class CasimirRun:
         if self.solver.mu is not None:
             return self.solver.mu
         if self.adaptive:
-            return _FIRST_BIAS * self.loop.scale / self.loss.diameter
+            return _FIRST_BIAS[self.solver.smoothing] * self.loop.scale / self.loss.diameter
         return self._last_smoothing()
 
-    def _accelerate(self, adaptive, mu, lipschitz):
+    def _accelerate(self, mu):
         """Begin accelerated steps at the weights."""
-        solver, n = self.solver, self.model.n_examples
-        kappa = solver.kappa
-        if kappa is None:
-            kappa = best_kappa(self.alpha, adaptive, lipschitz, n)
+        solver, n, alpha = self.solver, self.model.n_examples, self.alpha
+        kappa, adaptive = solver.kappa, self.adaptive
+        if kappa is None and self.steps is None:
+            kappa = best_kappa(alpha, adaptive, self.smoothness, n)
+        elif kappa is None:
+            # Proposition 29, with the smoothness that the first steps suggest
+            kappa = max(alpha, best_kappa(0.0, adaptive, _SAFETY / self.steps.rate, n))
+        least = 0.0
+        if mu and alpha > 0:
+            # less than the tolerance needs takes longer for nothing
+            least = min(mu, self._last_smoothing())
+        schedule = Schedule(alpha, adaptive, mu, kappa, least)
+        if self.steps is not None:
+            schedule.begin_at(mu)
         self.catalyst = Catalyst(
             self.epochs,
-            self.alpha,
-            Schedule(self.alpha, adaptive, mu, kappa),
+            alpha,
+            schedule,
             self.smoothness,
             max(solver.budget * n, LEAST_VISITS),
             solver.start,
             1 if solver.inner == "budget" else None,
+            steps=self.steps,
         )
 
     def _certify(self, value, mu):
         """Update the certificate from a gradient at the current weights."""
-        w = self.w
+        w, alpha = self.w, self.alpha
         if not self.loss.nonsmooth:
-            self.value = value + self.alpha / 2 * float(w @ w)
-            report_smooth(self.loop, self.epochs, self.value, self.alpha)
-        elif self.alpha > 0:
+            self.value = value + alpha / 2 * float(w @ w)
+            report_smooth(self.loop, self.epochs, self.value, self.certificate)
+            return
+        if alpha > 0:
             self.duals.add(self.epochs.gradient, self.loss.expected_loss)
             self.loop.dual = max(self.loop.dual, self.duals.value)
+        # the hinge comes with the gradient, or takes a sweep of its own
+        if not np.isnan(self.loss.hinge):
+            self._report(self.loss.hinge)
 
     def _look(self):
         """Report the hinge objective of the current weights."""
-        w = self.w
-        self.value = self.risk.value(w) + self.alpha / 2 * float(w @ w)
         self.epochs.calls += self.model.n_examples
+        self._report(self.risk.value(self.w))
+
+    def _report(self, hinge):
+        w = self.w
+        self.value = hinge + self.alpha / 2 * float(w @ w)
         self.loop.calls = self.epochs.calls
-        self.loop.report(self.value, w, self.loop.dual)
+        residual = np.inf
+        if self.alpha == 0:
+            # of the smoothed objective
+            scale, gradient = self.loop.scale, self.epochs.gradient
+            residual = self.certificate.at(scale, self.w, gradient)[1]
+        self.loop.report(self.value, w, self.loop.dual, residual=residual)
 
     def run(self):
-        if self.loss.nonsmooth:
-            return self.loop.run(self._one_pass)
-        return self.loop.run(self._one_pass, self._look_smooth)
+        return self.loop.run(self._one_pass, self._look_last)
 
-    def _look_smooth(self):
+    def _look_last(self):
         """Report the weights that the last pass reached."""
         self.w[:] = self.catalyst.w
-        if np.isfinite(self.w @ self.w):
+        if not np.isfinite(self.w @ self.w):
+            return
+        if self.loss.nonsmooth:
+            self._look()
+        else:
             self._certify(self.epochs.value_and_gradient(), 0.0)
 
     def _one_pass(self):
@@ -228,13 +274,11 @@ class CasimirRun:
             catalyst.step(self._certify)
             self.smoothness = catalyst.smoothness
             size = float(w @ w)
-        if np.isfinite(size) and self.loss.nonsmooth:
+        # what a pass reaches is known when the next one begins
+        loop.reported = -1
+        if np.isfinite(size) and self.loss.nonsmooth and np.isnan(self.loss.hinge):
             self._look()
-        # The weights of a smooth loss are reported when the next pass begins.
-        loop.reported = loop.n_iter if self.loss.nonsmooth else -1
-        # while the smoothing decreases, the hinge need not decrease
-        settled = not (self.loss.nonsmooth and catalyst.schedule.adaptive)
-        idle = settled and reached == (loop.primal, loop.dual)
+        idle = self.steps is None and reached == (loop.primal, loop.dual)
         self.idle = self.idle + 1 if idle else 0
         # Extrapolation lets the objective rise now and then. If it rises far above its
         # first value, or for long, the steps are too long.
@@ -245,13 +289,7 @@ class CasimirRun:
         ):
             w[:] = loop.weights
             self.smoothness *= 2.0
-            mu = catalyst.schedule.mu(max(catalyst.k, 1))
-            lipschitz = self.smoothness / mu if mu else self.smoothness
-            self._accelerate(catalyst.schedule.adaptive, mu, lipschitz)
-            self.idle = 0
-        elif self.loss.nonsmooth and catalyst.schedule.adaptive and self.alpha > 0:
-            # Less smoothing than the tolerance needs takes longer for nothing: from
-            # there on the smoothing is constant.
-            last = self._last_smoothing()
-            if catalyst.schedule.mu(catalyst.k) < last:
-                self._accelerate(False, last, self.smoothness / last)
+            if self.steps is not None:
+                self.steps.rate /= _SHORTER
+            self._accelerate(catalyst.schedule.mu(max(catalyst.k, 1)))
+            self.idle, self.value = 0, loop.primal

@@ -17,6 +17,8 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, check_convex
 from sksstruct.solvers.stochastic._stochastic import GradientKernel
@@ -81,6 +83,7 @@ class SGD(GradientSolver):
     eta0: float | str = "auto"
     averaging: bool = True
 
+    bounded = unregularised = True
     required_oracles = (*GradientSolver.required_oracles, "nonlinear")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -148,12 +151,18 @@ class Descent:
         if options.dual_state is not None:
             self.start[:] = options.dual_state["weights"]
             self.existing(self.start)
+        self.box = Box.of(self.loss.model)
+        if self.box is not None:
+            self.box.clip(self.start)
+        self.certificate = Certificate(alpha, self.box)
         self.kernel = self.new_kernel()
 
     def _begin(self, solver, alpha, options):
         self.solver, self.alpha, self.n_jobs = solver, alpha, options.n_jobs
         self.rng = check_random_state(options.random_state)
         self.loop = DescentLoop(solver, alpha, options)
+        # no step goes beyond the origin
+        self.longest = 0.5 / alpha if alpha > 0.0 else np.inf
 
     def existing(self, w):
         """Set weights that do not exist to zero, in place, and return all."""
@@ -165,7 +174,7 @@ class Descent:
         """A kernel at the start."""
         weights = Weights(len(self.start), average=True, support=self.loss.support)
         weights.set(self.start)
-        return GradientKernel(weights, self.loss, self.alpha)
+        return GradientKernel(weights, self.loss, self.alpha, box=self.box)
 
     def weights(self):
         """The weights that would be returned now."""
@@ -190,7 +199,7 @@ class Descent:
             except KeyboardInterrupt:
                 self.loop.status = Status.INTERRUPTED
                 return self.loop.result()
-        self.eta0 = min(eta0, 0.5 / self.alpha)
+        self.eta0 = min(eta0, self.longest)
         return self.loop.run(self.one_pass, weights=self.weights)
 
     def visit(self, order, eta0):
@@ -225,11 +234,9 @@ class Descent:
         w = self.weights()
         primal = self.objective(w)
         exact = float(np.mean(self.loss.exact))
-        dual = -np.inf
-        if exact == 1.0:
-            residual = self.existing(self.gradient + self.alpha * w)
-            dual = primal - float(residual @ residual) / (2 * self.alpha)
-        self.loop.report(primal, w, dual, exact)
+        gradient = self.existing(self.gradient)
+        dual, residual = self.certificate.at(primal, w, gradient, exact)
+        self.loop.report(primal, w, dual, exact, residual=residual)
 
     def best_length(self):
         """The first step length with which a part of a pass comes furthest."""
@@ -239,7 +246,7 @@ class Descent:
 
         def value(power):
             self.kernel = self.new_kernel()
-            length = min(FACTOR**power, 0.5 / self.alpha)
+            length = min(FACTOR**power, self.longest)
             with np.errstate(over="ignore", invalid="ignore"):
                 self.visit(order[:half], length)
                 self.kernel.begin_average()

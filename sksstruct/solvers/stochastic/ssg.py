@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver, example
+from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.stochastic._stochastic import SubgradientKernel
@@ -63,7 +64,8 @@ class SSG(Solver):
     subgradients so far. With permutations, the oracle has been called equally often for
     every example at the end of a pass. The iterate then stands for dual variables, the
     mean of the oracle's answers, and their dual value is the certificate. There is no
-    certificate for the other options.
+    certificate for the other options, nor where weights are confined to a box, to which
+    every step is projected.
 
     References
     ----------
@@ -85,6 +87,7 @@ class SSG(Solver):
     sampling: str = "permutation"
     check_every: int = 1
 
+    bounded = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "step_size": [StrOptions({"pegasos", "constant_then_decay"})],
@@ -109,9 +112,12 @@ class SSG(Solver):
         n = model.n_examples
         rng = check_random_state(options.random_state)
         risk = Risk(model, options.n_jobs)
-        kernel = SubgradientKernel(weights, model, alpha)
+        box = Box.of(model)
+        kernel = SubgradientKernel(weights, model, alpha, box=box)
         loop = Loop(self, alpha, options)
         has_dual = self.step_size == "pegasos" and self.sampling == "permutation"
+        # a projected iterate is not the mean of the oracle's answers
+        has_dual = has_dual and box is None
 
         def look():
             dual = 0.0

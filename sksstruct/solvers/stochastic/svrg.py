@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.stochastic._epochs import (
     LEAST_VISITS,
@@ -78,6 +80,7 @@ class SVRG(GradientSolver):
     epoch_size: float = 2.0
     first_pass: bool = True
 
+    bounded = unregularised = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "learning_rate": [
@@ -92,7 +95,9 @@ class SVRG(GradientSolver):
         loss = self.smooth_loss(model)
         check_convex(loss)
         rng = check_random_state(options.random_state)
-        epochs = Epochs(loss, rng, options.n_jobs)
+        box = Box.of(loss.model)
+        epochs = Epochs(loss, rng, options.n_jobs, box=box)
+        certificate = Certificate(alpha, box)
         w = epochs.w
         if options.dual_state is not None:
             epochs.start_from(options.dual_state["weights"])
@@ -110,13 +115,13 @@ class SVRG(GradientSolver):
             before, last = last, epochs.value_and_gradient() + alpha / 2 * size
             if last > before and self.learning_rate == "auto":
                 rate /= 2.0
-            report_smooth(loop, epochs, last, alpha)
+            report_smooth(loop, epochs, last, certificate)
 
         rate = 0.0
         look()
         rate = self.learning_rate
         if rate == "auto":
-            rate = calibrate(epochs, alpha)
+            rate = calibrate(epochs, max(alpha, 1e-12))
             if anchored:
                 epochs.value_and_gradient()
 

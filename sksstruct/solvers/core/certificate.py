@@ -1,0 +1,64 @@
+"""How far a smooth objective is from its optimum, by its gradient."""
+
+import numpy as np
+
+
+class Certificate:
+    """Dual values of P(w) = f(w) + alpha/2 |w|^2, f being a mean of smooth losses.
+
+    The expected mean parameters at w are dual variables, and their dual value is below
+    P(w) by what <grad f, .> + alpha/2 |.|^2 is above its minimum: |grad P|^2 / (2 alpha)
+    without bounds. Without regularisation there is no such minimum, and the norm of the
+    gradient is compared with the first one.
+
+    Parameters
+    ----------
+    alpha : float
+        Regularisation.
+    box : Box or None
+        Bounds of some weights.
+    """
+
+    def __init__(self, alpha, box=None):
+        self.alpha, self.box = alpha, box
+        self._first = None
+
+    def at(self, primal, w, gradient, exact=1.0):
+        """Dual value, and a residual where there is none.
+
+        Parameters
+        ----------
+        primal : float
+            P(w), or another scale for the residual.
+        w, gradient : ndarray of shape (n_weights,)
+            Weights, and the gradient of f.
+        exact : float, default=1.0
+            Share of the examples whose loss is exact.
+
+        Returns
+        -------
+        dual : float
+            A lower bound of the optimum, or -inf.
+        residual : float
+            The norm of the gradient relative to the first one, times |primal|; inf
+            where there is a dual.
+        """
+        if self.alpha == 0.0:
+            return -np.inf, self._relative_norm(w, gradient) * abs(primal)
+        if exact < 1.0:
+            return -np.inf, np.inf
+        if self.box is None:
+            slope = gradient + self.alpha * w
+            return primal - float(slope @ slope) / (2 * self.alpha), np.inf
+        value = float(gradient @ w) + self.alpha / 2 * float(w @ w)
+        return primal - (value - self.box.least(gradient, self.alpha)[0]), np.inf
+
+    def _relative_norm(self, w, gradient):
+        slope = gradient
+        if self.box is not None:
+            # what would leave the box does not count
+            slope = w - self.box.clip(w - gradient)
+        norm = float(np.sqrt(slope @ slope))
+        if self._first is None:
+            self._first = norm
+        return norm / self._first if norm else 0.0

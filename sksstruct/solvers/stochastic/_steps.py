@@ -1,0 +1,139 @@
+"""Step lengths for smoothed hinges, which nobody has to tune.
+
+The Lipschitz constant A / mu of a smoothed gradient is that of an example with many
+labelings within mu of the best. Most have few, so that a length of mu / A is too short
+by far. Steps begin with a length that a few visits have shown to help, and then follow the slopes of the objective along the path of each epoch: a path that ends
+where the objective rises again was too long, by step length or by noise.
+"""
+
+import numpy as np
+
+# Examples whose visits try a length: this share, but not fewer; and those that tell
+# how long a step may be at all.
+_SHARE, _LEAST, _FEW = 0.05, 50, 10
+# Lengths that are tried are so many times longer or shorter than the last one.
+_FACTOR, _MOST_TRIALS = 3.0, 12
+# A path may be longer than is best for its epoch, and its best length this share of it:
+# shorter steps lose on the flat directions later.
+_SHARE_OF_BEST = 0.8
+# A length changes by this factor at most after an epoch, or by its power `_POWER` later
+# on, as the slope along a path tells more of steep directions than of flat ones.
+_CHANGE, _POWER, _EARLY = 2.0, 0.25, 3.0
+
+
+class StepLength:
+    """Length of the steps, as the slopes along the epochs' paths suggest.
+
+    Parameters
+    ----------
+    rate : float
+        The first length.
+    """
+
+    def __init__(self, rate):
+        self.rate = rate
+        self.epochs = self.visits = 0
+
+    def next(self, visits, ridge, most_of=0.0):
+        """The length of an epoch's steps.
+
+        Parameters
+        ----------
+        visits : float
+            Visits of the epoch.
+        ridge : float
+            Strength of the quadratic part.
+        most_of : float, default=0.0
+            The length is at most ``1 / (most_of t)`` after t visits: longer ones than
+            those of the subgradient method are of no use without smoothness.
+        """
+        self.epochs += 1
+        self.visits += visits
+        if most_of > 0.0:
+            self.rate = min(self.rate, 1.0 / (most_of * self.visits))
+        self.rate = min(self.rate, 0.5 / ridge)
+        return self.rate
+
+    def judge(self, before, after):
+        """Change the length by the slopes at both ends of an epoch's path."""
+        if before >= 0.0:
+            best = 0.0  # noise only
+        else:
+            # the best length of the path, if the objective is quadratic along it
+            best = before / (before - after) if after > before else np.inf
+        power = max(_POWER, min(1.0, _EARLY / self.epochs))
+        self.rate *= np.clip(best / _SHARE_OF_BEST, 1.0 / _CHANGE, _CHANGE) ** power
+
+
+def first_length(epochs, ridge):
+    """The length with which visits of a few examples help most, and with others too.
+
+    Parameters
+    ----------
+    epochs : Epochs
+        The smoothed hinge, with its gradient; the weights are not changed.
+    ridge : float
+        Strength of the quadratic part.
+
+    Returns
+    -------
+    rate : float
+        Step length.
+    """
+    w, model = epochs.w, epochs.loss.model
+    given = w.copy()
+    order = epochs.draw(epochs.n_examples)
+    visits = min(max(int(_SHARE * len(order)), _LEAST), max(len(order) // 2, 1))
+    seen = order[:visits]
+    # as many others, for lengths that help with the examples visited only
+    told = order[: 2 * visits]
+    shares = model.example_weights[told] / model.example_weights[told].sum()
+    hinge = np.empty(model.n_examples)
+
+    def begin():
+        w[:] = 0.0
+        if epochs.box is not None:
+            epochs.box.clip(w)
+
+    def risk():
+        workspace = model.workspace(w, training=False)
+        for i in told.tolist():
+            model.hinge(workspace, i, i + 1, hinge)
+        epochs.calls += len(told)
+        return float(shares @ hinge[told])
+
+    def value(rate):
+        begin()
+        with np.errstate(over="ignore", invalid="ignore"):
+            epochs.visit(seen, rate, ridge, anchored=False)
+            size = float(w @ w)
+        return risk() + ridge / 2 * size if np.isfinite(size) else np.inf
+
+    begin()
+    start = w.copy()
+    # the length that takes the loss of an example to zero, if it is linear
+    small = 1e-6 / max(ridge, 1.0)
+    squares = 0.0
+    for k in range(min(_FEW, len(seen))):
+        begin()
+        epochs.visit(seen[k : k + 1], small, ridge, anchored=False)
+        change = (w - start) / small
+        squares += float(change @ change) / min(_FEW, len(seen))
+    begin()
+    before = risk() + ridge / 2 * float(start @ start)
+    rate = min(max(before, 1e-12) / squares if squares else np.inf, 0.5 / ridge)
+    best = value(rate)
+    for factor in (1.0 / _FACTOR, _FACTOR):
+        first = rate
+        for _ in range(_MOST_TRIALS):
+            longer = min(rate * factor, 0.5 / ridge)
+            if longer == rate:
+                break
+            now = value(longer)
+            if now >= best and np.isfinite(best):
+                break
+            best, rate = now, longer
+        if rate != first:
+            break
+    w[:] = given
+    return rate
