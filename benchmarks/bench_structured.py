@@ -144,7 +144,6 @@ def horses(args):
             with _common.Clock() as clock:
                 classifier.fit([inputs[i] for i in train], [y[i] for i in train])
             found = classifier.predict([inputs[i] for i in test])
-            masks = [data.masks[i] for i in test]
             pixels = [f[numbers[i]] for f, i in zip(found, test, strict=True)]
             scores.append(mask_iou_score(masks, pixels, labels=[1], per="image"))
             seconds.append(clock.seconds)
