@@ -26,6 +26,7 @@ from sksstruct.datasets import (
     load_weizmann_horses,
     make_stick_figures,
 )
+from sksstruct.metrics import alignment_error_rate, mask_iou_score
 from sksstruct.models import (
     GraphModel,
     MatchingModel,
@@ -113,7 +114,7 @@ def multiclass(args):
 
 
 def horses(args):
-    from horse_features import codebooks, graph, majority, overlap
+    from horse_features import codebooks, graph, majority
 
     data = load_weizmann_horses(data_home=args.data_home)
     variants = {
@@ -143,7 +144,8 @@ def horses(args):
             with _common.Clock() as clock:
                 classifier.fit([inputs[i] for i in train], [y[i] for i in train])
             found = classifier.predict([inputs[i] for i in test])
-            scores.append(overlap([numbers[i] for i in test], found, masks))
+            pixels = [f[numbers[i]] for f, i in zip(found, test, strict=True)]
+            scores.append(mask_iou_score(masks, pixels, labels=[1], per="image"))
             seconds.append(clock.seconds)
     scores, seconds = (np.reshape(v, (5, -1)) for v in (scores, seconds))
     rows = [
@@ -235,7 +237,7 @@ def localisation(args):
 
 
 def alignment(args):
-    from alignment_features import alignment_error_rate, dice_counts, pair_features
+    from alignment_features import dice_counts, pair_features
     from scipy.optimize import linear_sum_assignment
 
     data = load_hansards(data_home=args.data_home)

@@ -67,14 +67,3 @@ def pair_features(pair, dice):
         ],
         axis=2,
     ).astype(float)
-
-
-def alignment_error_rate(links, matchings):
-    """1 - (|A and S| + |A and P|) / (|A| + |S|), S being sure and P possible links."""
-    right = total = 0
-    for link, columns in zip(links, matchings, strict=True):
-        rows = np.flatnonzero(columns >= 0)
-        found = link[rows, columns[rows]]
-        right += (found == 1).sum() + (found != 0).sum()
-        total += len(rows) + (link == 1).sum()
-    return 1 - right / total

@@ -146,12 +146,3 @@ def majority(number, mask):
     """Labels of superpixels: 1 where at least half of the pixels are."""
     area = np.bincount(number.ravel())
     return (2 * np.bincount(number.ravel(), mask.ravel()) >= area).astype(int)
-
-
-def overlap(numbers, labels, masks):
-    """Mean intersection over union of predicted and true masks."""
-    out = []
-    for number, label, mask in zip(numbers, labels, masks, strict=True):
-        found = label[number]
-        out.append((found & mask).sum() / max((found | mask).sum(), 1))
-    return float(np.mean(out))

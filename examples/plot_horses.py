@@ -16,12 +16,13 @@ The data are the Weizmann horses, 64 pixels wide; the file must be in the data f
 # for a pair.
 import matplotlib.pyplot as plt
 import numpy as np
-from horse_features import codebooks, graph, majority, overlap
+from horse_features import codebooks, graph, majority
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from sksstruct import SSVMClassifier
 from sksstruct.datasets import load_weizmann_horses
+from sksstruct.metrics import mask_iou_score
 from sksstruct.models import GraphModel
 
 data = load_weizmann_horses()
@@ -71,7 +72,9 @@ for name, model, form in (
     inputs = [form(x) for x in X]
     classifier.fit([inputs[i] for i in train], [y[i] for i in train])
     found = classifier.predict([inputs[i] for i in test])
-    iou = overlap([numbers[i] for i in test], found, [data.masks[i] for i in test])
+    pixels = [f[numbers[i]] for f, i in zip(found, test, strict=True)]
+    masks = [data.masks[i] for i in test]
+    iou = mask_iou_score(masks, pixels, labels=[1], per="image")
     results[name] = found
     print(
         f"{name:18s} intersection over union {iou:.3f}   "

@@ -16,11 +16,12 @@ The data are the Hansards of the Canadian parliament as prepared for a shared ta
 # counted over all sentences, of which 2383 more have no links.
 import matplotlib.pyplot as plt
 import numpy as np
-from alignment_features import alignment_error_rate, dice_counts, pair_features
+from alignment_features import dice_counts, pair_features
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct import SSVMClassifier
 from sksstruct.datasets import load_hansards
+from sksstruct.metrics import alignment_error_rate
 from sksstruct.models import MatchingModel
 
 data = load_hansards()

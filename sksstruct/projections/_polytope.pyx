@@ -18,25 +18,15 @@ table t depends on mu_{t-1} and mu_t only, which are at most 2 n_states - 1 apar
 
 import numpy as np
 
-from libc.math cimport fabs, sqrt
-from libc.string cimport memcpy, memset
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport sqrt
+from libc.string cimport memset
+
+from sksstruct.projections._newton cimport (
+    PiecewiseQuadratic, minimise, piecewise_quadratic,
+)
 
 from sksstruct.projections._simplex import project_simplex
-
-cdef enum:
-    # Newton's method ends after a few steps on most chains, and more on long ones: what
-    # changes at one end goes through table after table.
-    MOST_STEPS = 200
-    STEPS_PER_TABLE = 20
-    MOST_HALVINGS = 80
-
-# Constraints are exact up to this part of the mass: rounding.
-cdef double TOLERANCE = 1e-14
-# What is added to the diagonal of the Hessian: at first, and where steps keep being
-# too short or too long for it.
-cdef double DAMPING = 1e-9
-cdef double LEAST_DAMPING = 1e-12
-cdef double MOST_DAMPING = 1e6
 
 
 cdef struct Chain:
@@ -44,25 +34,9 @@ cdef struct Chain:
     Py_ssize_t n_states
     const double* m         # (n_edges, n_states, n_states)
     double mass
-
-
-cdef struct Workspace:
     # A band stores of each row its entries from the diagonal on: entry (p, q) of a
     # symmetric matrix, p <= q, is band[p * 2 * n_states + q - p].
-    double* start       # (n_duals,) multipliers that the line search begins at
-    double* gradient    # (n_duals,)
-    double* step        # (n_duals,)
-    double* band        # (n_duals, 2 * n_states)
-
-
-cdef Workspace workspace_in(double* memory, Py_ssize_t n_duals) noexcept nogil:
-    """The parts of memory of n_duals * (3 + 2 * n_states) numbers."""
-    cdef Workspace workspace
-    workspace.start = memory
-    workspace.gradient = memory + n_duals
-    workspace.step = memory + 2 * n_duals
-    workspace.band = memory + 3 * n_duals
-    return workspace
+    double* band            # (n_duals, 2 * n_states)
 
 
 cdef inline Py_ssize_t count_duals(Py_ssize_t n_edges,
@@ -83,9 +57,10 @@ cdef inline Py_ssize_t column_dual(const Chain* chain, Py_ssize_t t,
     return 1 + t * chain.n_states + j
 
 
-cdef double evaluate(const Chain* chain, const double* duals, double* gradient,
+cdef double evaluate(const void* problem, const double* duals, double* gradient,
                      double* out) noexcept nogil:
     """Tables at the multipliers, the gradient, and the function."""
+    cdef const Chain* chain = <const Chain*> problem
     cdef Py_ssize_t n_states = chain.n_states, t, i, j, row, column
     cdef double total = 0.0, entry, shift, sign
     cdef bint last
@@ -172,16 +147,16 @@ cdef void factorise(Py_ssize_t n, Py_ssize_t width, double damping, double* band
                 band[(row + first) * width] = 0.0
 
 
-cdef void newton_step(const Chain* chain, const double* tables, double damping,
-                      Workspace* workspace) noexcept nogil:
+cdef void newton_step(const void* problem, const double* tables, double damping,
+                      const double* gradient, double* step) noexcept nogil:
     """step = -(Hessian + damping)^-1 gradient, by Cholesky's method on the band."""
+    cdef const Chain* chain = <const Chain*> problem
     cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states)
     cdef Py_ssize_t width = 2 * chain.n_states, row, other
-    cdef double* band = workspace.band
-    cdef double* step = workspace.step
+    cdef double* band = chain.band
     form_hessian(chain, tables, band)
     for row in range(n):
-        step[row] = -workspace.gradient[row]
+        step[row] = -gradient[row]
     factorise(n, width, damping, band, step)
     # what remains is L' step = L^-1 (-gradient), from the last row up
     for row in range(n - 1, -1, -1):
@@ -190,78 +165,19 @@ cdef void newton_step(const Chain* chain, const double* tables, double damping,
         step[row] /= band[row * width]
 
 
-cdef double largest(Py_ssize_t n, const double* numbers) noexcept nogil:
-    """The largest absolute value."""
-    cdef Py_ssize_t k
-    cdef double worst = 0.0
-    for k in range(n):
-        if fabs(numbers[k]) > worst:
-            worst = fabs(numbers[k])
-    return worst
-
-
-cdef int search_line(const Chain* chain, double* duals, Workspace* workspace,
-                     double* out, double* value, double* worst) noexcept nogil:
-    """Halve the step until it improves the function, or the gradient, enough.
-
-    value and worst are the function and the largest entry of its gradient, before and
-    after. Returns the number of halvings; -1 if no length will do, duals and worst
-    being what they were.
-    """
-    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states), k
-    cdef double before = value[0], slope = 0.0, length = 1.0, now
-    cdef int halvings
-    # how fast the function falls along the step
-    for k in range(n):
-        slope += workspace.gradient[k] * workspace.step[k]
-    # start + length * step each time: going back by steps would pile up rounding
-    memcpy(workspace.start, duals, n * sizeof(double))
-    for halvings in range(MOST_HALVINGS):
-        for k in range(n):
-            duals[k] = workspace.start[k] + length * workspace.step[k]
-        value[0] = evaluate(chain, duals, workspace.gradient, out)
-        now = largest(n, workspace.gradient)
-        # Armijo's condition. Close to the minimum, where the function changes by less
-        # than its rounding, the gradient tells more.
-        if value[0] <= before + 1e-4 * length * slope or (
-                now < 0.5 * worst[0] and value[0] <= before + 1e-12 * fabs(before)):
-            worst[0] = now
-            return halvings
-        length *= 0.5
-    # The tables have to be those of the multipliers.
-    memcpy(duals, workspace.start, n * sizeof(double))
-    evaluate(chain, duals, workspace.gradient, out)
-    return -1
-
-
-cdef double project_chain(const Chain* chain, double* duals, Workspace* workspace,
+cdef double project_chain(Chain* chain, double* duals, double* memory,
                           double* out) noexcept nogil:
     """Tables out next to m; duals are where to start, and what was found.
 
-    Returns the largest violation of a constraint.
+    memory is for n_duals * (3 + 2 * n_states) numbers. Returns the largest violation of
+    a constraint, which is the largest entry of the gradient: by how much tables miss
+    the mass and disagree with each other.
     """
-    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states), _
-    cdef double value, worst, damping = DAMPING
-    cdef int halvings
-    value = evaluate(chain, duals, workspace.gradient, out)
-    # The gradient is by how much tables miss the mass and disagree with each other; so
-    # its largest entry is the largest violation.
-    worst = largest(n, workspace.gradient)
-    for _ in range(MOST_STEPS + STEPS_PER_TABLE * chain.n_edges):
-        if worst <= TOLERANCE * chain.mass:
-            break
-        # Where no table entry moves with a multiplier the Hessian is zero, and the
-        # damping sets the length of the step: it follows what halving finds.
-        newton_step(chain, out, damping, workspace)
-        halvings = search_line(chain, duals, workspace, out, &value, &worst)
-        # as close as rounding allows; the caller judges the violation
-        if halvings < 0:
-            break
-        if halvings >= 2:
-            damping = min(10.0 * damping, MOST_DAMPING)
-        elif halvings == 0:
-            damping = max(0.1 * damping, LEAST_DAMPING)
-    return worst
+    cdef Py_ssize_t n = count_duals(chain.n_edges, chain.n_states)
+    cdef PiecewiseQuadratic f = piecewise_quadratic(
+        chain, evaluate, newton_step, n, chain.n_edges, chain.mass, memory)
+    chain.band = memory + 3 * n
+    return minimise(&f, duals, out)
 
 
 def n_multipliers(n_edges, n_states):
@@ -279,22 +195,23 @@ def project_all(Py_ssize_t n_states, const Py_ssize_t[::1] edges,
     """
     cdef Py_ssize_t i, first_table = 0, first_dual = 0, n_duals, most = 0
     cdef Chain chain
-    cdef Workspace workspace
     cdef double worst = 0.0, violation
     for i in range(edges.shape[0]):
         n_duals = count_duals(edges[i], n_states)
         most = n_duals if n_duals > most else most
-    # one workspace for all, as large as that of the longest chain
+    # one for all, as large as what the longest chain needs
     cdef double[::1] memory = np.empty(most * (3 + 2 * n_states))
-    workspace = workspace_in(&memory[0], most)
     chain.n_states = n_states
     with nogil:
         for i in range(edges.shape[0]):
             chain.n_edges, chain.mass = edges[i], mass[i]
             chain.m = &tables[first_table, 0, 0]
             violation = project_chain(
-                &chain, &duals[first_dual], &workspace, &out[first_table, 0, 0]
+                &chain, &duals[first_dual], &memory[0], &out[first_table, 0, 0]
             ) / mass[i]
+            # a long chain may take a second, and all of them minutes
+            with gil:
+                PyErr_CheckSignals()
             worst = violation if violation > worst else worst
             first_table += edges[i]
             first_dual += count_duals(edges[i], n_states)
@@ -361,10 +278,9 @@ def project_chain_polytope(m):
     cdef Py_ssize_t n_duals = count_duals(chain.n_edges, chain.n_states)
     cdef double[::1] duals = np.zeros(n_duals)
     cdef double[::1] memory = np.empty(n_duals * (3 + 2 * chain.n_states))
-    cdef Workspace workspace = workspace_in(&memory[0], n_duals)
     cdef double violation
     with nogil:
-        violation = project_chain(&chain, &duals[0], &workspace, &out[0, 0, 0])
+        violation = project_chain(&chain, &duals[0], &memory[0], &out[0, 0, 0])
     if violation > 1e-9:
         raise ValueError(
             f"the projection was not found: a constraint is off by {violation:.1e}")

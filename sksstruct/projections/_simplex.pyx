@@ -108,6 +108,32 @@ cdef double threshold_by_partition(Py_ssize_t n, double* point) noexcept nogil:
     return (total - 1.0) / count
 
 
+def project_rows(const double[:, ::1] z, const double[::1] mass,
+                 double[:, ::1] out):
+    """Project the rows of z, each onto the simplex of points that sum to its mass."""
+    cdef Py_ssize_t n = z.shape[1], row, k, count
+    cdef double top, rho
+    # entries that may be above the threshold, which reorders them
+    cdef double[::1] entries = np.empty(max(n, 1))
+    with nogil:
+        for row in range(z.shape[0]):
+            # relative to the largest entry, so that large scores lose no digits
+            top = z[row, 0]
+            for k in range(1, n):
+                top = z[row, k] if z[row, k] > top else top
+            top /= mass[row]
+            count = 0
+            for k in range(n):
+                out[row, k] = z[row, k] / mass[row] - top
+                if out[row, k] > -1.0:
+                    entries[count] = out[row, k]
+                    count += 1
+            rho = threshold_by_partition(count, &entries[0])
+            for k in range(n):
+                out[row, k] -= rho
+                out[row, k] = mass[row] * out[row, k] if out[row, k] > 0.0 else 0.0
+
+
 def project_simplex(z, *, method="partition"):
     """Euclidean projection onto the probability simplex.
 

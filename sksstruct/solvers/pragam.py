@@ -32,7 +32,7 @@ class Pragam(Solver):
     Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
     dual variables move in every iteration, each by two projections onto their set. For
     binary problems the set is a box, with one equality where the bias is free; for
-    chains it is the local polytope.
+    classes it is a simplex, for chains, trees and forests the local polytope.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class Pragam(Solver):
     With the constant ``L`` and no restarts the gap after k iterations is at most
     ``4 L D / ((k + 1) (k + 2))``, D being half the largest squared distance of dual
     variables from their start; for binary problems with ``|x_i| <= R`` that is
-    ``2 R^2 / (alpha (k + 1) (k + 2))``. The dual variables of a chain fill a table of
-    label pairs for each position: the method is for few labels.
+    ``2 R^2 / (alpha (k + 1) (k + 2))``. The dual variables of a chain or tree fill a
+    table of label pairs for each position or edge: the method is for few labels.
 
     References
     ----------

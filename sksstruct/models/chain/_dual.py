@@ -10,9 +10,9 @@ of labels, where there are any, are further potentials of the tables.
 
 import numpy as np
 
-from sksstruct.models.protocols.dual_space import DualSpace
-from sksstruct.projections import project_simplex
+from sksstruct.models.protocols.dual_space import DualSpace, decoded_risk
 from sksstruct.projections._polytope import n_multipliers, project_all
+from sksstruct.projections._simplex import project_rows
 
 
 class ChainDual(DualSpace):
@@ -139,13 +139,9 @@ class ChainDual(DualSpace):
             project_all(
                 self.n_labels, self.edges, self.mass, tables, self.duals, projected
             )
-        for k, mass in enumerate(self.single_mass):
-            points[k] = mass * project_simplex(single[k] / mass)
+        project_rows(single, self.single_mass, points)
         return out
 
     def risk(self, w, slopes):
-        model = self.model
-        hinge = np.empty(model.n_examples)
-        workspace = model.workspace(np.ascontiguousarray(w), training=False)
-        model.hinge(workspace, 0, model.n_examples, hinge)
-        return float(model.example_weights @ hinge)
+        # the maximum over labelings is not that of the tables
+        return decoded_risk(self.model, w)

@@ -89,7 +89,9 @@ cdef class BoundGraph(BoundTable):
 
     @property
     def oracles(self):
-        return ("max", "topk", "exp") if self.forest else ("max", "topk")
+        if self.forest:
+            return ("max", "topk", "exp", "projection")
+        return ("max", "topk")
 
     @property
     def oracle_note(self):
@@ -192,6 +194,17 @@ cdef class BoundGraph(BoundTable):
                 self._parent[first + k] = (
                     -1 if tree._parent[k] == root else tree._parent[k])
                 self._edge_up[first + k] = tree._edge[k]
+
+    def dual_space(self):
+        # not above: that module is needed for this dual only
+        from sksstruct.models.graph._dual import ForestDual
+
+        first = np.asarray(self._first_edge)
+        graph = np.repeat(np.arange(self.n_examples), np.diff(first))
+        # edges of all graphs, their ends numbered among all nodes
+        edges = self.edges + np.asarray(self._starts)[graph][:, None]
+        return ForestDual(self, np.asarray(self._y_true), np.asarray(self._cost), edges,
+                          graph if self.shared else None, self.potts)
 
     # ---- tables ----
 

@@ -49,7 +49,7 @@ cdef class BoundMulticlass(BoundTable):
         Whether there are biases, regularised like the other weights.
     """
 
-    oracles = ("max", "topk", "exp")
+    oracles = ("max", "topk", "exp", "projection")
     # finding the best of a table is nothing beside filling it
     oracle_cost = 1.0
     # as measured on digits and letters
@@ -80,6 +80,14 @@ cdef class BoundMulticlass(BoundTable):
         return cls([block], np.ones(n_examples, dtype=np.intp),
                    np.ascontiguousarray(labels, dtype=np.int32), example_weights, 1,
                    costs=costs)
+
+    def dual_space(self):
+        # not above: that module is needed for this dual only
+        from sksstruct.models.multiclass._dual import MulticlassDual
+
+        labels = np.asarray(self._y_true)
+        losses = None if self._uniform else np.asarray(self._costs)[labels]
+        return MulticlassDual(self, labels, losses)
 
     # ---- the oracle, and what labelings are ----
 

@@ -1,5 +1,15 @@
 """The dual of a model as one vector, for methods that project."""
 
+import numpy as np
+
+
+def decoded_risk(model, w):
+    """Mean structured hinge at weights w, by the max oracle."""
+    hinge = np.empty(model.n_examples)
+    workspace = model.workspace(np.ascontiguousarray(w), training=False)
+    model.hinge(workspace, 0, model.n_examples, hinge)
+    return float(model.example_weights @ hinge)
+
 
 class DualSpace:
     """The dual variables of a model as one vector x.

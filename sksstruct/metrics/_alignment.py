@@ -1,0 +1,76 @@
+"""Errors of alignments."""
+
+import numpy as np
+
+from sksstruct.metrics._lists import check_lists, check_shapes
+from sksstruct.utils.validation import check_sequence_weight
+
+
+def alignment_error_rate(y_true, y_pred, *, sample_weight=None):
+    """Alignment error rate (AER), with sure and possible links.
+
+    With found links A, sure links S, and links P that are sure or possible, over all
+    pairs of sentences (Och and Ney, 2003)::
+
+        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
+
+    Parameters
+    ----------
+    y_true : list of array-like of shape (n_rows, n_columns)
+        1 for a sure link, -1 for a possible one, 0 for none, as
+        `sksstruct.datasets.load_hansards` has them.
+    y_pred : list of array-like of shape (n_rows,) or (n_rows, n_columns)
+        Matchings as of `sksstruct.models.MatchingModel`, the column of each row or -1,
+        or arrays that are not zero where there is a link.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of the links of each sample.
+
+    Returns
+    -------
+    rate : float
+        Between 0 and 1, the lower the better; 0 if there is no link at all.
+
+    References
+    ----------
+    F. J. Och and H. Ney, "A systematic comparison of various statistical alignment
+    models", Computational Linguistics 29, 2003.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import alignment_error_rate
+    >>> alignment_error_rate([[[1, 0], [-1, 1]]], [[0, 0]])
+    0.25
+    """
+    check_lists(y_true, y_pred)
+    weight = check_sequence_weight(sample_weight, len(y_true))
+    right, total = np.zeros((2, len(y_true)))
+    for i, (links, found) in enumerate(zip(y_true, y_pred, strict=True)):
+        links = np.asarray(links)
+        if links.ndim != 2 or not np.isin(links, (-1, 0, 1)).all():
+            raise ValueError(
+                f"y_true[{i}] must be an array of shape (n_rows, n_columns) of 1 for "
+                "sure links, -1 for possible ones and 0"
+            )
+        found = _as_links(np.asarray(found), links.shape, f"y_pred[{i}]")
+        check_shapes(links, found, i)
+        # a sure link that is found counts twice: it is possible, too
+        right[i] = (links[found] == 1).sum() + (links[found] != 0).sum()
+        total[i] = found.sum() + (links == 1).sum()
+    if weight is not None:
+        right, total = weight * right, weight * total
+    return float(1.0 - right.sum() / total.sum()) if total.any() else 0.0
+
+
+def _as_links(found, shape, name):
+    """Where there are links."""
+    if found.ndim != 1 or len(found) != shape[0]:
+        return found != 0
+    links = np.zeros(shape, dtype=bool)
+    rows = np.flatnonzero(found != -1)
+    columns = found[rows]
+    if columns.size and (
+        columns.dtype.kind not in "iu" or columns.min() < 0 or columns.max() >= shape[1]
+    ):
+        raise ValueError(f"{name} must have columns below {shape[1]}, or -1")
+    links[rows, columns.astype(np.intp)] = True
+    return links

@@ -1,0 +1,80 @@
+"""Overlap of masks, or of any arrays of labels."""
+
+import numpy as np
+
+from sksstruct.metrics._lists import check_lists, check_shapes
+from sksstruct.utils.validation import check_sequence_weight
+
+
+def mask_iou_score(
+    y_true, y_pred, *, labels=None, average="macro", per="class", sample_weight=None
+):
+    """Intersection over union (IoU) of masks.
+
+    Of the places that are labeled with a class in either, the share that is so in both.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of array-like
+        True and predicted labels of each image: of pixels, of superpixels, of nodes, in
+        arrays of any shape.
+    labels : array-like of shape (n_classes,), default=None
+        The classes; None: all that occur, in order. Masks of one class have ``[1]``, or
+        ``[True]``.
+    average : {"macro"} or None, default="macro"
+        "macro": the mean over the classes. None: one number for each class.
+    per : {"class", "image"}, default="class"
+        "class" adds up the places of all images first. "image" is the mean of the
+        images' own numbers, in which small objects count as much as large ones.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each image.
+
+    Returns
+    -------
+    score : float or ndarray of shape (n_classes,)
+        Between 0 and 1. A class that occurs in neither, NaN, has no part in means.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import mask_iou_score
+    >>> y_true, y_pred = [[[0, 1], [1, 1]]], [[[0, 0], [1, 1]]]
+    >>> mask_iou_score(y_true, y_pred, average=None).round(3).tolist()
+    [0.5, 0.667]
+    """
+    if average not in ("macro", None):
+        raise ValueError(f"average must be 'macro' or None, got {average!r}")
+    if per not in ("class", "image"):
+        raise ValueError(f"per must be 'class' or 'image', got {per!r}")
+    check_lists(y_true, y_pred)
+    weight = check_sequence_weight(sample_weight, len(y_true))
+    weight = np.ones(len(y_true)) if weight is None else weight
+    pairs = []
+    for i, (true, predicted) in enumerate(zip(y_true, y_pred, strict=True)):
+        pair = np.asarray(true), np.asarray(predicted)
+        check_shapes(*pair, i)
+        pairs.append(pair)
+    if labels is None:
+        labels = np.unique(np.concatenate([y.ravel() for pair in pairs for y in pair]))
+    both, either = np.zeros((2, len(pairs), len(labels)))
+    for i, (true, predicted) in enumerate(pairs):
+        for k, label in enumerate(labels):
+            is_true, is_found = true == label, predicted == label
+            both[i, k] = (is_true & is_found).sum()
+            either[i, k] = (is_true | is_found).sum()
+    if per == "class":
+        scores = _ratio(weight @ both, weight @ either)
+    else:
+        scores = _mean(_ratio(both, either), weight)
+    return scores if average is None else float(_mean(scores))
+
+
+def _ratio(part, whole):
+    """Part of whole, NaN where there is none."""
+    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+
+
+def _mean(values, weight=None):
+    """Weighted mean over the first axis of what is not NaN; NaN without any."""
+    known = ~np.isnan(values)
+    weights = known * (1.0 if weight is None else weight[:, None])
+    return _ratio((weights * np.where(known, values, 0.0)).sum(0), weights.sum(0))

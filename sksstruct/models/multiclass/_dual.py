@@ -1,0 +1,54 @@
+"""The dual of a multiclass model: a simplex for each sample.
+
+The variables of a sample are p_i times a distribution over the classes, with D(x) as
+`DualSpace` states it (Saha et al., 2009, Appendix E.3, for a single clique).
+"""
+
+import numpy as np
+
+from sksstruct.models.tables._dual import TableDual
+from sksstruct.projections._simplex import project_rows
+
+
+class MulticlassDual(TableDual):
+    """Dual variables of a multiclass model.
+
+    Parameters
+    ----------
+    model : BoundMulticlass
+        Model with its data.
+    labels : ndarray of shape (n_samples,)
+        Classes.
+    losses : ndarray of shape (n_samples, n_classes) or None
+        Losses of the classes; None: 1 for each error.
+    """
+
+    def __init__(self, model, labels, losses):
+        super().__init__(model)
+        self.samples, self.labels = np.arange(model.n_examples), labels
+        self.mass = model.example_weights
+        observed = np.zeros((model.n_examples, model.n_classes))
+        observed[self.samples, labels] = 1.0
+        self.losses = 1.0 - observed if losses is None else losses
+        self.observed = self.mass[:, None] * observed
+        self.center = self.observed.ravel()
+
+    def combine(self, x):
+        return self._combine([self.observed - x.reshape(self.observed.shape)])
+
+    def slopes(self, w):
+        return (self._scores(w, 0) + self.losses).ravel()
+
+    def loss(self, x):
+        return float(self.losses.ravel() @ x)
+
+    def project(self, x):
+        out = np.empty_like(self.observed)
+        project_rows(x.reshape(out.shape), self.mass, out)
+        return out.ravel()
+
+    def risk(self, w, slopes):
+        slopes = slopes.reshape(self.observed.shape)
+        # the observed class has no loss: its slope is its score
+        hinge = slopes.max(axis=1) - slopes[self.samples, self.labels]
+        return float(self.mass @ hinge)
