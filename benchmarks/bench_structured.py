@@ -4,6 +4,7 @@ The tasks are those of the examples, with their features: horses over five split
 word alignment with one set of sentences to train on.
 """
 
+import runpy
 import sys
 import time
 import warnings
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import _common
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
@@ -22,8 +24,15 @@ from sksstruct.datasets import (
     fetch_ocr_letters,
     load_hansards,
     load_weizmann_horses,
+    make_stick_figures,
 )
-from sksstruct.models import GraphModel, MatchingModel, StructuredModel
+from sksstruct.models import (
+    GraphModel,
+    MatchingModel,
+    PartsModel,
+    StructuredModel,
+    grid_graph,
+)
 
 
 def crammer_singer(W, b, X, y, alpha):
@@ -107,45 +116,122 @@ def horses(args):
     from horse_features import codebooks, graph, majority, overlap
 
     data = load_weizmann_horses(data_home=args.data_home)
-    rows, scores = [], []
+    variants = {
+        "superpixels alone": ("tree", 3e-4, True),
+        "cuts": ("cut", 3e-4, True),
+        "cuts, alpha 1e-4": ("cut", 1e-4, True),
+        "cuts, no areas": ("cut", 3e-4, False),
+    }
+    scores, seconds = [], []
     for split in range(5):
         order = np.random.default_rng(split).permutation(len(data.images))
         train, test = order[:200], order[200:]
-        started = time.process_time()
         books = codebooks([data.images[i] for i in train])
         X, numbers = zip(*(graph(image, books) for image in data.images), strict=True)
         y = [majority(n, m) for n, m in zip(numbers, data.masks, strict=True)]
-        features = time.process_time() - started
-        row = []
-        for inference in ("tree", "cut"):
+        masks = [data.masks[i] for i in test]
+        for inference, alpha, areas in variants.values():
             model = GraphModel(
-                "potts",
-                inference=inference,
-                class_weight="balanced",
-                fit_intercept=False,
+                "potts", inference=inference, class_weight="balanced", normalize=True
             )
-            none = np.zeros((0, 2), dtype=int), np.zeros((0, 4))
-            inputs = [(x[0], *none) if inference == "tree" else x for x in X]
-            classifier = SSVMClassifier(model, alpha=3e-4, tol=0.01, random_state=0)
+            change = {} if areas else {"node_weights": None}
+            if inference == "tree":
+                change["edges"] = np.zeros((0, 2), dtype=int)
+                change["edge_features"] = np.zeros((0, 4))
+            inputs = [x._replace(**change) for x in X]
+            classifier = SSVMClassifier(model, alpha=alpha, tol=0.01, random_state=0)
             with _common.Clock() as clock:
                 classifier.fit([inputs[i] for i in train], [y[i] for i in train])
             found = classifier.predict([inputs[i] for i in test])
-            masks = [data.masks[i] for i in test]
-            row.append(overlap([numbers[i] for i in test], found, masks))
-            row.append(clock.seconds)
-        scores.append((row[0], row[2]))
-        rows.append([split, f"{features:.1f}", *(f"{value:.3f}" for value in row)])
-    gain = np.diff(scores, axis=1).ravel()
-    error = gain.std(ddof=1) / np.sqrt(len(gain))
-    rows.append(["mean", "", f"{np.mean(scores, axis=0)[0]:.3f}", "",
-                 f"{np.mean(scores, axis=0)[1]:.3f}", ""])  # fmt: skip
+            scores.append(overlap([numbers[i] for i in test], found, masks))
+            seconds.append(clock.seconds)
+    scores, seconds = (np.reshape(v, (5, -1)) for v in (scores, seconds))
+    rows = [
+        [name, f"{seconds[:, k].mean():.2f}", *(f"{v:.3f}" for v in scores[:, k]),
+         f"{scores[:, k].mean():.3f}"]
+        for k, name in enumerate(variants)
+    ]  # fmt: skip
     _common.table(
-        "Horses: intersection over union, superpixels alone and with minimum cuts",
-        ["split", "features s", "alone", "s", "cuts", "s"],
+        "Horses: intersection over union on five splits",
+        ["model", "seconds", *map(str, range(5)), "mean"],
         rows,
     )
-    print(f"  gain {gain.mean():.4f}, standard error {error:.4f}, "
+    gain = scores[:, 1] - scores[:, 0]
+    error = gain.std(ddof=1) / np.sqrt(len(gain))
+    print(f"  gain of cuts {gain.mean():.4f}, standard error {error:.4f}, "
           f"{gain.mean() / error:.0f} standard errors")  # fmt: skip
+
+
+def images(args):
+    """Noisy images, with features as they are and divided by the number of nodes."""
+    rng = np.random.default_rng(0)
+    masks = [gaussian_filter(rng.normal(size=(20, 20)), 3) > 0 for _ in range(40)]
+    X = [grid_graph(m + rng.normal(size=m.shape), edge_features=None) for m in masks]
+    rows = []
+    for normalize in (False, "auto"):
+        model = GraphModel("potts", normalize=normalize)
+        classifier = SSVMClassifier(model, alpha=1e-3, random_state=0)
+        with _common.Clock() as clock:
+            classifier.fit(X[:20], masks[:20])
+        score = classifier.score(X[20:], masks[20:])
+        rows.append(
+            [normalize, f"{clock.seconds:.2f}", classifier.n_iter_,
+             f"{classifier.dual_gap_:.4f}", f"{score:.4f}"]
+        )  # fmt: skip
+    _common.table(
+        "Twenty images of 20 x 20 pixels, minimum cuts, alpha 1e-3",
+        ["normalize", "seconds", "passes", "gap", "test score"],
+        rows,
+    )
+
+
+def pose(args):
+    from figure_features import patches
+
+    rows = []
+    for name, n_train, n_test, figures in (
+        ("one posture", 50, 80, {}),
+        ("arms raised or not", 100, 100, {"wobble": 0.12, "raised": 0.5}),
+    ):
+        train = make_stick_figures(n_train, **figures, random_state=0)
+        test = make_stick_figures(n_test, **figures, random_state=1)
+        A, B = ([patches(image) for image in d.images] for d in (train, test))
+        for springs, edges, types in (
+            ("none", [], {}),
+            ("one type", train.bones, {}),
+            ("2 types, bias only", train.bones, {"n_types": 2, "type_features": False}),
+            ("2 types", train.bones, {"n_types": 2}),
+        ):
+            model = PartsModel(edges, unit=5.0, **types)
+            classifier = SSVMClassifier(model, alpha=0.01, tol=0.03, random_state=0)
+            with _common.Clock() as clock:
+                classifier.fit(A, list(train.joints))
+            loss = 1 - classifier.score(B, list(test.joints))
+            found = np.array(classifier.predict(B))
+            distance = np.linalg.norm(found - test.joints, axis=2)
+            rows.append(
+                [name, springs, f"{clock.seconds:.1f}", classifier.n_iter_,
+                 f"{classifier.dual_gap_:.3f}", f"{loss:.3f}",
+                 f"{100 * (distance < 3).mean():.1f}",
+                 f"{100 * (distance[:, 3:7] < 3).mean():.1f}"]
+            )  # fmt: skip
+    _common.table(
+        "Stick figures: parts with springs, 11 joints in 40 x 32 pixels",
+        ["data", "springs", "seconds", "passes", "gap", "test loss", "within 3 %",
+         "arms %"],
+        rows,
+    )  # fmt: skip
+
+
+def localisation(args):
+    """The example on digits in clutter, which prints its figures."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    print("\nDigits in clutter: all boxes of nine sizes, any of ten digits")
+    with _common.Clock() as clock:
+        runpy.run_path(str(Path(sys.path[0]) / "plot_digit_clutter.py"))
+    print(f"  {clock.seconds:.1f} s in all")
 
 
 def alignment(args):
@@ -265,6 +351,9 @@ def main():
     python_model(args)
     alignment(args)
     horses(args)
+    images(args)
+    pose(args)
+    localisation(args)
 
 
 if __name__ == "__main__":

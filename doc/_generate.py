@@ -116,12 +116,26 @@ def _solvers():
 def _models():
     names = {cls: name for name, cls in MODELS.items()}
     rows = [
-        (f":class:`~sksstruct.models.{name}`", names.get(cls, ""), _summary(cls))
+        (
+            f":class:`~sksstruct.models.{name}`",
+            names.get(cls, ""),
+            _summary(cls),
+            _probabilities(cls),
+        )
         for name in sksstruct.models.__all__
         if inspect.isclass(cls := getattr(sksstruct.models, name))
         and issubclass(cls, StructuredModel)
     ]
-    return _table(("model", "name", "what outputs are"), rows)
+    header = "model", "name", "what outputs are", 'with ``loss="log"``'
+    return _table(header, rows)
+
+
+def _probabilities(cls):
+    """The method that returns the probabilities of a model."""
+    defined = cls._predict_marginals is not StructuredModel._predict_marginals
+    if not getattr(cls, "_marginals_of", defined):
+        return ""
+    return "``predict_proba``" if cls.is_flat else "``predict_marginals``"
 
 
 def _oracles():

@@ -11,6 +11,8 @@ from scipy import sparse
 from scipy.ndimage import gaussian_filter, uniform_filter
 from sklearn.cluster import KMeans
 
+from sksstruct.models import Graph
+
 
 def opponent_colours(image):
     """Brightness and two differences of colours."""
@@ -104,8 +106,9 @@ def soft_bins(t, n):
 def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
     """Superpixels of an image as nodes with features, and pairs of neighbors.
 
-    Features of a node are sums over its pixels, divided by the number of pixels of the
-    image; those of a pair are similarities of colour, times its share of all borders.
+    Features of a node are sums over its pixels, in units of the mean size of a
+    superpixel; those of a pair are similarities of colour, times the length of its
+    border in units of such a kind. The weight of a node is the number of its pixels.
     """
     code = words(block_means(opponent_colours(image)), books[0])
     edges_of_image = words(gradients(image), books[1])
@@ -119,7 +122,7 @@ def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
     n_pixels, n = number.size, number.max() + 1
     i, j = np.indices(number.shape) // 2
     share = sparse.csr_array(
-        (np.full(n_pixels, 1 / n_pixels), (number.ravel(), (i * w + j).ravel())),
+        (np.full(n_pixels, n / n_pixels), (number.ravel(), (i * w + j).ravel())),
         shape=(n, h * w),
     )
     nodes = share @ blocks.reshape(h * w, -1)
@@ -130,11 +133,13 @@ def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
     edges, length = np.unique(pairs, axis=0, return_counts=True)
     colour = opponent_colours(image).reshape(-1, 3).T
     colour = np.stack([np.bincount(number.ravel(), c) for c in colour], axis=1)
-    colour /= np.bincount(number.ravel())[:, None]
+    area = np.bincount(number.ravel())
+    colour /= area[:, None]
     squared = ((colour[edges[:, 0]] - colour[edges[:, 1]]) ** 2).sum(axis=1)
     alike = [np.exp(-squared / (2 * s * s)) for s in sigmas]
     alike = np.stack([np.ones(len(edges)), *alike], axis=1)
-    return (nodes, edges, alike * (length / length.sum())[:, None]), number
+    alike *= n * (length / length.sum())[:, None]
+    return Graph(nodes, edges, alike, node_weights=area), number
 
 
 def majority(number, mask):

@@ -35,33 +35,30 @@ print(f"{np.mean([len(z) for z in y]):.0f} superpixels in an image on average")
 # %%
 # Neighbors that agree score by how alike they are, with weights that are not negative:
 # the best labeling is then a minimum cut. The loss counts errors on the horse, the
-# smaller class, more. There is no bias: the features of an image sum to one, and a bias
-# that counts superpixels would outweigh them.
-cuts = GraphModel(
-    "potts", inference="cut", class_weight="balanced", fit_intercept=False
-)
+# smaller class, more, and superpixels by their areas, which are the weights of the
+# nodes.
+cuts = GraphModel("potts", inference="cut", class_weight="balanced")
 
 # %%
 # The tree: of all pairs of neighbors the most similar ones that do not close a cycle.
 # Here any table of scores is allowed, and the best labeling is found by max-product.
-tables = GraphModel(
-    "full", inference="tree", class_weight="balanced", fit_intercept=False
-)
+# Features are divided by the number of nodes as they are for cuts.
+tables = GraphModel("full", inference="tree", class_weight="balanced", normalize=True)
 
 
 def spanning_tree(x):
-    nodes, edges, features = x
-    length = 1.0 + features[:, 0] - features[:, 1:].sum(axis=1)
-    n = len(nodes)
+    edges, features = x.edges, x.edge_features
+    n = len(x.node_features)
+    length = 1.0 + (features[:, 0] - features[:, 1:].sum(axis=1)) / n
     chosen = minimum_spanning_tree(csr_array((length, edges.T), shape=(n, n)))
     kept = np.isin(edges @ [n, 1], np.array(chosen.nonzero()).T @ [n, 1])
-    return nodes, edges[kept], features[kept]
+    return x._replace(edges=edges[kept], edge_features=features[kept])
 
 
 # %%
 # The baseline: the same features, loss and training, and no edges.
 def alone(x):
-    return x[0], np.zeros((0, 2), dtype=int), np.zeros((0, 4))
+    return x._replace(edges=np.zeros((0, 2), int), edge_features=np.zeros((0, 4)))
 
 
 results = {}

@@ -9,6 +9,7 @@ from sksstruct.models import (
     MatchingModel,
     MulticlassModel,
     PartsModel,
+    ScoreFunction,
     grid_graph,
 )
 
@@ -219,5 +220,21 @@ def problems():
 PROBLEMS = {name: rest for name, *rest in problems()}
 # the loss of an output depends on the input
 WEIGHTED = {name: rest for name, *rest in weighted_problems()}
-# outputs of oracles have more than observed ones, and only the best is found
+# outputs of oracles have more than observed ones
 TYPED = {name: rest for name, *rest in typed_problems()}
+
+
+class LinearScore(ScoreFunction):
+    """Scores that are linear after all: the problem is convex."""
+
+    def initialize(self, n_features, n_labels, random_state):
+        return random_state.normal(size=n_features * n_labels)
+
+    def value(self, w, X, n_labels):
+        return X @ w.reshape(-1, n_labels)
+
+    def jvp(self, w, X, n_labels, direction):
+        return X @ direction.reshape(-1, n_labels)
+
+    def vjp(self, w, X, n_labels, cotangent):
+        return (X.T @ cotangent).ravel()

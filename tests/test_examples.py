@@ -16,6 +16,7 @@ LONG = {
     "plot_map",
     "plot_own_model",
     "plot_path",
+    "plot_recurrent_scores",
     "plot_solvers",
     "plot_stick_figures",
     "plot_word_alignment",
@@ -68,6 +69,10 @@ def test_example(path, capsys, monkeypatch):
         out = capsys.readouterr().out
         rates = re.findall(r"distance +([\d.]+) %, learned +([\d.]+) %", out)
         assert float(rates[2][1]) < 0.6 * float(rates[2][0])
+    if path.stem == "plot_masks":
+        out = capsys.readouterr().out
+        wrong = [float(x) for x in re.findall(r"wrong: ([\d.]+) %", out)]
+        assert wrong[1] < 0.6 * wrong[0]  # neighbors know
     if path.stem == "plot_crf_probabilities":
         out = capsys.readouterr().out
         errors = [float(x) for x in re.findall(r"three digits.*: ([\d.]+) %", out)]

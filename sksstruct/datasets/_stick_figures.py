@@ -4,6 +4,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import Bunch, check_random_state
 
+# The bones of the arms, from the left elbow to the right hand.
+_ARMS = slice(2, 6)
 # Bones as (parent, child, mean row and column of the child from the parent, in units of
 # the figure's size); joints: head, neck, hip, hands, elbows, knees, feet.
 _JOINTS = (
@@ -25,15 +27,17 @@ def make_stick_figures(
     wobble=0.22,
     noise=0.2,
     clutter=12,
+    raised=0.0,
     random_state=None,
 ):
     """Drawings of stick figures among stray strokes, with the positions of joints.
 
     A figure hangs from its neck, which is about the middle of the upper half. Every
     other joint is at the mean position that its bone gives, moved by Gaussian noise.
-    Bones and a round head are drawn, and stray strokes with random positions, lengths
-    and directions are added; then the image is blurred a little and pixel noise is
-    added.
+    With `raised` arms hang down or are raised, each by itself: the displacements along
+    their bones have two means then. Bones and a round head are drawn, and stray strokes
+    with random positions, lengths and directions are added; then the image is blurred a
+    little and pixel noise is added.
 
     Parameters
     ----------
@@ -49,6 +53,8 @@ def make_stick_figures(
         Standard deviation of the pixel noise; strokes have brightness 1.
     clutter : int, default=12
         Number of stray strokes in each image.
+    raised : float, default=0.0
+        Probability that an arm is raised.
     random_state : int, RandomState instance or None, default=None
         Seed or source of random numbers.
 
@@ -69,6 +75,8 @@ def make_stick_figures(
     height, width = shape
     if n_images < 1 or height < 8 or width < 8 or not size > 0:
         raise ValueError("n_images, shape and size must be at least 1, 8 x 8 and > 0")
+    if not 0 <= raised <= 1:
+        raise ValueError(f"raised must be between 0 and 1, got {raised!r}")
     rng = check_random_state(random_state)
     images = np.empty((n_images, height, width))
     joints = np.empty((n_images, len(_JOINTS), 2), dtype=np.intp)
@@ -76,7 +84,7 @@ def make_stick_figures(
         scale = size * (1.0 + 0.1 * rng.normal())
         at = np.empty(places.shape)
         at[1] = (0.3 * height, 0.5 * width) + 0.06 * min(shape) * rng.normal(size=2)
-        for parent, child, row, column in _BONES:
+        for parent, child, row, column in _posture(raised, rng):
             mean = at[parent] + scale * np.array([row, column])
             at[child] = mean + scale * wobble * rng.normal(size=2)
         np.clip(np.rint(at), 0, (height - 1, width - 1), out=at)
@@ -100,6 +108,19 @@ def make_stick_figures(
         bones=np.array([bone[:2] for bone in _BONES]),
         names=_JOINTS,
     )
+
+
+def _posture(raised, rng):
+    """Bones, some of those of the arms upside down."""
+    if not raised:
+        return _BONES
+    # left and right, for upper and lower arms
+    up = np.tile(rng.uniform(size=2) < raised, 2)
+    arms = [
+        (parent, child, -row if turned else row, column)
+        for (parent, child, row, column), turned in zip(_BONES[_ARMS], up, strict=True)
+    ]
+    return (*_BONES[: _ARMS.start], *arms, *_BONES[_ARMS.stop :])
 
 
 def _stroke(image, start, end):

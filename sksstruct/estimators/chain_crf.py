@@ -85,7 +85,7 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
     score_function : ScoreFunction or None, default=None
         Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
         instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
-        by `sksstruct.solvers.ProxLinear`.
+        by `sksstruct.solvers.ProxLinear` or `sksstruct.solvers.SGD`.
     transition_features : str, array-like or None, default=None
         Features that also have weights on pairs of labels, so that transitions depend
         on the observations (the B templates of CRF++ and Wapiti): all whose name begins
@@ -104,7 +104,7 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
         with labels that were not observed. With `score_function`
-        %(nonlinear_solvers)s.
+        %(nonlinear_solvers)s; "auto" is "prox_linear".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.

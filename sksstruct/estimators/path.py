@@ -350,6 +350,8 @@ def start(estimator, X, y, sample_weight):
         )
     template = clone(estimator)
     problem = prepare(template, X, y, sample_weight)
+    if problem.model.surrogate is not None:
+        raise ValueError("the path is that of the hinge: it needs loss='hinge'")
     if not isinstance(problem.solver, BCFW):
         raise ValueError(
             "the path needs solver='auto', 'bcfw' or a BCFW object, got "

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,7 +12,7 @@ from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models import MODELS, StructuredModel, resolve_model
+from sksstruct.models import MODELS, ScoreFunction, StructuredModel, resolve_model
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._available import available_if
@@ -26,6 +26,7 @@ from sksstruct.utils._param_validation import StrOptions
         "models": listing(sorted(MODELS)),
         "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
         "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
+        "nonlinear_solvers": listing(SOLVERS.names("nonlinear")),
     }
 )
 @dataclass(eq=False, repr=False)
@@ -62,6 +63,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "smoothed_hinge": the hinge with a smoothed maximum, by these sums, or where
         there are none by the k best outputs; a `sksstruct.losses.SmoothedHinge` says
         how.
+    score_function : ScoreFunction or None, default=None
+        Nonlinear scores in the place of ``coef_`` and ``intercept_``, for instance
+        `sksstruct.models.ELUScore`: it maps the rows of features that these score
+        (samples, nodes of graphs, candidates, positions of parts, pairs of matchings)
+        to scores; see the user guide. Other weights stay linear. Training is not convex
+        then.
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
@@ -69,8 +76,11 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 examples and 20,000 weights or more, and else "lbfgs".
-        Casimir needs a model with sums over all outputs, or with the k best.
+        "auto" is "sdca" for 500 examples or more, if outputs are classes or there are
+        20,000 weights, and else "lbfgs".
+        Casimir needs a model with sums over all outputs, or with the k best. With
+        `score_function`
+        %(nonlinear_solvers)s; "auto" is "prox_linear".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.
@@ -102,6 +112,10 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         With "multiclass": the classes, weights of shape (n_classes, n_features), and
         biases. Other models have other attributes, which their documentation names;
         ``coef_`` holds all weights of a model of your own.
+    score_parameters_ : ndarray of shape (n_parameters,)
+        With `score_function`, its parameters, which are the first of ``weights_``.
+    score_function_ : ScoreFunction
+        The score function that was fitted, where there is one.
     n_features_in_ : int
         Number of features, where X is one 2-D array.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -146,6 +160,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _: KW_ONLY
     alpha: float = 1e-3
     loss: str | SmoothedHinge = "hinge"
+    score_function: ScoreFunction | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
@@ -159,6 +174,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         **TRAINING,
         "model": [str, StructuredModel],
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
+        "score_function": [ScoreFunction, None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "warm_start": ["boolean"],
     }
@@ -208,6 +224,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 "own parameter"
             )
         check_loss(self.loss, model)
+        if self.score_function is not None:
+            self.score_function.check()
+            model._set_score(clone(self.score_function))
         return model
 
     def _set_loss(self, spec, model):
@@ -262,7 +281,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Probabilities, classes in the order of `classes_`.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     @available_if(has_probabilities(flat=False))
     def predict_marginals(self, X):
@@ -276,10 +295,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         -------
         probabilities : list of ndarray
             Marginal probabilities for each input: with a graph an array of shape
-            (n_nodes, n_labels), labels in the order of `classes_`.
+            (n_nodes, n_labels), labels in the order of `classes_`; with parts
+            (n_parts, height, width); with candidates (n_candidates,), or (n_candidates,
+            n_labels) where they have labels.
         """
         X = self._checked(X)
-        return self.model_._marginals(X, self.weights_, self.n_jobs)
+        return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     def decision_function(self, X):
         """Scores of the classes, or of the predicted outputs.

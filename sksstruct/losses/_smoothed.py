@@ -25,8 +25,8 @@ class SmoothedHinge(BaseEstimator):
     Parameters
     ----------
     smoothing : {"entropy", "l2"}, default="entropy"
-        omega: the negative entropy, by sum-product, or half the squared norm (minus
-        1/2), on the `k` best labelings.
+        omega: the negative entropy, by sum-product or another sum over all labelings,
+        or half the squared norm (minus 1/2), on the `k` best labelings.
     mu : float, default=0.1
         Strength of the smoothing. The loss is at most ``mu / 2`` above the hinge with
         l2, and ``mu`` times the logarithm of the number of labelings with entropy.

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from sksstruct.models.scores.score import fitted_score, score_rows
+from sksstruct.models.scores.scored import ScoredLoss, identity_rows, join_weights
 from sksstruct.models.structured import StructuredModel, as_list, as_pairs
 from sksstruct.utils.parallel import run_in_chunks
 
@@ -13,7 +15,10 @@ class CompiledModel(StructuredModel):
     name)``, which checks an output, and ``_learn(X, y, weight)``, which learns from
     training data; ``_labeling(x, y)``, which turns a checked output into integers, and
     ``_shown(x, labeling)``, which turns integers into an output; and ``_bound(X,
-    y_true, example_weights)``, which binds the model. Where there are marginal
+    y_true, example_weights, rows)``, which binds the model: ``rows`` stand for the
+    features of the first block of weights, and for its bias, where they are given.
+    ``_rows(X)`` stacks these features, ``_offsets(X)`` says where those of each example
+    begin, and ``_n_columns`` is the number of scores of a row. Where there are marginal
     probabilities, ``_marginals_of(model, i, means)`` turns what the exp oracle of the
     bound model returns for its i-th example into an array for the user.
     """
@@ -26,7 +31,8 @@ class CompiledModel(StructuredModel):
         self._forget()
         X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
         y = self._learn(X, y, weight)
-        self.n_weights_ = self._bound(X[:1], None, None).n_weights
+        if self._score_function is None:
+            self.n_weights_ = self._bound(X[:1], None, None).n_weights
         return X, y
 
     def _forget(self):
@@ -48,10 +54,52 @@ class CompiledModel(StructuredModel):
         return [self._input(x, f"X[{i}]") for i, x in enumerate(as_list("X", X))]
 
     def _bind(self, examples):
-        return self._bound(*examples)
+        if self._score_function is None:
+            return self._bound(*examples)
+        X, y, weight = examples
+
+        def bind(numbers, rows, example_weights):
+            X_part, y_part = [X[i] for i in numbers], [y[i] for i in numbers]
+            return self._bound(X_part, y_part, example_weights, rows)
+
+        return ScoredLoss(
+            self._score_function,
+            self._rows(X),
+            self._offsets(X),
+            self._n_columns,
+            weight,
+            bind,
+            None,
+        )
+
+    # None where no rows of features can be scored by anything else
+    _rows = None
+
+    def _set_score(self, score_function):
+        if self._rows is None:
+            super()._set_score(score_function)
+        self._score_function = score_function
+
+    def _ready(self, X, weights, y=None):
+        """The model bound to checked inputs, and the weights that it reads."""
+        if self._score_function is None:
+            model = self._bound(X, y, None)
+            return model, np.ascontiguousarray(weights, dtype=np.float64)
+        offsets = self._offsets(X)
+        model = self._bound(X, y, None, identity_rows(offsets[-1]))
+        parameters, rest = self._split(model, weights)
+        scores = score_rows(
+            self._score_function, parameters, self._rows(X), self._n_columns, offsets
+        )
+        return model, join_weights(model, scores, rest)
+
+    def _split(self, model, weights):
+        """Parameters of the score function, and the weights beyond the first block."""
+        n_parameters = len(weights) - (model.n_weights - model.first_other)
+        return weights[:n_parameters], weights[n_parameters:]
 
     def _predict(self, X, weights, n_jobs=None):
-        model = self._bound(X, None, None)
+        model, weights = self._ready(X, weights)
         outputs, scores = [None] * len(X), np.empty(len(X))
 
         def decode(first, last):
@@ -70,8 +118,8 @@ class CompiledModel(StructuredModel):
     def _has_marginals(self):
         return self._marginals_of is not None
 
-    def _marginals(self, X, weights, n_jobs=None):
-        model = self._bound(X, None, None)
+    def _predict_marginals(self, X, weights, n_jobs=None):
+        model, weights = self._ready(X, weights)
         found = [None] * len(X)
 
         def expect(first, last):
@@ -85,24 +133,38 @@ class CompiledModel(StructuredModel):
 
     def _views(self, model, weights):
         """Fitted attributes: the named blocks of flat weights."""
-        return {f"{k}_": v.copy() for k, v in model.views(weights).items()}
+        if self._score_function is None:
+            return {f"{k}_": v.copy() for k, v in model.views(weights).items()}
+        parameters, rest = self._split(model, weights)
+        views = model.views(join_weights(model, 0.0, rest))
+        # a score function has taken the place of these
+        named = {k: v for k, v in views.items() if k not in ("coef", "intercept")}
+        return {
+            **{f"{k}_": v.copy() for k, v in named.items()},
+            **fitted_score(self._score_function, parameters),
+        }
 
     def _predict_topk(self, X, weights, k):
         found = [self._topk(x, weights, k) for x in X]
         return [outputs for outputs, _ in found], [scores for _, scores in found]
 
     def _topk(self, x, weights, k):
-        model = self._bound([x], None, None)
-        if "topk" not in model.oracles:
+        model, weights = self._ready([x], weights)
+        if not self._finds_best(model):
             raise ValueError(f"{type(self).__name__} does not find the k best outputs")
-        weights = np.ascontiguousarray(weights, dtype=np.float64)
         workspace = model.workspace(weights, training=False)
         labelings, scores = model.topk(workspace, 0, k)
         return [self._shown(x, labeling) for labeling in labelings], scores
 
+    def _finds_best(self, model):
+        """Whether a bound model finds the k best outputs that users see."""
+        return "topk" in model.oracles
+
     # ---- the methods of any model, for one example ----
 
     def joint_feature(self, x, y):
+        if self._score_function is not None:
+            raise ValueError("the scores of a score function have no joint feature map")
         x = self._input(x, "x")
         model = self._bound([x], None, None)
         labeling = self._labeling(x, self._output(x, y, "y"))
@@ -115,8 +177,7 @@ class CompiledModel(StructuredModel):
 
     def loss_augmented_decode(self, x, y, w):
         x = self._input(x, "x")
-        model = self._bound([x], [self._output(x, y, "y")], None)
-        w = np.ascontiguousarray(w, dtype=np.float64)
+        model, w = self._ready([x], w, [self._output(x, y, "y")])
         return self._shown(x, model.labeling(model.workspace(w), 0)[0])
 
     def decode_topk(self, x, w, k):

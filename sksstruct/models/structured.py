@@ -37,6 +37,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
     _loss_parameters = ()
     # Tells those who ask for an oracle that is missing why it is.
     _oracle_note = None
+    # The score function that takes the place of the first block of weights, or None.
+    _score_function = None
 
     def prepare(self, X, Y):
         """Learn sizes from the training data; called on a copy of the model.
@@ -192,6 +194,14 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     # ---- called by estimators; compiled models override these ----
 
+    def _set_score(self, score_function):
+        """Let a score function score the rows of features."""
+        raise ValueError(
+            f"score_function takes the place of a model's coef_, and needs one that "
+            f"scores rows of features by the exp or the top-K oracle; "
+            f"{type(self).__name__} does not"
+        )
+
     def _loss_at(self, x, y, y_hat):
         """The loss of a given input, of which it depends for some models."""
         return self.loss(y, y_hat)
@@ -204,8 +214,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     @property
     def _has_marginals(self):
-        """Whether `_marginals` is there."""
-        return type(self)._marginals is not StructuredModel._marginals
+        """Whether `_predict_marginals` is there."""
+        return type(self)._predict_marginals is not StructuredModel._predict_marginals
 
     def bounds(self):
         """Box constraints that the oracles need; optional.
@@ -259,7 +269,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         ]
         return outputs, scores
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         """Marginal probabilities of the parts of the outputs of checked inputs.
 
         The probability of an output is proportional to the exponential of its score.

@@ -2,7 +2,8 @@
 
 Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
-alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha).
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
+is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -26,12 +27,12 @@ from sksstruct.utils.progress import Status
 )
 @dataclass(eq=False, repr=False)
 class LBFGS(GradientSolver):
-    """L-BFGS: the default for losses with a gradient.
+    """L-BFGS [1]_: the default for losses with a gradient.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss. The expected mean parameters of every example are a point of
     the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``: the
-    certificate costs nothing.
+    certificate costs nothing. Weights stay in the box that a model needs [2]_.
 
     Parameters
     ----------
@@ -54,8 +55,11 @@ class LBFGS(GradientSolver):
 
     References
     ----------
-    D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
-    optimization", Mathematical Programming 45, 1989.
+    .. [1] D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale
+       optimization", Mathematical Programming 45, 1989.
+    .. [2] R. H. Byrd, P. Lu, J. Nocedal and C. Zhu, "A limited memory algorithm for
+       bound constrained optimization", SIAM Journal on Scientific Computing 16(5),
+       1995.
 
     %(example)s
     """

@@ -81,6 +81,21 @@ def test_stick_figures():
         datasets.make_stick_figures(1, shape=(4, 4))
 
 
+def test_raised_arms():
+    """Elbows are above the neck, or below; the rest is as it was."""
+    data = datasets.make_stick_figures(60, wobble=0.05, raised=0.3, random_state=0)
+    down = data.joints[:, 3:5, 0] - data.joints[:, [1], 0]
+    assert 0.1 < (down < 0).mean() < 0.5
+    # hands go on where the upper arm points to
+    further = data.joints[:, 5:7, 0] - data.joints[:, 3:5, 0]
+    assert (np.sign(further) == np.sign(down)).mean() > 0.95
+    assert (data.joints[:, 2, 0] > data.joints[:, 1, 0]).all()
+    always = datasets.make_stick_figures(10, wobble=0.05, raised=1.0, random_state=0)
+    assert (always.joints[:, 3:5, 0] <= always.joints[:, [1], 0]).all()
+    with pytest.raises(ValueError, match="raised must be between 0 and 1"):
+        datasets.make_stick_figures(1, raised=2.0)
+
+
 def test_digit_clutter():
     data = datasets.make_digit_clutter(20, noise=0, clutter=0, random_state=0)
     for image, (top, left, bottom, right) in zip(data.images, data.boxes, strict=True):

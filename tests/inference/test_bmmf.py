@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from sksstruct.inference import (
     Exhaustive,
     bmmf,
+    matching,
     matching_max_marginals,
     max_marginals,
+    max_product,
     max_product_topk,
+    min_cut,
     min_cut_max_marginals,
 )
 
@@ -30,20 +33,28 @@ def enumeration(everything):
 
 
 @settings(max_examples=500, deadline=None)
-@given(forests(max_variables=4), st.integers(1, 12))
-def test_trees(forest, k):
+@given(forests(max_variables=4), st.integers(1, 12), st.booleans())
+def test_trees(forest, k, solve):
     unary, edges, pairwise = forest
-    labelings, scores = bmmf(lambda u: max_marginals(u, edges, pairwise), unary, k)
+    labelings, scores = bmmf(
+        lambda u: max_marginals(u, edges, pairwise),
+        unary,
+        k,
+        max_product=(lambda u: max_product(u, edges, pairwise)) if solve else None,
+    )
     count = check(labelings, scores, enumeration(Exhaustive(*forest)))
     assert len(scores) == min(k, count)
 
 
 @settings(max_examples=500, deadline=None)
-@given(attractive_graphs(max_variables=4), st.integers(1, 12))
-def test_cuts(graph, k):
+@given(attractive_graphs(max_variables=4), st.integers(1, 12), st.booleans())
+def test_cuts(graph, k, solve):
     unary, edges, pairwise = graph
     labelings, scores = bmmf(
-        lambda u: min_cut_max_marginals(u, edges, pairwise), unary, k
+        lambda u: min_cut_max_marginals(u, edges, pairwise),
+        unary,
+        k,
+        max_product=(lambda u: min_cut(u, edges, pairwise)) if solve else None,
     )
     everything = Exhaustive(unary, edges, list(pairwise))
     count = check(labelings, scores, enumeration(everything))
@@ -51,17 +62,26 @@ def test_cuts(graph, k):
 
 
 @settings(max_examples=500, deadline=None)
-@given(assignments(), st.integers(1, 12))
-def test_matchings(problem, k):
+@given(assignments(), st.integers(1, 12), st.booleans())
+def test_matchings(problem, k, solve):
     scores, alone = problem
     if alone is None and len(scores) > scores.shape[1]:
         scores = scores.T
     if alone is None:
-        labelings, found = bmmf(matching_max_marginals, scores, k)
+        best = (lambda u: matching(u)[:2]) if solve else None
+        labelings, found = bmmf(matching_max_marginals, scores, k, max_product=best)
     else:
         extended = np.column_stack([scores, np.broadcast_to(alone, len(scores))])
+
+        def best(u):
+            labeling, score = matching(u[:, :-1], u[:, -1])[:2]
+            return labeling % u.shape[1], score
+
         labelings, found = bmmf(
-            lambda u: matching_max_marginals(u[:, :-1], u[:, -1]), extended, k
+            lambda u: matching_max_marginals(u[:, :-1], u[:, -1]),
+            extended,
+            k,
+            max_product=best if solve else None,
         )
         labelings[labelings == scores.shape[1]] = -1
     count = check(labelings, found, dict(enumerate_matchings(scores, alone)))
@@ -83,6 +103,46 @@ def test_calls_are_at_most_twice_k():
     np.testing.assert_allclose(scores, expected_scores)
     np.testing.assert_array_equal(labelings, expected)
     assert 30 <= len(calls) <= 60
+
+
+def test_calls_with_an_oracle_for_the_best():
+    """Ties cost nothing, and most parts never need max-marginals of their own."""
+    edges, table = [(v, v + 1) for v in range(11)], np.zeros((3, 3))
+    calls = {"max_marginals": 0, "max_product": 0}
+
+    def counted(oracle):
+        def call(u):
+            calls[oracle.__name__] += 1
+            return oracle(u, edges, table)
+
+        return call
+
+    for unary in (np.zeros((12, 3)), np.random.RandomState(0).normal(size=(12, 3))):
+        calls.update(max_marginals=0, max_product=0)
+        labelings, scores = bmmf(
+            counted(max_marginals), unary, 30, max_product=counted(max_product)
+        )
+        assert len(np.unique(labelings, axis=0)) == 30
+        expected = max_product_topk(unary, edges, table, 30)[1]
+        np.testing.assert_allclose(scores, expected)
+        assert calls["max_product"] == 30 and calls["max_marginals"] < 45
+        calls.update(max_marginals=0, max_product=0)
+        bmmf(counted(max_marginals), unary, 1, max_product=counted(max_product))
+        assert calls == {"max_marginals": 0, "max_product": 1}
+
+
+@pytest.mark.parametrize(
+    ("labeling", "message"),
+    [([0], "returned 1 states"), ([0, 2], "variable 1 the state 2"),
+     ([0, 0], "variable 1 the state 0")],
+)  # fmt: skip
+def test_bad_best_labelings(labeling, message):
+    def best(unary):
+        # the first call allows all
+        return (labeling if np.isneginf(unary).any() else [0, 0]), 0.0
+
+    with pytest.raises(ValueError, match=message):
+        bmmf(lambda u: u, np.array([[0.0, -1.0], [0.0, -0.5]]), 2, max_product=best)
 
 
 def test_constraints_of_the_caller():

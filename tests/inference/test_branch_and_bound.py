@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sksstruct import SSVMClassifier
 from sksstruct.inference import Exhaustive, best_boxes, branch_and_bound
+from sksstruct.models import StructuredModel, check_model
 
 
 def search(unary, edges, pairwise, k, **kwargs):
@@ -109,6 +111,101 @@ def test_boxes(weights, k):
     assert len(set(rows)) == len(rows) == min(k, len(boxes))
     assert [boxes[row] for row in rows] == expected
     assert result.complete
+
+
+def overlap(box, other):
+    sides = [
+        max(0, min(box[a + 2], other[a + 2]) - max(box[a], other[a])) for a in (0, 1)
+    ]
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (box, other)]
+    return sides[0] * sides[1] / (sum(areas) - sides[0] * sides[1])
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 5), st.integers(1, 5)),
+        elements=st.sampled_from([-np.inf, -3.0, -0.25, 0.0, 0.25, 2.0]),
+    ),
+    st.integers(1, 20),
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)),
+    st.sampled_from([0.0, 0.5, 1.0, 8.0]),
+)
+def test_boxes_with_the_loss(weights, k, place, factor):
+    """The observed box need not lie in the image, nor on its pixels."""
+    observed = (place[0], place[1] - 0.5, place[0] + place[2], place[1] + 1)
+    scores = {
+        box: score + factor * (1 - overlap(box, observed))
+        for box, score in all_boxes(weights)
+        if score > -np.inf
+    }
+    result = best_boxes(weights, k, observed=observed, loss_weight=factor)
+    expected = sorted(scores.values(), reverse=True)[:k]
+    np.testing.assert_allclose(result.scores, expected, rtol=1e-12, atol=1e-12)
+    rows = [tuple(row) for row in result.labelings.tolist()]
+    assert len(set(rows)) == len(rows) == min(k, len(scores)) and result.complete
+    for row, score in zip(rows, result.scores, strict=True):
+        assert scores[row] == pytest.approx(score, rel=1e-12, abs=1e-12)
+
+
+class AnyBox(StructuredModel):
+    """All boxes of an image, whose pixels have features."""
+
+    def joint_feature(self, x, y):
+        return x[y[0] : y[2], y[1] : y[3]].sum(axis=(0, 1))
+
+    def loss(self, y, y_hat):
+        return 1 - overlap(y, y_hat)
+
+    def _best(self, x, w, k, y=None):
+        found = best_boxes(x @ w, k, observed=y).labelings
+        return [tuple(box) for box in found.tolist()]
+
+    def decode(self, x, w):
+        return self._best(x, w, 1)[0]
+
+    def decode_topk(self, x, w, k):
+        return self._best(x, w, k)
+
+    def loss_augmented_decode(self, x, y, w):
+        return self._best(x, w, 1, y)[0]
+
+    def labelings(self, x):
+        return (box for box, _ in all_boxes(x[..., 0]))
+
+
+def test_a_model_of_all_boxes():
+    """Training through the search finds what bright boxes are."""
+    rng = np.random.RandomState(0)
+    X, y = [], []
+    for _ in range(12):
+        top, left = rng.randint(0, 3, size=2)
+        box = (top, left, top + rng.randint(2, 5), left + rng.randint(2, 5))
+        image = 0.3 * rng.normal(size=(7, 7))
+        image[box[0] : box[2], box[1] : box[3]] += 1.0
+        X.append(np.stack([image, np.ones_like(image)], axis=2) / 10)
+        y.append(tuple(int(side) for side in box))
+    check_model(AnyBox(), X[:3], y[:3], enumerate_outputs=True, random_state=0)
+    classifier = SSVMClassifier(AnyBox(), alpha=1e-3, tol=1e-2).fit(X, y)
+    assert classifier.score(X, y) > 0.85
+    outputs, scores = classifier.predict_topk(X, 3)
+    assert [some[0] for some in outputs] == classifier.predict(X)
+    assert all((np.diff(values) <= 1e-12).all() for values in scores)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"observed": (0, 0, 1)}, "observed must be a box"),
+        ({"observed": (0, 0, 0, 1)}, "observed must be a box"),
+        ({"observed": (0, -np.inf, 1, 1)}, "observed must be a box"),
+        ({"observed": (0, 0, 1, 1), "loss_weight": -1.0}, "loss_weight must be"),
+    ],
+)
+def test_bad_losses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        best_boxes(np.zeros((2, 2)), **arguments)
 
 
 def test_boxes_in_a_large_image():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from reference import SCORES
+from placements import placements
 from sksstruct.inference.parts._typed import TypedPartsTree
 
-from sksstruct.inference import max_product, parts_max_product
+from sksstruct.inference import max_marginals, max_product, parts_max_product
 
 NUMBERS = {
     "offsets": [-2.0, -0.5, 0.0, 1.0],
@@ -20,16 +20,10 @@ NUMBERS = {
 
 
 @st.composite
-def placements(draw, max_parts=3, max_side=2, max_types=3):
+def typed_placements(draw, max_parts=3, max_side=2, max_types=3):
     """Parts on a forest, with dyadic numbers, so that all sums are exact."""
-    p, n_types = draw(st.integers(1, max_parts)), draw(st.integers(1, max_types))
-    height, width = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
-    unary = draw(hnp.arrays(np.float64, (p, height, width), elements=SCORES))
-    edges = []
-    for v in range(1, p):
-        u = draw(st.integers(-1, v - 1))
-        if u >= 0:
-            edges.append((u, v) if draw(st.booleans()) else (v, u))
+    unary, edges, *_ = draw(placements(max_parts, max_side))
+    n_types, (_, height, width) = draw(st.integers(1, max_types)), unary.shape
     shape = (len(edges), n_types)
     springs = [
         draw(hnp.arrays(np.float64, (*shape, 2), elements=st.sampled_from(values)))
@@ -67,7 +61,7 @@ def score_of(unary, edges, tables, cells, types):
 
 
 @settings(max_examples=500, deadline=None)
-@given(placements())
+@given(typed_placements())
 def test_equals_enumeration(problem):
     unary, tables = as_tables(*problem)
     edges, bias = problem[1], problem[5]
@@ -84,7 +78,18 @@ def test_equals_enumeration(problem):
 
 
 @settings(max_examples=200, deadline=None)
-@given(placements(max_parts=5, max_side=4, max_types=4))
+@given(typed_placements())
+def test_max_marginals(problem):
+    unary, tables = as_tables(*problem)
+    if not len(problem[1]):
+        tables = np.zeros((0, 1, unary.shape[1], unary.shape[1]))
+    found = TypedPartsTree(*problem).max_marginals()
+    expected = max_marginals(list(unary), problem[1], tables.max(axis=1))
+    np.testing.assert_array_equal(found.reshape(unary.shape), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(typed_placements(max_parts=5, max_side=4, max_types=4))
 def test_larger_trees(problem):
     """The best types of every pair of positions, in tables."""
     unary, tables = as_tables(*problem)

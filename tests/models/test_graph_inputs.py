@@ -182,6 +182,30 @@ def test_normalized_features(model, form, fit_intercept):
     np.testing.assert_allclose(n * phi, raw.joint_feature(more, label))
 
 
+def test_likelihood_with_a_scale():
+    """The sums over labelings read the same scaled features."""
+    X, y = some_graphs(np.random.RandomState(4), n_graphs=5)
+    inside = [x._replace(node_weights=None) for x in X]
+    outside = []
+    for x in inside:
+        n = len(x.node_features)
+        nodes = np.hstack([x.node_features, np.ones((n, 1))]) / n
+        edge_features = x.edge_features / n
+        outside.append(x._replace(node_features=nodes, edge_features=edge_features))
+    one, two = (
+        SSVMClassifier(model, alpha=1e-3, loss="log", tol=1e-9).fit(data, y)
+        for model, data in (
+            (GraphModel(normalize=True), inside),
+            (GraphModel(fit_intercept=False), outside),
+        )
+    )
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-7)
+    for a, b in zip(
+        one.predict_marginals(inside), two.predict_marginals(outside), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+
+
 def test_scale_is_automatic_for_cuts():
     rng = np.random.RandomState(0)
     images, masks = zip(*(disk(5, rng) for _ in range(4)), strict=True)

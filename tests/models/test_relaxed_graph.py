@@ -1,9 +1,12 @@
 """Graphs with cycles in training, through the relaxation."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from sksstruct import SSVMClassifier
+from sksstruct.inference import Exhaustive
 from sksstruct.inference.lp import Enumeration
 from sksstruct.models import GraphModel, RelaxedGraphModel, check_model
 
@@ -77,6 +80,49 @@ def test_trees_are_the_structured_svm(pairwise):
         for model in (RelaxedGraphModel(pairwise), GraphModel(pairwise))
     ]
     assert objectives[0] == pytest.approx(objectives[1], abs=2.1e-4)
+
+
+@pytest.mark.parametrize("pairwise", ["full", "potts"])
+def test_topk_of_small_graphs(pairwise):
+    """Against enumeration: cycles, trees, single nodes, and ties at zero weights."""
+    rng = np.random.RandomState(0)
+    for _ in range(60):
+        n = rng.randint(1, 6)
+        edges = [(u, v) for v in range(n) for u in range(v) if rng.rand() < 0.6]
+        edges = np.array(edges, dtype=int).reshape(-1, 2)
+        x = (
+            rng.randint(-2, 3, size=(n, 2)) / 2,
+            edges,
+            rng.normal(size=(len(edges), 1)),
+        )
+        other = (np.zeros((3, 2)), [(0, 1)], np.zeros((1, 1)))
+        model = RelaxedGraphModel(pairwise)
+        model.prepare([x, other], [["a"] * n, list("abc")])
+        w, k = (
+            rng.choice([0, 1]) * rng.normal(size=model.n_weights_),
+            rng.randint(1, 12),
+        )
+        outputs = model.decode_topk(x, w, k)
+        every = itertools.product("abc", repeat=n)
+        scores = [model.joint_feature(x, list(y)) @ w for y in every]
+        found = [model.joint_feature(x, y) @ w for y in outputs]
+        assert len({tuple(y) for y in outputs}) == len(outputs)
+        np.testing.assert_allclose(found, sorted(scores)[::-1][:k], atol=1e-8)
+
+
+def test_topk_of_a_classifier():
+    X, y = grids(3)
+    classifier = SSVMClassifier(RelaxedGraphModel("potts"), alpha=0.5, tol=0.1)
+    outputs, scores = classifier.fit(X, y).predict_topk(X, 3)
+    assert [some[0] for some in outputs] == classifier.predict(X)
+    for x, some, values in zip(X, outputs, scores, strict=True):
+        graph = classifier.model_._graph(x, classifier.weights_)
+        unaries = graph.unaries.reshape(9, 3)
+        table = graph.tables[0].dense()
+        tables = [weight * table for weight in graph.edge_weights]
+        best = Exhaustive(unaries, graph.edges, tables).topk(3)[1]
+        np.testing.assert_allclose(values, best, atol=1e-8)
+        assert len({tuple(one) for one in some}) == 3
 
 
 def test_as_a_model():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from problems import LinearScore
 from scipy import sparse
 from sklearn.base import clone
 
@@ -175,22 +176,6 @@ def test_solvers_reach_the_same_objective(loss, solver):
     assert (np.diff(model.history_["primal"]) <= 1e-12).all()
     # of a problem that is not convex, from the same start
     assert model.objective_ < 1.2 * best
-
-
-class LinearScore(ScoreFunction):
-    """Scores that are linear after all: the problem is convex."""
-
-    def initialize(self, n_features, n_labels, random_state):
-        return random_state.normal(size=n_features * n_labels)
-
-    def value(self, w, X, n_labels):
-        return X @ w.reshape(-1, n_labels)
-
-    def jvp(self, w, X, n_labels, direction):
-        return X @ direction.reshape(-1, n_labels)
-
-    def vjp(self, w, X, n_labels, cotangent):
-        return (X.T @ cotangent).ravel()
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log", SmoothedHinge("l2", 0.5, 10)])

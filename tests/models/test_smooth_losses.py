@@ -247,3 +247,71 @@ def check_forest(rng, table, pairwise, edges, n_nodes, n_labels, shared):
         else:
             got[e] = block.reshape(n_labels, table.ld)[:, :n_labels]
             np.testing.assert_allclose(got[e], want[e], rtol=1e-9, atol=1e-12)
+
+
+# ---- random problems, from features to gradients ----
+
+
+def random_problem(rng):
+    """A small model, inputs and outputs: one node, ties and zeros are among them."""
+    n_labels = rng.randint(2, 4)
+    labels = np.array(list("abc"))[:n_labels]
+    if rng.randint(2):
+        n, n_features = rng.randint(n_labels, 6), rng.randint(1, 4)
+        costs = None
+        if rng.randint(2):
+            costs = rng.randint(0, 3, size=(n_labels, n_labels)) / 2.0
+            np.fill_diagonal(costs, 0.0)
+        X = rng.randint(-2, 3, size=(n, n_features)) / 2.0
+        y = np.concatenate([labels, labels[rng.randint(n_labels, size=n - n_labels)]])
+        model = MulticlassModel(costs, fit_intercept=bool(rng.randint(2)))
+        return model, X, y
+    pairwise, features = rng.choice(["full", "potts"]), bool(rng.randint(2))
+    X, y = [], []
+    for n in (n_labels, rng.randint(1, 5)):
+        edges = random_tree(rng, n)
+        x = (rng.randint(-2, 3, size=(n, 2)) / 2.0, edges)
+        X.append((*x, rng.normal(size=(len(edges), 2))) if features else x)
+        y.append(labels[rng.randint(n_labels, size=n)])
+    y[0] = labels
+    weight = rng.choice(["balanced", "none"])
+    return (
+        GraphModel(
+            pairwise,
+            class_weight=None if weight == "none" else weight,
+            loss_normalization=rng.choice(["example", "mean", None]),
+            fit_intercept=bool(rng.randint(2)),
+        ),
+        X,
+        y,
+    )
+
+
+def test_random_problems():
+    """Values, gradients and the k best of random problems, against enumeration."""
+    rng = np.random.RandomState(5)
+    for _ in range(N_INSTANCES):
+        model, X, y = random_problem(rng)
+        likelihood, mu = bool(rng.randint(2)), rng.choice([0.2, 1.0])
+        p = rng.uniform(0.5, 2.0, size=len(X))
+        spec, table, smoothing = bind(model, X, y, p, mu=mu, likelihood=likelihood)
+        w = rng.choice([0.0, 1.0, 5.0]) * rng.normal(size=table.n_weights) * real(table)
+        gradient = np.empty(table.n_weights)
+        value = table.smooth_loss(smoothing).value_and_gradient(w, gradient)
+        want = enumerated(spec, X, y, w, p / p.sum(), mu, likelihood)
+        assert value == pytest.approx(want[0], rel=1e-10, abs=1e-11)
+        np.testing.assert_allclose(gradient, want[1], rtol=1e-9, atol=1e-10)
+        check_topk(spec, table, X[0], y[0], w, likelihood)
+
+
+def check_topk(spec, table, x, observed, w, likelihood):
+    """Compare the k best labelings of the first example with all of them."""
+    scores = [
+        spec.joint_feature(x, z) @ w + (0.0 if likelihood else spec.loss(observed, z))
+        for z in spec.labelings(x)
+    ]
+    for k in (1, 3, len(scores) + 2):
+        rows, values = table.topk(table.workspace(w), 0, k)
+        assert len({tuple(row) for row in rows.tolist()}) == min(k, len(scores))
+        want = np.sort(scores)[::-1][:k]
+        np.testing.assert_allclose(values, want, rtol=1e-9, atol=1e-10)

@@ -97,11 +97,11 @@ def test_one_type_is_the_default():
 def test_other_oracles_are_refused(name):
     model, X, y, _ = TYPED[name]
     classifier = SSVMClassifier(model, alpha=0.3, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="k best outputs"):
-        classifier.predict_topk(X, 2)
     bound = classifier.model_._bound([X[0]], None, None)
     assert bound.oracles == ("max",)
     assert "n_types > 1" in bound.oracle_note
+    with pytest.raises(ValueError, match="n_types > 1"):
+        SSVMClassifier(model, loss="log").fit(X, y)
 
 
 def test_bad_input():

@@ -116,6 +116,7 @@ cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* r
                          double* out) noexcept nogil:
     """out[b] = sum_a row[a] table[a, b], or the same of logarithms."""
     if logs:
+        # which adds to what is there
         memset(out, 0, ld * sizeof(double))
         sks_logplus(n, ld, row, table, out)
     else:
@@ -146,6 +147,7 @@ cdef void fill_lines(bint logs, const Spring* spring, Py_ssize_t axis, double si
     cdef Py_ssize_t k
     cdef double d
     lines.top = -INFINITY
+    # differences x - z from 1 - n to n - 1: g depends on nothing else
     for k in range(2 * n - 1):
         d = sign * (k - (n - 1)) - spring.offset[axis]
         lines.forward[k] = d * (spring.linear[axis] - spring.quadratic[axis] * d)
@@ -166,6 +168,8 @@ cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* spr
     cdef Py_ssize_t sender, n = s.width
     fill_lines(logs, spring, 0, sign, s.height, &s.rows)
     fill_lines(logs, spring, 1, sign, n, &s.columns)
+    # A row of the table is a stretch of the line, one place further to the left for
+    # each sender. The passes along columns read the line itself, see `pass_rows`.
     line = s.columns.forward if up else s.columns.backward
     for sender in range(n):
         memcpy(s.table + sender * s.ld, line + (n - 1 - sender), n * sizeof(double))
@@ -176,6 +180,7 @@ cdef void load_springs(bint logs, Tree tree, Py_ssize_t child, const Spring* spr
 cdef void pass_rows(bint logs, const Scratch* s, bint up, const double* grid,
                     double* out) noexcept nogil:
     """One of the two passes: from rows to rows, in each column."""
+    # x - z falls as the sender z goes up, and rises with it where the sender is x
     cdef const double* line = s.rows.backward if up else s.rows.forward
     cdef Py_ssize_t row
     for row in range(s.height):
@@ -209,6 +214,7 @@ cdef bint is_large(const Scratch* s) noexcept nogil:
     """Whether all sums of exponentials of a message are large enough."""
     cdef Py_ssize_t row, column
     cdef double smallest = INFINITY
+    # not behind the last column, where sums are zero
     for row in range(s.height):
         for column in range(s.width):
             smallest = min(smallest, s.sent[row * s.ld + column])
@@ -234,6 +240,7 @@ cdef bint try_up(bint logs, Tree tree, Py_ssize_t child, const Spring* springs,
     """Form the message from a child to its parent; False if it is not exact."""
     cdef double top
     load_springs(logs, tree, child, springs, True, s)
+    # either order of the passes will do; this one keeps grids as they are
     top = load_grid(logs, s, grid, s.child)
     pass_rows(logs, s, True, s.child, s.between)
     pass_columns(logs, s, s.between, s.sent)
@@ -255,6 +262,7 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
     cdef double top, sign = sign_of(tree, child)
     load_springs(logs, tree, child, springs, False, s)
     top = load_grid(logs, s, others, s.parent)
+    # columns first: sums over x_c, for each x_r and z_c, are what moments need
     pass_columns(logs, s, s.parent, s.between)
     pass_rows(logs, s, False, s.between, s.sent)
     if not logs and not is_large(s):
@@ -269,7 +277,8 @@ cdef bint try_down(bint logs, Tree tree, Py_ssize_t child, const Spring* springs
                 s.pairs + k * s.ld_turned)
     form_moments(logs, s.height, s.ld_turned, s.pairs, &s.rows, sign,
                  springs[edge].offset[0], moments)
-    # And those of pairs of columns: z_r first, then x_r.
+    # And those of pairs of columns: z_r first, then x_r. The message from the parent is
+    # read off by now, so that nothing is lost with the sums between.
     pass_rows(logs, s, True, s.child, s.between)
     turn(logs, s, s.between)
     for k in range(s.width):
@@ -292,6 +301,7 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
     cdef double d, total = 0.0, first = 0.0, second = 0.0, top = -INFINITY
     cdef double* row
     cdef const double* line
+    # g of this coordinate was left out of the sums
     for sender in range(n):
         row, line = pairs + sender * ld, lines.forward + (n - 1 - sender)
         for receiver in range(n):
@@ -303,6 +313,8 @@ cdef void form_moments(bint logs, Py_ssize_t n, Py_ssize_t ld, double* pairs,
     for sender in range(n):
         row = pairs + sender * ld
         for receiver in range(n):
+            # exponentials have been scaled before, and their sum is not tiny:
+            # otherwise the message would have been
             if logs:
                 row[receiver] = exp(row[receiver] - top)
             d = sign * (receiver - sender) - offset
@@ -340,8 +352,10 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
         if top == -INFINITY:
             return top
         if parent == tree.root:
+            # trees do not depend on each other
             value += top + log(sum_of(s.cells, s.child))
             continue
+        # most messages are exact at the first attempt
         if not try_up(False, tree, child, springs, grid, s):
             try_up(True, tree, child, springs, grid, s)
         add_message(s, 1.0, s.messages + child * s.cells, grids + parent * s.cells,
@@ -352,6 +366,7 @@ cdef double sum_up(Tree tree, const Spring* springs, double* grids,
 cdef double sum_of(Py_ssize_t n, const double* values) noexcept nogil:
     """Sum of a multiple of eight numbers."""
     cdef Py_ssize_t k, j
+    # eight at a time, which the compiler keeps in vectors
     cdef double[8] total
     cdef double out = 0.0
     memset(total, 0, 8 * sizeof(double))
@@ -405,10 +420,12 @@ cdef double sum_product(Tree tree, Py_ssize_t height, Py_ssize_t width,
             continue
         # the parent has the messages of all others by now, and the child's own
         add_message(&s, -1.0, message, grids + parent * s.cells, message)
+        # the message of a part is of no more use, and what is beside it takes its place
         if not try_down(False, tree, part, springs, grid, message, &s,
                         moments + 4 * tree._edge[part]):
             try_down(True, tree, part, springs, grid, message, &s,
                      moments + 4 * tree._edge[part])
+        # only now: moments needed the grid without the parent
         add_message(&s, 1.0, s.sent, grid, grid)
     # Each is divided by its own sum: the log partition's rounding would be multiplied.
     for part in range(tree.n_variables):
@@ -472,13 +489,14 @@ def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
     >>> result = parts_sum_product(unary, [(0, 1)], [(0, 1)], 1.0)
     >>> result.marginals[1].round(2).tolist()
     [[0.21, 0.58, 0.21]]
-    >>> result.displacements.round(2).tolist(), result.squares.round(2).tolist()
-    ([[0.0, 0.0]], [[0.0, 0.42]])
+    >>> result.squares.round(2).tolist()
+    [[0.0, 0.42]]
     """
     cdef PartsTree tree = PartsTree(unary, edges, offsets, quadratic, linear)
     cdef Py_ssize_t height = tree.height, width = tree.width, n = tree.n_variables
     cdef Py_ssize_t n_edges = len(tree.edges), edge, axis
     grids = aligned_zeros(n * height * grid_ld(width)).reshape(n, height, -1)
+    # behind the last column nothing is ever allowed
     grids[:, :, width:] = -np.inf
     grids[:, :, :width] = tree._unary
     cdef double[:, :, ::1] values = grids

@@ -8,9 +8,12 @@ their best score; those without it stay (Yanover and Weiss, 2004; Algorithm 10 o
 Pillutla et al., 2018). The max-marginals of what stays are computed only when what is
 left of the old ones, an upper bound, comes out highest.
 
-A best labeling is read off its max-marginals where each variable has one best state,
-by a margin that rounding cannot make. Where one has not, it is given its best state,
-the first of several, and the max-marginals are computed again.
+With an oracle for the best labeling as well, a part begins with the max-marginals of
+the part that it was taken out of, upper bounds too, and its own are computed only when
+these come out highest. Without one, a best labeling is read off its max-marginals where
+each variable has one best state, by a margin that rounding cannot make. Where one has
+not, it is given its best state, the first of several, and the max-marginals are
+computed again.
 
 An entry is a state of a variable as one number: variable v has the entries
 first[v] <= entry < first[v + 1].
@@ -88,17 +91,17 @@ cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
 
 
 cdef class Problem:
-    """Scores, and max-marginals of them under constraints."""
+    """Scores, and max-marginals and best labelings of them under constraints."""
 
-    cdef object max_marginals, rows, first, scores
+    cdef object max_marginals, max_product, rows, first, scores
     cdef const Py_ssize_t[::1] bounds
     cdef Py_ssize_t n_variables
     cdef bint as_array
     # the largest score of each variable, summed up, to judge rounding by
     cdef double size
 
-    def __init__(self, max_marginals, unary):
-        self.max_marginals = max_marginals
+    def __init__(self, max_marginals, unary, max_product):
+        self.max_marginals, self.max_product = max_marginals, max_product
         self.rows = check_variables(unary)
         self.n_variables = len(self.rows)
         sizes = [len(row) for row in self.rows]
@@ -107,26 +110,36 @@ cdef class Problem:
         self.bounds = self.first = np.concatenate(
             [[0], np.cumsum(sizes)]).astype(np.intp)
         self.scores = np.concatenate(self.rows)
-        self.size = sum(
-            np.abs(row[row > -np.inf]).max(initial=0.0) for row in self.rows)
+        sizes = np.where(self.scores > -np.inf, np.abs(self.scores), 0.0)
+        self.size = np.maximum.reduceat(sizes, self.first[:-1]).sum()
 
-    cdef table_of(self, allowed):
-        """Max-marginals where only some entries are allowed, checked, in a row."""
+    cdef constrained(self, allowed):
+        """Scores where only some entries are allowed, in the form of the caller's."""
         # the caller's own -inf entries stay forbidden
         scores = np.where(np.asarray(allowed).astype(bool), self.scores, -np.inf)
         if self.as_array:
-            scores = scores.reshape(self.n_variables, -1)
-        else:
-            scores = np.split(scores, self.first[1:self.n_variables])
+            return scores.reshape(self.n_variables, -1)
+        return np.split(scores, self.first[1:self.n_variables])
+
+    cdef table_of(self, allowed):
+        """Max-marginals where only some entries are allowed, checked, in a row."""
+        scores = self.constrained(allowed)
         table = self.max_marginals(scores)
         # Anything may come out of a function of the caller's.
-        if len(table) != self.n_variables or any(
-                np.shape(row) != np.shape(other)
-                for row, other in zip(table, self.rows)):
+        if self.as_array and isinstance(table, np.ndarray):
+            fits = table.shape == scores.shape
+        else:
+            fits = len(table) == self.n_variables and all(
+                np.shape(row) == np.shape(other)
+                for row, other in zip(table, self.rows))
+        if not fits:
             raise ValueError(
                 "max_marginals must return one number for each state of each variable, "
                 "in the form of unary")
-        table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
+        if self.as_array:
+            table = np.array(table, dtype=np.float64).ravel()
+        else:
+            table = np.concatenate([np.asarray(row, dtype=np.float64) for row in table])
         if np.isnan(table).any():
             raise ValueError("max_marginals returned NaN")
         # The search would otherwise come to the same labeling from two parts.
@@ -142,13 +155,26 @@ cdef class Problem:
         narrow[self.first[variable] + state] = 1
         return narrow
 
-    cdef Part new_part(self, allowed):
-        """A part with its best labeling, or None where nothing is allowed."""
+    cdef Part new_part(self, allowed, Part larger):
+        """A part with its best labeling, or None where nothing is allowed.
+
+        `larger` is the part that it was taken out of, or None.
+        """
         cdef Part part = Part()
         cdef Py_ssize_t unclear
         part.allowed = allowed
-        part.table = self.table_of(allowed)
         part.labeling = np.zeros(self.n_variables, dtype=np.intp)
+        if self.max_product is not None:
+            part.score = self.solve(part)
+            if part.score == -INFINITY:
+                return None
+            # bounds: of all that is allowed, or of the part that was larger
+            part.stale = True
+            part.table = (np.full(len(self.scores), part.score) if larger is None
+                          else np.minimum(larger.table, part.score))
+            part.find_next(self.bounds)
+            return part
+        part.table = self.table_of(allowed)
         part.stale = False
         unclear = read_off(
             part.table, self.bounds, self.size, part.labeling, &part.score)
@@ -158,6 +184,27 @@ cdef class Problem:
             self.break_ties(part, unclear)
         part.find_next(self.bounds)
         return part
+
+    cdef double solve(self, Part part) except? -1:
+        """Find the best labeling of a part by the oracle for it; returns its score."""
+        cdef Py_ssize_t variable, state
+        labeling, score = self.max_product(self.constrained(part.allowed))
+        if score == -np.inf:
+            return -INFINITY
+        if len(labeling) != self.n_variables:
+            raise ValueError(
+                f"max_product returned {len(labeling)} states for {self.n_variables} "
+                "variables")
+        for variable in range(self.n_variables):
+            state = labeling[variable]
+            # The search would otherwise come to a labeling of another part.
+            if not (0 <= state < self.bounds[variable + 1] - self.bounds[variable]
+                    and part.allowed[self.bounds[variable] + state]):
+                raise ValueError(
+                    f"max_product gave variable {variable} the state {state}, which "
+                    "its argument does not have or forbids")
+            part.labeling[variable] = state
+        return score
 
     cdef break_ties(self, Part part, Py_ssize_t unclear):
         """Fix unclear variables, one after the other, until the labeling is clear.
@@ -182,7 +229,7 @@ cdef class Problem:
         """Take the labelings with the next state out of a part, as one of their own."""
         # Each labeling of the part is in one of the two: it has the state, or not.
         cdef Part other = self.new_part(self.narrowed(
-            part.allowed, part.next_variable, part.next_state))
+            part.allowed, part.next_variable, part.next_state), part)
         # Its max-marginals hold for a larger part from here on; they are bounds.
         part.allowed[self.bounds[part.next_variable] + part.next_state] = 0
         part.stale = True
@@ -196,7 +243,7 @@ cdef class Problem:
         part.find_next(self.bounds)
 
 
-def bmmf(max_marginals, unary, k):
+def bmmf(max_marginals, unary, k, *, max_product=None):
     """The k best labelings of any problem with an oracle for max-marginals.
 
     Parameters
@@ -209,12 +256,16 @@ def bmmf(max_marginals, unary, k):
         Scores of the states of each of p variables.
     k : int
         Number of labelings.
+    max_product : callable, default=None
+        ``max_product(unary)`` returns the best labeling and its score, ``-inf`` where
+        every labeling is forbidden. With it `max_marginals` is called less often, and
+        labelings of equal score cost no more than others.
 
     Returns
     -------
     labelings : ndarray of shape (n, p), int32
         The n <= k best labelings, all different; fewer than k where fewer are allowed.
-        The order of labelings of equal score depends on the max-marginals only.
+        The order of labelings of equal score depends on the oracles only.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 
@@ -227,7 +278,9 @@ def bmmf(max_marginals, unary, k):
     Notes
     -----
     Calls `max_marginals` at most 2 k times if no two labelings are about equally good,
-    and once more for each variable without one clearly best state.
+    and once more for each variable without one clearly best state. With `max_product`
+    it is at most 2 k times in any case, and `max_product` at most k times and once for
+    each state that turns out to be forbidden.
 
     References
     ----------
@@ -244,10 +297,10 @@ def bmmf(max_marginals, unary, k):
     ([[1, 0], [0, 1], [2, 0]], [5.0, 3.0, 3.0])
     """
     cdef Py_ssize_t most = check_k(k)
-    cdef Problem problem = Problem(max_marginals, unary)
+    cdef Problem problem = Problem(max_marginals, unary, max_product)
     cdef Part first, part, best, other
     cdef double last
-    first = problem.new_part(np.ones(len(problem.scores), dtype=np.uint8))
+    first = problem.new_part(np.ones(len(problem.scores), dtype=np.uint8), None)
     if first is None:
         return np.zeros((0, problem.n_variables), dtype=np.int32), np.zeros(0)
     # Parts in the order in which they were made, which is that of their best scores.

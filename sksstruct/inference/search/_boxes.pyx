@@ -7,6 +7,10 @@ smallest holds a forbidden pixel. The set with the highest bound is taken up and
 longest interval halved, until single boxes come out (efficient subwindow search,
 Algorithm 1 of Lampert, Blaschko and Hofmann, 2008). Of equal bounds the last made comes
 first, so that plateaus are searched in depth.
+
+A loss, 1 minus the overlap with an observed box, is bounded apart (Blaschko and
+Lampert, 2008): the intersection of any box of a set with the observed one holds that of
+the smallest, and their union lies in that of the largest.
 """
 
 import numpy as np
@@ -111,8 +115,11 @@ cdef class Search:
     cdef int32_t* _found
     cdef Py_ssize_t _n_found, _capacity
     cdef int64_t _n_visited, _n_made
+    # the observed box, top, bottom, left and right, and how often the loss counts
+    cdef double[4] _observed
+    cdef double _loss_weight
 
-    def __init__(self, weights):
+    def __init__(self, weights, observed, double loss_weight):
         height, width = weights.shape
         forbidden = weights == -np.inf
         # Forbidden pixels are counted apart: sums of -inf would differ by NaN.
@@ -124,6 +131,9 @@ cdef class Search:
             image[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
         self._positive, self._negative, self._forbidden = images
         self._queue = Queue()
+        self._observed[TOP], self._observed[LEFT] = observed[0], observed[1]
+        self._observed[BOTTOM], self._observed[RIGHT] = observed[2], observed[3]
+        self._loss_weight = loss_weight
 
     def __dealloc__(self):
         free(self._found)
@@ -206,8 +216,33 @@ cdef class Search:
         ) + box_sum(
             self._negative, boxes.high[TOP], boxes.low[BOTTOM], boxes.high[LEFT],
             boxes.low[RIGHT])
+        if self._loss_weight > 0.0:
+            boxes.bound += self._loss_weight * (1.0 - self._least_overlap(boxes))
         self._queue.push(boxes)
         return 0
+
+    cdef double _least_overlap(self, const Boxes* boxes) noexcept nogil:
+        """Return a bound of the overlap of all boxes of a set; of a single box it."""
+        cdef double smallest = self._intersection(
+            boxes.high[TOP], boxes.low[BOTTOM] + 1, boxes.high[LEFT],
+            boxes.low[RIGHT] + 1)
+        cdef double largest = self._intersection(
+            boxes.low[TOP], boxes.high[BOTTOM] + 1, boxes.low[LEFT],
+            boxes.high[RIGHT] + 1)
+        cdef double area = (<double> (boxes.high[BOTTOM] + 1 - boxes.low[TOP])
+                            * (boxes.high[RIGHT] + 1 - boxes.low[LEFT]))
+        area += ((self._observed[BOTTOM] - self._observed[TOP])
+                 * (self._observed[RIGHT] - self._observed[LEFT]))
+        return smallest / (area - largest)
+
+    cdef inline double _intersection(self, double top, double bottom, double left,
+                                     double right) noexcept nogil:
+        """Return the area that a box, which may be empty, shares with the observed."""
+        cdef double height = (min(bottom, self._observed[BOTTOM])
+                              - max(top, self._observed[TOP]))
+        cdef double width = (min(right, self._observed[RIGHT])
+                             - max(left, self._observed[LEFT]))
+        return height * width if height > 0.0 and width > 0.0 else 0.0
 
     def found(self):
         """The boxes found, as rows (top, left, bottom, right)."""
@@ -218,8 +253,30 @@ cdef class Search:
         return out
 
 
-def best_boxes(weights, k=1, *, max_nodes=None):
-    """The k boxes of an image with the highest sums of weights.
+def check_observed(observed):
+    """Check an observed box: top, left, bottom and right."""
+    observed = check_scores("observed", observed)
+    if (observed.shape != (4,) or not np.isfinite(observed).all()
+            or (observed[2:] <= observed[:2]).any()):
+        raise ValueError(
+            "observed must be a box (top, left, bottom, right) with bottom and right "
+            f"beyond top and left, got {observed.tolist()}")
+    return observed
+
+
+def overlaps(boxes, observed):
+    """Intersection over union of many boxes with one."""
+    sides = np.minimum(boxes[:, 2:], observed[2:]) - np.maximum(
+        boxes[:, :2], observed[:2])
+    both = np.maximum(sides, 0.0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return both / (areas + (observed[2:] - observed[:2]).prod() - both)
+
+
+def best_boxes(weights, k=1, *, observed=None, loss_weight=1.0, max_nodes=None):
+    """The k boxes of an image with the highest sums of weights, by branch and bound.
+
+    The boxes are exact and in order [1]_.
 
     Parameters
     ----------
@@ -228,6 +285,12 @@ def best_boxes(weights, k=1, *, max_nodes=None):
         negative numbers in their place would cost precision.
     k : int, default=1
         Number of boxes.
+    observed : array-like of shape (4,), default=None
+        A box (top, left, bottom, right). If given, 1 minus the overlap with it,
+        intersection over union, counts `loss_weight` times in the score: this is the
+        oracle of training with a structured hinge [2]_.
+    loss_weight : float, default=1.0
+        Factor of this loss, not negative.
     max_nodes : int, default=None
         Number of sets of boxes after which to give up.
 
@@ -242,12 +305,14 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     ------
     ValueError
         If the weights are not a matrix, one is NaN or ``+inf``, their sums are too
-        large, or k is not a positive integer.
+        large, `observed` is not a box, or k is not a positive integer.
 
     References
     ----------
-    C. H. Lampert, M. B. Blaschko and T. Hofmann, "Beyond sliding windows: object
-    localization by efficient subwindow search", CVPR 2008.
+    .. [1] C. H. Lampert, M. B. Blaschko and T. Hofmann, "Beyond sliding windows: object
+       localization by efficient subwindow search", CVPR 2008.
+    .. [2] M. B. Blaschko and C. H. Lampert, "Learning to localize objects with
+       structured output regression", ECCV 2008.
 
     Examples
     --------
@@ -268,7 +333,13 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     cdef int64_t limit = -1
     if max_nodes is not None:
         limit = min(check_k(max_nodes, "max_nodes"), 2**62)
-    cdef Search search = Search(weights)
+    if not 0.0 <= loss_weight < np.inf:
+        raise ValueError(
+            f"loss_weight must be finite and not negative, got {loss_weight!r}")
+    # without a loss any box will do
+    box = check_observed((0, 0, 1, 1) if observed is None else observed)
+    cdef Search search = Search(
+        weights, box, 0.0 if observed is None else loss_weight)
     # Only what is split off is looked at for forbidden pixels: a single pixel is not.
     if weights.size == 1 and weights[0, 0] == -np.inf:
         most = 0
@@ -283,4 +354,6 @@ def best_boxes(weights, k=1, *, max_nodes=None):
     scores = np.array([
         weights[top:bottom, left:right].sum()
         for top, left, bottom, right in boxes.tolist()])
+    if observed is not None:
+        scores += loss_weight * (1.0 - overlaps(boxes, box))
     return SearchResult(boxes, scores, int(search._n_visited), complete)

@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from sksstruct.inference.search._boxes import overlaps
 from sksstruct.models._compiled import CompiledModel, check_features
 from sksstruct.models.candidates._candidates import BoundCandidates
 from sksstruct.utils._param_validation import StrOptions
@@ -18,7 +19,7 @@ class CandidatesModel(CompiledModel):
     boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom and right, of
     which the last two are exclusive. An output is the index of a candidate, or its box
     where there are boxes, or a tuple of this and one of several labels. All candidates
-    are scored: the max oracle is exhaustive.
+    are scored: the best, the k best, and sums over them are found by a scan.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class CandidatesModel(CompiledModel):
             raise ValueError(f"{name} has a label, {label!r}: none were expected")
         if self.overlap == "iou":
             box = _box(value, name)
-            index = int(_overlaps(x[1], box).argmax())
+            index = int(overlaps(x[1], box).argmax())
         else:
             index = np.asarray(value)
             if index.ndim or index.dtype.kind not in "iu" or not 0 <= index < len(x[0]):
@@ -138,8 +139,17 @@ class CandidatesModel(CompiledModel):
         value = index if self.overlap == "none" else tuple(x[1][index].tolist())
         return value if self.classes_ is None else (value, self.classes_[number])
 
-    def _bound(self, X, y_true, example_weights):
-        sizes = np.array([len(x[0]) for x in X])
+    @property
+    def _n_columns(self):
+        return self._n_labels
+
+    def _offsets(self, X):
+        return np.concatenate([[0], np.cumsum([len(x[0]) for x in X])])
+
+    def _rows(self, X):
+        return np.concatenate([x[0] for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         overlaps = labels = None
         if y_true is not None:
             labels = np.concatenate(y_true)
@@ -147,10 +157,10 @@ class CandidatesModel(CompiledModel):
                 [self._target(x, y[0]) for x, y in zip(X, y_true, strict=True)]
             )
         block = (
-            np.concatenate([x[0] for x in X]),
-            np.concatenate([[0], np.cumsum(sizes)]),
+            self._rows(X) if rows is None else rows,
+            self._offsets(X),
             self._n_labels,
-            self.fit_intercept and self._n_labels > 1,
+            self.fit_intercept and self._n_labels > 1 and rows is None,
         )
         return BoundCandidates(
             [block],
@@ -165,7 +175,7 @@ class CandidatesModel(CompiledModel):
         """Overlap of all candidates with one of them."""
         out = np.zeros(len(x[0]))
         if self.overlap == "iou":
-            out = _overlaps(x[1], x[1][index])
+            out = overlaps(x[1], x[1][index])
         out[index] = 1.0
         return out
 
@@ -183,7 +193,7 @@ class CandidatesModel(CompiledModel):
         if self.overlap == "none":
             return float(value != found)
         box = _box(found, "y_hat")
-        return 1.0 - float(_overlaps(box[None], _box(value, "y"))[0])
+        return 1.0 - float(overlaps(box[None], _box(value, "y"))[0])
 
     def labelings(self, x):
         n = len(self._input(x, "x")[0])
@@ -215,11 +225,3 @@ def _box(values, name):
             f"{name} must be a box (top, left, bottom, right), got {box.tolist()}"
         )
     return box
-
-
-def _overlaps(boxes, box):
-    """Intersection over union of many boxes with one."""
-    sides = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
-    both = np.maximum(sides, 0.0).prod(axis=1)
-    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    return both / (areas + (box[2:] - box[:2]).prod() - both)

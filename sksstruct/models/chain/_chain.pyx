@@ -102,6 +102,7 @@ cdef class BoundChain(BoundModel):
     """
 
     oracles = ("max", "topk", "exp", "projection", "factors")
+    prefers_topk = True
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,

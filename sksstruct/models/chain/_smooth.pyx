@@ -25,7 +25,7 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from sksstruct.inference.chains._sumproduct cimport EdgeTable, exponentiate_table
 from sksstruct.models.chain._chain cimport BoundChain

@@ -354,18 +354,28 @@ cdef class BoundGraph(BoundTable):
         if self.forest:
             return max_product_topk(list(unary), edges, tables, k)[0]
         # of graphs with cycles, one best labeling after the other by max-marginals
-        solver = MinCut(edges, len(unary))
+        solver = self._solver(i)
 
         def max_marginals(scores):
             solver.solve(scores, tables)
             return solver.max_marginals()
 
-        return bmmf(max_marginals, np.array(unary), k)[0]
+        def max_product(scores):
+            return solver.solve(scores, tables)
+
+        return bmmf(max_marginals, np.array(unary), k, max_product=max_product)[0]
 
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Return the labels of a minimum cut."""
-        unary, edges, tables = self.potentials_of(i, workspace.theta)
-        # kept: the flow of the last visit is where the next one starts from
+        unary, _, tables = self.potentials_of(i, workspace.theta)
+        return self._solver(i).solve(unary, tables)[0]
+
+    def _solver(self, Py_ssize_t i):
+        """Return the solver of a graph that is not a forest.
+
+        It is kept: the flow of the last visit is where the next one starts from.
+        """
         if self._cuts[i] is None:
-            self._cuts[i] = MinCut(edges, len(unary))
-        return self._cuts[i].solve(unary, tables)[0]
+            edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]
+            self._cuts[i] = MinCut(edges, self._sizes[i])
+        return self._cuts[i]

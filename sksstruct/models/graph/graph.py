@@ -240,8 +240,20 @@ class GraphModel(CompiledModel):
     def _shown(self, x, labeling):
         return shaped(x, self.classes_[labeling])
 
-    def _bound(self, X, y_true, example_weights):
-        sizes = np.array([x.node_features.shape[0] for x in X])
+    @property
+    def _n_columns(self):
+        return len(self.classes_)
+
+    def _offsets(self, X):
+        sizes = [x.node_features.shape[0] for x in X]
+        return np.concatenate([[0], np.cumsum(sizes)])
+
+    def _rows(self, X):
+        return stack([x.node_features for x in X])
+
+    def _bound(self, X, y_true, example_weights, nodes=None):
+        offsets = self._offsets(X)
+        sizes = np.diff(offsets)
         first = np.concatenate([[0], np.cumsum([len(x.edges) for x in X])])
         costs = None
         if y_true is not None:
@@ -258,8 +270,8 @@ class GraphModel(CompiledModel):
         if self.n_edges_ is not None:
             rows = stack([x.edge_features for x in X])
         model = BoundGraph.bind(
-            stack([x.node_features for x in X]),
-            np.concatenate([[0], np.cumsum(sizes)]),
+            self._rows(X) if nodes is None else nodes,
+            offsets,
             np.concatenate([x.edges for x in X]),
             first,
             rows,
@@ -269,7 +281,7 @@ class GraphModel(CompiledModel):
             costs,
             potts=self.pairwise == "potts",
             forest=self.inference_ == "tree",
-            fit_intercept=self.fit_intercept,
+            fit_intercept=self.fit_intercept and nodes is None,
             scales=1.0 / sizes if self.normalize_ else None,
         )
         model.oracle_bounds = self.bounds()

@@ -6,8 +6,12 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.factor_graphs import FactorGraph, Potts
+from sksstruct.inference import max_product_topk
+from sksstruct.inference._checks import check_k
 from sksstruct.inference.lp import MAPSolver, resolve_map_solver
 from sksstruct.inference.lp.highs import solve_relaxation
+from sksstruct.inference.search._partition import topk_by_partition
+from sksstruct.inference.trees._tree import Tree
 from sksstruct.models.graph.inputs import (
     Graph,
     check_graph,
@@ -191,7 +195,8 @@ class RelaxedGraphModel(StructuredModel):
         if self.pairwise == "potts":
             parts.append(rows.T @ np.trace(of_edges, axis1=1, axis2=2))
         else:
-            parts.append((rows.T @ of_edges.reshape(len(rows), -1)).ravel())
+            tables = of_edges.reshape(len(rows), len(self.classes_) ** 2)
+            parts.append((rows.T @ tables).ravel())
         return self._scale(nodes) * np.concatenate(parts)
 
     def loss(self, y, y_hat, node_weights=None):
@@ -245,6 +250,54 @@ class RelaxedGraphModel(StructuredModel):
         solver = resolve_map_solver(self.solver)
         result = solver.solve(self._graph(x, w), random_state=0)
         return self._answer(x, result.labeling)
+
+    def decode_topk(self, x, w, k):
+        """The k outputs of highest score.
+
+        On trees and forests they are exact. On graphs with cycles one MAP problem is
+        solved for each node and output, and they are exact where `solver` proves its
+        labelings optimal, as the default does on small graphs and on those of small
+        width; elsewhere they are the best that it finds.
+
+        Parameters
+        ----------
+        x : tuple
+            Input.
+        w : ndarray of shape (n_weights,)
+            Weights.
+        k : int
+            Number of outputs.
+
+        Returns
+        -------
+        outputs : list
+            Different outputs, the best first; fewer where there are no more.
+        """
+        k, graph = check_k(k), self._graph(x, w)
+        try:
+            Tree(graph.n_variables, graph.edges)
+        except ValueError:
+            found = self._topk_of_cycles(x, w, k, graph.n_states)
+        else:
+            weights = graph.edge_weights
+            weights = np.ones(graph.n_edges) if weights is None else weights
+            tables = [
+                weight * graph.tables[t].dense()
+                for weight, t in zip(weights, graph.edge_tables, strict=True)
+            ]
+            unaries = graph.unaries.reshape(graph.n_variables, -1)
+            found = max_product_topk(unaries, graph.edges, tables, k)[0]
+        return [self._answer(x, labeling) for labeling in found]
+
+    def _topk_of_cycles(self, x, w, k, sizes):
+        solver = resolve_map_solver(self.solver)
+
+        def solve(allowed):
+            graph = self._graph(x, w, np.where(allowed, 0.0, -np.inf))
+            result = solver.solve(graph, random_state=0)
+            return result.labeling, result.score, result.bound
+
+        return topk_by_partition(solve, sizes, k).labelings
 
     def _answer(self, x, labeling):
         labels = shaped(Graph(*x), self.classes_[labeling])

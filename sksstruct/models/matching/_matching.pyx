@@ -20,6 +20,16 @@ from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorks
 from sksstruct.inference import bmmf, matching_max_marginals
 
 
+def best_matching(scores):
+    """Return the best column of each row, and the score; -inf where none is allowed."""
+    # scipy raises ValueError, for scores without NaN, only if no matching is feasible
+    try:
+        rows, columns = linear_sum_assignment(scores, maximize=True)
+    except ValueError:
+        return np.zeros(len(scores), dtype=np.intp), -np.inf
+    return columns, scores[rows, columns].sum()
+
+
 cdef class BoundMatching(BoundTable):
     """Matchings bound to data.
 
@@ -104,15 +114,22 @@ cdef class BoundMatching(BoundTable):
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         scores = self._scores(workspace, i)
         if self.complete:
-            return bmmf(matching_max_marginals, scores, k)[0]
+            return bmmf(matching_max_marginals, scores, k, max_product=best_matching)[0]
         n_rows, n_columns = scores.shape
 
         def max_marginals(table):
             return matching_max_marginals(table[:, :n_columns], table[:, n_columns])
 
+        def max_product(table):
+            # a column of its own for each row that stays without one
+            columns, score = best_matching(
+                np.hstack([table[:, :n_columns],
+                           np.repeat(table[:, n_columns:], n_rows, axis=1)]))
+            return np.minimum(columns, n_columns), score
+
         # a column more, which any row may take, at score 0
         table = np.hstack([scores, np.zeros((n_rows, 1))])
-        labelings = bmmf(max_marginals, table, k)[0]
+        labelings = bmmf(max_marginals, table, k, max_product=max_product)[0]
         return np.where(labelings == n_columns, -1, labelings)
 
     def _scores(self, TableWorkspace workspace, Py_ssize_t i):

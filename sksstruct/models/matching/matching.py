@@ -23,7 +23,8 @@ class MatchingModel(CompiledModel):
     n_features). An output is an array of the column of each row, -1 where it has none.
     An observed output may also be an integer array of shape (n_rows, n_columns): 1 for
     a link, 0 for none, -1 where both would be right. Training then uses a largest
-    matching of the links [1]_.
+    matching of the links [1]_. The sum over all matchings is a permanent, so that there
+    is no ``loss="log"``; ``loss="smoothed_hinge"`` takes the k best matchings.
 
     Parameters
     ----------
@@ -123,9 +124,17 @@ class MatchingModel(CompiledModel):
     def _shown(self, x, labeling):
         return labeling.astype(np.intp)
 
-    def _bound(self, X, y_true, example_weights):
+    _n_columns = 1
+
+    def _offsets(self, X):
+        pairs = [x.shape[0] * x.shape[1] for x in X]
+        return np.concatenate([[0], np.cumsum(pairs)])
+
+    def _rows(self, X):
+        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
-        offsets = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))])
         labels = costs = constants = None
         if y_true is not None:
             chosen = [self._labeling(x, y) for x, y in zip(X, y_true, strict=True)]
@@ -136,9 +145,9 @@ class MatchingModel(CompiledModel):
             labels = np.concatenate(chosen)
             costs = np.concatenate([pairs.ravel() for pairs, _ in both])
             constants = np.array([constant for _, constant in both])
-        rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+        rows = self._rows(X) if rows is None else rows
         return BoundMatching(
-            [(rows, offsets, 1, False)],
+            [(rows, self._offsets(X), 1, False)],
             shapes[:, 0],
             labels,
             example_weights,

@@ -11,6 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
+from sksstruct.models.scores.score import fitted_score, score_rows
+from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.spec import ROWS
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
@@ -124,9 +126,24 @@ class MulticlassModel(StructuredModel):
         if hasattr(X, "has_canonical_format") and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        return BoundMulticlass.bind(
-            X, len(self.classes_), labels, weight, self.costs_, self.fit_intercept
+        n_classes = len(self.classes_)
+        if self._score_function is None:
+            return BoundMulticlass.bind(
+                X, n_classes, labels, weight, self.costs_, self.fit_intercept
+            )
+
+        def bind(numbers, rows, example_weights):
+            return BoundMulticlass.bind(
+                rows, n_classes, labels[numbers], example_weights, self.costs_, False
+            )
+
+        offsets = np.arange(len(labels) + 1)
+        return ScoredLoss(
+            self._score_function, X, offsets, n_classes, weight, bind, None
         )
+
+    def _set_score(self, score_function):
+        self._score_function = score_function
 
     def _blocks(self, weights):
         """Weights (n_classes, n_features) and biases, views of the flat ones."""
@@ -137,6 +154,9 @@ class MulticlassModel(StructuredModel):
         return rows.T, np.zeros(len(self.classes_))
 
     def _attributes(self, weights, views=None):
+        if self._score_function is not None:
+            score = fitted_score(self._score_function, weights)
+            return {"classes_": self.classes_, **score}
         coef, intercept = self._blocks(weights)
         return {
             "classes_": self.classes_,
@@ -145,6 +165,11 @@ class MulticlassModel(StructuredModel):
         }
 
     def _scores(self, X, weights):
+        if self._score_function is not None:
+            offsets = np.arange(X.shape[0] + 1)
+            return score_rows(
+                self._score_function, weights, X, len(self.classes_), offsets
+            )
         coef, intercept = self._blocks(weights)
         return np.asarray(X @ coef.T) + intercept
 
@@ -163,7 +188,7 @@ class MulticlassModel(StructuredModel):
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[order], np.take_along_axis(scores, order, axis=1)
 
-    def _marginals(self, X, weights, n_jobs=None):
+    def _predict_marginals(self, X, weights, n_jobs=None):
         return softmax(self._scores(X, weights), axis=1)
 
     def _score(self, X, y, predicted, sample_weight=None):

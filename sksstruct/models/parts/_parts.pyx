@@ -30,16 +30,16 @@ from sksstruct.inference.parts._sums cimport (
     Spring, grid_ld, scratch_size, sum_product,
 )
 from sksstruct.inference.trees._tree cimport Tree
-from sksstruct.models.parts._loss cimport truncated_distance
+from sksstruct.models.parts._placements cimport BoundPlacements
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, parts_max_marginals, parts_max_product
 
 
-# final: nobody derives from it, and the loss of every position is a call
+# final: nobody derives from it
 @cython.final
-cdef class BoundParts(BoundTable):
+cdef class BoundParts(BoundPlacements):
     """Parts bound to data.
 
     Parameters
@@ -55,20 +55,16 @@ cdef class BoundParts(BoundTable):
     """
 
     oracles = ("max", "topk", "exp")
-    cdef const Py_ssize_t[:, ::1] _shapes
     cdef const Py_ssize_t[:, ::1] _edges
     cdef const double[:, ::1] _offsets, _scales
-    cdef const double[::1] _units
-    cdef readonly Py_ssize_t n_parts, ld
     cdef Py_ssize_t first_spring
     cdef Tree _tree
     # the same for oracles that are not compiled, and for estimators
-    cdef readonly object edges, offsets, scales, shapes
+    cdef readonly object edges, offsets, scales
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
-                  other_keys, other_weights, *, shapes, edges, offsets, scales, units):
-        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
-        self._shapes, self._edges, self.shapes = shapes, edges, shapes
+                  other_keys, other_weights, *, shapes, edges, offsets, scales, **_):
+        self._edges = edges
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.first_spring = self.n_weights - 4 * len(edges)
@@ -77,10 +73,7 @@ cdef class BoundParts(BoundTable):
         self.belief_size = max(
             self._sums_memory(height, width)
             for height, width in np.unique(shapes, axis=0))
-        # positions are numbered by the widths, and tables may be as long with others
-        self._structure += [shapes, edges]
-        if self._labeled:
-            self._units = units
+        self._structure.append(edges)
 
     def springs(self, w):
         """Return linear and quadratic weights, (n_edges, 2) each, as views."""
@@ -130,31 +123,6 @@ cdef class BoundParts(BoundTable):
             spring[2 + axis] -= change * moved[axis] * moved[axis]
         for axis in range(4):
             self.touch_row(ws, row + axis)
-        return 0
-
-    # ---- the loss ----
-
-    cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t part,
-                             Py_ssize_t position) noexcept nogil:
-        """Return what a part at some position adds to the loss."""
-        return truncated_distance(
-            position, self._y_true[self._starts[i] + part], self._shapes[i, 1],
-            self._units[i]) / self.n_parts
-
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
-                      double scale) except -1 nogil:
-        cdef Py_ssize_t position, part
-        for position in range(self._shapes[i, 0] * self._shapes[i, 1]):
-            for part in range(self.n_parts):
-                ws.theta[position * self.ld + part] += (
-                    scale * self._miss(i, part, position))
-        return 0
-
-    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t part
-        value[0] = 0.0
-        for part in range(self.n_parts):
-            value[0] += self._miss(i, part, y[part])
         return 0
 
     # ---- labelings ----
@@ -280,4 +248,9 @@ cdef class BoundParts(BoundTable):
             scores = scores.reshape(unary.shape)
             return parts_max_marginals(scores, *springs).reshape(len(unary), -1)
 
-        return bmmf(max_marginals, unary.reshape(len(unary), -1), k)[0]
+        def max_product(scores):
+            found, score = parts_max_product(scores.reshape(unary.shape), *springs)
+            return found[:, 0] * unary.shape[2] + found[:, 1], score
+
+        return bmmf(max_marginals, unary.reshape(len(unary), -1), k,
+                    max_product=max_product)[0]

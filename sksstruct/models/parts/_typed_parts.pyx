@@ -25,15 +25,16 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.models.parts._loss cimport truncated_distance
+from sksstruct.models.parts._placements cimport BoundPlacements
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
+from sksstruct.inference import bmmf
 from sksstruct.inference.parts._typed import TypedPartsTree
 
 
-# final: nobody derives from it, and the loss of every position is a call
+# final: nobody derives from it
 @cython.final
-cdef class BoundTypedParts(BoundTable):
+cdef class BoundTypedParts(BoundPlacements):
     """Parts and types of their springs bound to data.
 
     Parameters
@@ -52,30 +53,25 @@ cdef class BoundTypedParts(BoundTable):
 
     oracles = ("max",)
     oracle_note = (
-        "parts with n_types > 1 have the max oracle only: sums and the k best outputs "
-        "would have to go through the types of all edges")
+        "parts with n_types > 1 have the max oracle only: sums and the k best "
+        "labelings would have to go through the types of all edges")
 
-    cdef const Py_ssize_t[:, ::1] _shapes
     cdef const Py_ssize_t[:, ::1] _edges
     cdef const double[:, :, ::1] _offsets
     cdef const double[:, ::1] _scales
-    cdef const double[::1] _units
-    cdef Py_ssize_t n_parts, n_edges, n_types, ld, first_spring
+    cdef Py_ssize_t n_edges, n_types, first_spring
     # the same for oracles, which are not compiled
     cdef readonly object edges, offsets, scales
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys,
-                  other_keys, other_weights, *, shapes, edges, offsets, scales, units):
-        self.n_parts, self.ld = blocks[0][2], self._blocks[0].ld
-        self._shapes, self._edges = shapes, edges
+                  other_keys, other_weights, *, shapes, edges, offsets, scales, **_):
+        self._edges = edges
         self._offsets, self._scales = offsets, scales
         self.edges, self.offsets, self.scales = edges, offsets, scales
         self.n_edges, self.n_types = offsets.shape[:2]
         self.first_spring = self.n_weights - other_weights
-        # positions are numbered by the widths, and types are those of their offsets
-        self._structure += [shapes, edges, offsets]
-        if self._labeled:
-            self._units = units
+        # types are those of their offsets
+        self._structure += [edges, offsets]
 
     def springs(self, w):
         """Return views of the weights of types, (n_edges, n_types, ...).
@@ -137,32 +133,6 @@ cdef class BoundTypedParts(BoundTable):
             self.touch_row(ws, row + axis)
         return 0
 
-    # ---- the loss ----
-
-    cdef inline double _miss(self, Py_ssize_t i, Py_ssize_t part,
-                             Py_ssize_t position) noexcept nogil:
-        """Return what a part at some position adds to the loss."""
-        return truncated_distance(
-            position, self._y_true[self._starts[i] + part], self._shapes[i, 1],
-            self._units[i]) / self.n_parts
-
-    cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
-                      double scale) except -1 nogil:
-        cdef Py_ssize_t position, part
-        for position in range(self._shapes[i, 0] * self._shapes[i, 1]):
-            for part in range(self.n_parts):
-                ws.theta[position * self.ld + part] += (
-                    scale * self._miss(i, part, position))
-        return 0
-
-    cdef int loss(self, Py_ssize_t i, const int32_t* y, double* value) except -1 nogil:
-        cdef Py_ssize_t part
-        value[0] = 0.0
-        # types cost nothing
-        for part in range(self.n_parts):
-            value[0] += self._miss(i, part, y[part])
-        return 0
-
     # ---- labelings ----
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
@@ -195,7 +165,8 @@ cdef class BoundTypedParts(BoundTable):
 
     # ---- oracles ----
 
-    def find(self, TableWorkspace workspace, Py_ssize_t i):
+    def _problem(self, TableWorkspace workspace, Py_ssize_t i):
+        """Return scores of positions, (n_parts, height, width), and the springs."""
         height, width = self._shapes[i, 0], self._shapes[i, 1]
         end = height * width * self.ld
         table = workspace.theta[:end].reshape(height, width, self.ld)
@@ -211,9 +182,41 @@ cdef class BoundTypedParts(BoundTable):
         linear, quadratic, bias = self.springs(workspace._held)
         # in positions: the weights are of displacements in units
         scales = self.scales[:, None]
-        tree = TypedPartsTree(
-            unary, self.edges, self.offsets, quadratic / scales ** 2, linear / scales,
-            np.ascontiguousarray(bias), ends)
-        positions, types, _ = tree.solve()
-        cells = positions[:, 0] * width + positions[:, 1]
+        springs = (self.edges, self.offsets, quadratic / scales ** 2, linear / scales,
+                   np.ascontiguousarray(bias), ends)
+        return unary, springs
+
+    def find(self, TableWorkspace workspace, Py_ssize_t i):
+        unary, springs = self._problem(workspace, i)
+        positions, types, _ = TypedPartsTree(unary, *springs).solve()
+        cells = positions[:, 0] * unary.shape[2] + positions[:, 1]
         return np.concatenate([cells, types]).astype(np.int32)
+
+    def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
+        """Return the k best placements, each with its best types.
+
+        They are not the k best labelings, which smoothing by l2 would need.
+        """
+        unary, springs = self._problem(workspace, i)
+
+        # the search takes parts for variables, and their positions for states
+        def max_marginals(scores):
+            tree = TypedPartsTree(scores.reshape(unary.shape), *springs)
+            return tree.max_marginals().reshape(len(unary), -1)
+
+        placements = bmmf(max_marginals, unary.reshape(len(unary), -1), k)[0]
+        types = [self._best_types(cells, unary.shape[2], *springs[1:])
+                 for cells in placements]
+        return np.concatenate([placements, types], axis=1)
+
+    def _best_types(self, cells, width, offsets, quadratic, linear, bias, ends):
+        """Return the first best type of each edge at given positions."""
+        places = np.stack(np.divmod(cells, width), axis=1)
+        u, v = self.edges.T
+        moved = (places[v] - places[u])[:, None] - offsets
+        scores = bias + (linear * moved - quadratic * moved ** 2).sum(axis=2)
+        if ends is not None:
+            edge, (rows, columns) = np.arange(self.n_edges), places.T
+            scores += ends[edge, :, 0, rows[u], columns[u]]
+            scores += ends[edge, :, 1, rows[v], columns[v]]
+        return scores.argmax(axis=1)

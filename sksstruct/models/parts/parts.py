@@ -24,7 +24,9 @@ class PartsModel(CompiledModel):
     each part. A spring scores the displacement between its two ends by a linear and a
     quadratic function of rows and of columns. Displacements are taken minus their mean
     over the training data, in units of half the image size. Quadratic costs are kept at
-    zero or above, so that distance transforms find the best positions [1]_.
+    zero or above, so that distance transforms find the best positions [1]_. Sums over
+    all placements, as ``loss="log"`` needs them, are exact log-sum transforms; see
+    `sksstruct.inference.parts_sum_product`.
 
     With `n_types` every edge has one of several types of springs, each with
     displacements, weights and a score of its own, which may depend on the image at both
@@ -64,8 +66,8 @@ class PartsModel(CompiledModel):
     ``n_types > 1`` the last two are of shape (n_edges, n_types, 2), and there are
     ``type_intercept_`` (n_edges, n_types) and, with `type_features`, ``type_coef_``
     (n_edges, n_types, 2, n_features). `decode` and `labelings` return pairs (positions,
-    types) then, `predict` of the classifier positions only; the k best outputs and
-    sums over outputs are for a single type.
+    types) then, `predict` and `predict_topk` of the classifier positions only, those
+    that are best with their best types.
 
     References
     ----------
@@ -214,6 +216,10 @@ class PartsModel(CompiledModel):
         z, types = y if self.n_types > 1 else (y, [])
         return np.concatenate([z[:, 0] * x.shape[1] + z[:, 1], types]).astype(np.int32)
 
+    def _placed(self, output):
+        """The positions of an output."""
+        return output[0] if self.n_types > 1 else output
+
     def _shown(self, x, labeling):
         cells, types = np.split(labeling, [self.n_parts_])
         z = np.column_stack(np.divmod(cells, x.shape[1])).astype(np.intp)
@@ -222,42 +228,62 @@ class PartsModel(CompiledModel):
     def _predict(self, X, weights, n_jobs=None):
         outputs, scores = super()._predict(X, weights, n_jobs)
         # as they are given: types are the model's own
-        return [z[0] if self.n_types > 1 else z for z in outputs], scores
+        return [self._placed(z) for z in outputs], scores
+
+    def _predict_topk(self, X, weights, k):
+        outputs, scores = super()._predict_topk(X, weights, k)
+        return [[self._placed(z) for z in some] for some in outputs], scores
+
+    def _finds_best(self, model):
+        # placements, with several types; training needs labelings
+        return True
 
     def decode(self, x, w):
         w = np.asarray(w, dtype=np.float64)
         return super()._predict([self._input(x, "x")], w)[0][0]
 
-    def _bound(self, X, y_true, example_weights):
+    @property
+    def _n_columns(self):
+        return self.n_parts_
+
+    def _offsets(self, X):
+        cells = [x.shape[0] * x.shape[1] for x in X]
+        return np.concatenate([[0], np.cumsum(cells)])
+
+    def _rows(self, X):
+        return np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+
+    def _bound(self, X, y_true, example_weights, rows=None):
         shapes = np.array([x.shape[:2] for x in X], dtype=np.intp)
-        cells = shapes.prod(axis=1)
         labels = units = None
         if y_true is not None:
             labels = np.concatenate(
                 [self._labeling(x, y) for x, y in zip(X, y_true, strict=True)]
             )
-            z = [y[0] if self.n_types > 1 else y for y in y_true]
-            units = [self._unit(z, f"y[{i}]") for i, z in enumerate(z)]
+            placed = map(self._placed, y_true)
+            units = [self._unit(z, f"y[{i}]") for i, z in enumerate(placed)]
             units = np.array(units)
-        rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
-        offsets = np.concatenate([[0], np.cumsum(cells)])
-        blocks = [(rows, offsets, self.n_parts_, self.fit_intercept)]
-        n_edges, n_types, bound, size = len(self.edges_), 1, BoundParts, self.n_parts_
-        per_type, per_edge = 4, 1
-        if self.n_types > 1:
-            bound, n_types, per_type = BoundTypedParts, self.n_types, 5
-            size += n_edges
-            if self.type_features and n_edges:
-                blocks.append((rows, offsets, 2 * n_edges * n_types, False))
-                per_edge = 3
-        model = bound(
+        typed, n_edges = self.n_types > 1, len(self.edges_)
+        n_springs, most_keys = n_edges * self.n_types, self.n_parts_ + n_edges
+        offsets, features = self._offsets(X), None
+        has_type_features = typed and self.type_features and n_edges
+        if rows is None or has_type_features:
+            features = self._rows(X)
+        blocks = [(rows, offsets, self.n_parts_, False)]
+        if rows is None:
+            blocks = [(features, offsets, self.n_parts_, self.fit_intercept)]
+        if has_type_features:
+            blocks.append((features, offsets, 2 * n_springs, False))
+            most_keys += 2 * n_edges
+        # labelings have types, and these have a bias
+        model = (BoundTypedParts if typed else BoundParts)(
             blocks,
-            np.full(len(X), size),
+            np.full(len(X), self.n_parts_ + typed * n_edges),
             labels,
             example_weights,
-            self.n_parts_ + per_edge * n_edges,
-            n_edges * n_types * int((2 * shapes - 1).prod(axis=1).max()),
-            per_type * n_edges * n_types,
+            most_keys,
+            n_springs * int((2 * shapes - 1).prod(axis=1).max()),
+            (4 + typed) * n_springs,
             shapes=shapes,
             edges=self.edges_,
             offsets=self.offsets_,
@@ -276,9 +302,8 @@ class PartsModel(CompiledModel):
     # ---- the methods of any model ----
 
     def loss(self, y, y_hat):
-        y, y_hat = self._output(None, y, "y"), self._output(None, y_hat, "y_hat")
-        if self.n_types > 1:
-            y, y_hat = y[0], y_hat[0]
+        y = self._placed(self._output(None, y, "y"))
+        y_hat = self._placed(self._output(None, y_hat, "y_hat"))
         squared = ((y - y_hat) ** 2).sum(axis=1) / self._unit(y) ** 2
         return float(np.minimum(squared, 1.0).mean())
 

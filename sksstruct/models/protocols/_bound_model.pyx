@@ -110,8 +110,13 @@ cdef class BoundModel:
     views_need_data = False
     # The solver that "auto" stands for, where it is not the one for all models.
     preferred_solver = None
+    # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take
+    # less time than sums over all labelings.
+    prefers_topk = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
+    # Whether dual coordinate ascent beats L-BFGS also where there are few weights.
+    quick_ascent = False
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 

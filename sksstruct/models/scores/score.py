@@ -245,3 +245,11 @@ def linearize_rows(score, parameters, rows, n_columns, offsets):
     """Scores of rows, and both products with the Jacobian."""
     given = {"offsets": offsets} if score.needs_offsets else {}
     return score.linearize(parameters, rows, n_columns, **given)
+
+
+def fitted_score(score_function, parameters):
+    """Fitted attributes of a score function."""
+    return {
+        "score_function_": score_function,
+        "score_parameters_": parameters.copy(),
+    }

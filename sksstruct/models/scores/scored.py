@@ -25,7 +25,7 @@ from sksstruct.utils.parallel import run_in_chunks
 # Rows of a part, at least, stored entries as a multiple of the features, and so many
 # parts even of few rows. Steps on fine parts touch all parameters each time; coarse
 # parts are as large as the processor's memory close by takes.
-FINE, COARSE = (64, 16, 8), (1024, 1, 1)
+FINE, COARSE = (128, 16, 8), (1024, 16, 1)
 
 
 class ScoredLoss(NonlinearLoss):
@@ -113,7 +113,8 @@ class ScoredLoss(NonlinearLoss):
             if oracle in self.offered
         }
         if smoothing == "auto" and offered:
-            return min(offered)
+            by_topk = self._first.model.prefers_topk or "entropy" not in offered
+            return "l2" if by_topk else "entropy"
         if smoothing not in offered:
             error = ValueError(
                 f"smoothing={smoothing!r} needs an oracle that this model does not "
@@ -212,8 +213,7 @@ class Part:
         chosen = rows_of_examples(offsets, numbers)
         self.rows = rows[chosen]
         n = len(chosen)
-        identity = sparse.eye_array(n, format="csr")
-        self.model = bind(numbers, identity, weights / self.share)
+        self.model = bind(numbers, identity_rows(n), weights / self.share)
         self.w, self._gradient = (aligned_zeros(self.model.n_weights) for _ in "wg")
         # of the model, whose weights are the scores
         self.scores = score_view(self.model, self.w)
@@ -269,6 +269,19 @@ class Part:
         if anchored:
             differences, rest = differences - self.anchor[0], rest - self.anchor[1]
         return np.concatenate([self.vjp(differences), rest])
+
+
+def identity_rows(n_rows):
+    """Rows of features whose weights are the scores of so many rows."""
+    return sparse.eye_array(n_rows, format="csr")
+
+
+def join_weights(model, scores, rest):
+    """Flat weights of a model of identity rows, for scores and other weights."""
+    w = aligned_zeros(model.n_weights)
+    score_view(model, w)[...] = scores
+    w[model.first_other :] = rest
+    return w
 
 
 def rows_of_examples(offsets, numbers):

@@ -1,6 +1,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.models.protocols._weights cimport LazyWeights
+
 
 cdef struct Block:
     # a matrix of weights, and the rows of features that it scores
@@ -80,7 +82,7 @@ cdef inline TableRow table_row(Block* block, Py_ssize_t i,
 @cython.final
 cdef class WeightBlocks:
     # `_blocks.pyx` states each
-    cdef readonly Py_ssize_t n_blocks, n_weights, n_rows
+    cdef readonly Py_ssize_t n_blocks, n_weights, n_rows, n_other, row_size
     cdef readonly object table_sizes
     cdef Block* blocks
     cdef Py_ssize_t[::1] row_start, row_length
@@ -92,3 +94,4 @@ cdef class WeightBlocks:
                    double* table) noexcept nogil
     cdef void add_row(self, const TableRow* row, const double* change,
                       double* weights) noexcept nogil
+    cdef void catch_up(self, LazyWeights weights, Py_ssize_t i) noexcept nogil

@@ -10,12 +10,15 @@ where there is one, of ld columns: one where the block has one column, else padd
 tables of an example follow each other, and a key is the place of an entry.
 """
 
+from math import gcd
+
 import numpy as np
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
+from sksstruct.models.protocols._weights cimport LazyWeights
 from sksstruct.models.tables._feature_rows cimport feature_at
 from sksstruct.utils._simd cimport (
     sks_scatter_f64, sks_scores_f64, sks_spread_dot_f64,
@@ -49,6 +52,10 @@ cdef class WeightBlocks:
     ----------
     n_blocks, n_weights, n_rows : int
         Numbers of blocks, of flat weights, and of their rows.
+    n_other : int
+        Weights beyond those of the blocks.
+    row_size : int
+        A number of weights that divides the rows of all blocks.
     table_sizes : ndarray of shape (n_examples,)
         Numbers of entries of the tables of each example.
     """
@@ -78,6 +85,7 @@ cdef class WeightBlocks:
         self.row_length = np.concatenate(lengths).astype(np.intp)
         self.n_weights += other_weights
         self.n_rows += other_weights
+        self.n_other, self.row_size = other_weights, self._common_row()
         # one row for all blocks without a bias
         zeros = aligned_zeros(widest)
         self._zeros = &zeros[0]
@@ -85,6 +93,17 @@ cdef class WeightBlocks:
 
     def __dealloc__(self):
         free(self.blocks)
+
+    def _common_row(self):
+        """Return the `row_size` of these blocks."""
+        cdef Py_ssize_t number, size = 0
+        cdef Block* block
+        for number in range(self.n_blocks):
+            block = &self.blocks[number]
+            # single columns are read by cache lines, on which every block begins
+            size = gcd(size, 8 if block.ld == 1 else block.ld)
+            size = gcd(size, block.first_weight)
+        return max(size, 1)
 
     def _append_rows(self, Py_ssize_t number):
         """Put a block after those before it; return its first weight and its rows."""
@@ -168,3 +187,38 @@ cdef class WeightBlocks:
             weights += row.block.n_features * ld
             for k in range(ld):
                 weights[k] += change[k]
+
+    cdef void catch_up(self, LazyWeights weights, Py_ssize_t i) noexcept nogil:
+        """Bring the weights that an example reads up to date, `row_size` at a time."""
+        cdef Py_ssize_t number, row, k
+        cdef Block* block
+        cdef FeatureRow features
+        for number in range(self.n_blocks):
+            block = &self.blocks[number]
+            for row in range(block.offsets[i], block.offsets[i + 1]):
+                features = feature_row(block, row)
+                # a dense row has all features, and the others have no more
+                if features.index == NULL:
+                    catch_up_some(weights, self.row_size, block.first_weight,
+                                  block.n_features * block.ld)
+                    break
+                for k in range(features.count):
+                    catch_up_some(
+                        weights, self.row_size,
+                        block.first_weight + features.index[k] * block.ld, block.ld)
+            if block.has_bias:
+                catch_up_some(weights, self.row_size,
+                              block.first_weight + block.n_features * block.ld,
+                              block.ld)
+        # which of the others an example reads is known to the model only
+        catch_up_some(
+            weights, self.row_size, self.n_weights - self.n_other, self.n_other)
+
+
+cdef inline void catch_up_some(LazyWeights weights, Py_ssize_t size, Py_ssize_t first,
+                               Py_ssize_t count) noexcept nogil:
+    """Bring the rows of `size` weights up to date that hold `count` from the first."""
+    cdef Py_ssize_t row
+    # with single columns these hold others too, which does no harm
+    for row in range(first // size, (first + count - 1) // size + 1 if count else 0):
+        weights.catch_up(row)

@@ -148,6 +148,7 @@ cdef class TableEntropyDual(EntropyDual):
         cdef const double* natural = &self._natural[self._first[i]]
         cdef Py_ssize_t size = self._size(i), k
         cdef double rest = 1.0 - share
+        # potentials took over the natural parameters' layout, padding included
         for k in range(size):
             self._tried[k] = rest * natural[k] + share * self._loaded[k]
         self._find_means(workspace, i, out)
@@ -177,6 +178,7 @@ cdef class TableEntropyDual(EntropyDual):
         out.entropy = self.mu * (
             log_partition - inner(size, &self._tried[0], &self._tried_means[0]))
         n_keys = self.table.indicator(i, &self._labeling[0], ws.keys)
+        # nodes only: of what several parts share, no share is that of one labeling
         out.wrong = 0.0
         for k in range(n_keys):
             if ws.keys[k] < self._nodes(i):

@@ -36,6 +36,8 @@ cdef class TableSmoothLoss(SmoothLoss):
     # of visits
     cdef MeansScratch _visit
 
+    cdef int _load(self, Workspace workspace, Py_ssize_t i,
+                   double** scores) except -1 nogil
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil
     cdef double _expected_loss(self, TableScratch* ws, MeansScratch scratch,

@@ -20,7 +20,7 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from scipy import sparse
 
 from sksstruct.models.protocols._bound_model cimport Workspace
@@ -202,12 +202,37 @@ cdef class TableSmoothLoss(SmoothLoss):
         with nogil:
             for i in range(first, last):
                 if scored:
-                    self.table.potentials_from(workspace, i, scratch.scores)
+                    self._load(workspace, i, scratch.scores)
                 else:
                     self.table.potentials(workspace, i)
                 self._losses[i] = self._difference(workspace, scratch, i, self.mu)
                 self._expected[i] = self._expected_loss(ws, scratch, i)
                 self._keep(i, scratch.means)
+
+    cdef int _load(self, Workspace workspace, Py_ssize_t i,
+                   double** scores) except -1 nogil:
+        """Load potentials from scores of rows, which move on to the next example."""
+        cdef TableScratch* ws = <TableScratch*> workspace.scratch
+        cdef Py_ssize_t number, row, k, n_rows
+        cdef double* table = ws.theta
+        cdef const double* bias
+        cdef Block* block
+        for number in range(self.table._layout.n_blocks):
+            block = &self.table._blocks[number]
+            bias = workspace.w + block.first_weight + block.n_features * block.ld
+            n_rows = block.offsets[i + 1] - block.offsets[i]
+            memcpy(table, scores[number], n_rows * block.ld * sizeof(double))
+            scores[number] += n_rows * block.ld
+            # of all rows alike
+            for row in range(n_rows if block.has_bias else 0):
+                for k in range(block.ld):
+                    table[row * block.ld + k] += bias[k]
+            table += n_rows * block.ld
+        # what `potentials` does after the same
+        ws.constant = 0.0
+        if not self.table.likelihood:
+            return self.table.add_loss(ws, i, workspace.loss_scale)
+        return 0
 
     cdef double _difference(self, Workspace workspace, MeansScratch scratch,
                             Py_ssize_t i, double mu) except? -1 nogil:

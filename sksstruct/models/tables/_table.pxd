@@ -51,7 +51,6 @@ cdef class BoundTable(BoundModel):
     cdef object _structure
     cdef const int32_t[::1] _y_true
     cdef bint _labeled
-    cdef Py_ssize_t _row_size
 
     # what subclasses override
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
@@ -62,9 +61,6 @@ cdef class BoundTable(BoundModel):
                        double change) except -1 nogil
     cdef int add_means(self, TableScratch* ws, Py_ssize_t i,
                        const double* change) except -1 nogil
-    # potentials, where the products of rows and weights were found for all examples
-    cdef int potentials_from(self, Workspace ws, Py_ssize_t i,
-                             double** scores) except -1 nogil
     # what they use
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil
 

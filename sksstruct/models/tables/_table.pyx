@@ -21,7 +21,6 @@ costs what it touches.
 """
 
 from hashlib import sha256
-from math import gcd
 
 import numpy as np
 
@@ -49,17 +48,6 @@ cdef inline void add_key(TableScratch* ws, int32_t key, double change) noexcept 
         ws.key_changed[key] = 1
         ws.changed_keys[ws.n_changed_keys] = key
         ws.n_changed_keys += 1
-
-
-cdef inline void catch_up_rows(
-    LazyWeights weights, Py_ssize_t size, const Block* block, Py_ssize_t feature,
-    Py_ssize_t count
-) noexcept nogil:
-    """Bring the weights of some features of a block up to date, `size` at a time."""
-    cdef Py_ssize_t first = block.first_weight + feature * block.ld, row
-    # with single columns some more are brought up to date, which does no harm
-    for row in range(first // size, (first + count * block.ld - 1) // size + 1):
-        weights.catch_up(row)
 
 
 cdef class TableWorkspace(Workspace):
@@ -171,24 +159,12 @@ cdef class BoundTable(BoundModel):
         sizes = layout.table_sizes
         self.table_size = max(int(sizes.max(initial=1)), 1)
         self.visit_work = max(sizes.mean(), 1.0) if len(sizes) else 1.0
-        self._row_size = self._common_row()
-
-    def _common_row(self):
-        """Return a number of weights that divides the rows of all blocks."""
-        cdef Py_ssize_t number, size = 0
-        cdef Block* block
-        for number in range(self._layout.n_blocks):
-            block = &self._blocks[number]
-            # single columns are read by cache lines, on which every block begins
-            size = gcd(size, 8 if block.ld == 1 else block.ld)
-            size = gcd(size, block.first_weight)
-        return max(size, 1)
 
     # ---- what solvers and estimators may ask for ----
 
     @property
     def row_size(self):
-        return self._row_size
+        return self._layout.row_size
 
     def smooth_loss(self, smoothing, nonsmooth=False):
         # not above: that module needs this one
@@ -346,6 +322,7 @@ cdef class BoundTable(BoundModel):
             # others would make lists of what changed as long as the tables
             if change[k] > TINY or change[k] < -TINY:
                 add_key(ws, <int32_t> k, change[k])
+        # these are in the space of weights already
         for k in range(self.n_other):
             ws.g[self.n_weights - self.n_other + k] += change[end + k]
             self.touch_row(ws, self.n_rows - self.n_other + k)
@@ -361,31 +338,6 @@ cdef class BoundTable(BoundModel):
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         self._layout.fill(i, workspace.w, ws.theta)
-        ws.constant = 0.0
-        if self._labeled and not self.likelihood:
-            return self.add_loss(ws, i, workspace.loss_scale)
-        return 0
-
-    # As `potentials`, for products of rows and weights that are given; those of each
-    # block are moved to the next example.
-    cdef int potentials_from(self, Workspace workspace, Py_ssize_t i,
-                             double** scores) except -1 nogil:
-        cdef TableScratch* ws = <TableScratch*> workspace.scratch
-        cdef Py_ssize_t number, row, k, size
-        cdef double* table = ws.theta
-        cdef const double* bias
-        cdef Block* block
-        for number in range(self._layout.n_blocks):
-            block = &self._blocks[number]
-            bias = workspace.w + block.first_weight + block.n_features * block.ld
-            size = (block.offsets[i + 1] - block.offsets[i]) * block.ld
-            memcpy(table, scores[number], size * sizeof(double))
-            scores[number] += size
-            if block.has_bias:
-                for row in range(block.offsets[i + 1] - block.offsets[i]):
-                    for k in range(block.ld):
-                        table[row * block.ld + k] += bias[k]
-            table += size
         ws.constant = 0.0
         if self._labeled and not self.likelihood:
             return self.add_loss(ws, i, workspace.loss_scale)
@@ -569,27 +521,7 @@ cdef class BoundTable(BoundModel):
         return 0
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
-        cdef Py_ssize_t number, row, k, first
-        cdef Block* block
-        cdef FeatureRow features
-        for number in range(self._layout.n_blocks):
-            block = &self._blocks[number]
-            for row in range(block.offsets[i], block.offsets[i + 1]):
-                features = feature_row(block, row)
-                if features.index == NULL:
-                    # a dense row has all features, and the others have no more
-                    catch_up_rows(weights, self._row_size, block, 0, block.n_features)
-                    break
-                for k in range(features.count):
-                    catch_up_rows(
-                        weights, self._row_size, block, features.index[k], 1)
-            if block.has_bias:
-                catch_up_rows(weights, self._row_size, block, block.n_features, 1)
-        first = self.n_weights - self.n_other
-        if self.n_other:
-            for k in range(first // self._row_size,
-                           (self.n_weights - 1) // self._row_size + 1):
-                weights.catch_up(k)
+        self._layout.catch_up(weights, i)
         return 0
 
     # ---- inner products of labelings ----

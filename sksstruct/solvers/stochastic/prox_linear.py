@@ -56,7 +56,7 @@ class ProxLinear(Solver):
         objective, and divides it by four after any other.
     smoothing : {"auto", "entropy", "l2"}, default="auto"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle. "auto"
-        is "entropy" where the model has the exp oracle.
+        is "l2" for chains, and where a model has no exp oracle.
     k : int, default=10
         Number of labelings for "l2".
     mu : float or None, default=None
@@ -303,6 +303,9 @@ class LinearizedEpochs(Order):
 
     def value_and_gradient(self):
         """The smoothed model at the weights; its gradient goes to `gradient`."""
+        # extrapolated points, and those where steps are tried, may be outside
+        if self.box is not None:
+            np.clip(self.w, *self.box, out=self.w)
         value, self.gradient[:] = self.loss.value_and_gradient(self.w, self.n_jobs)
         self.calls += self.loss.n_examples
         return value

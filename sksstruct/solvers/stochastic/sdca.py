@@ -32,7 +32,8 @@ GROWTH = 1.25
 MOST_BYTES = 2 * 2**30
 # and where there are fewer examples or weights than this. Passes over few examples cost
 # little, and where the examples share few weights, as with pixels, steps for the one
-# spoil what the others have gained: then a quasi-Newton method needs fewer sweeps.
+# spoil what the others have gained: then a quasi-Newton method needs fewer sweeps. With
+# classes these cost more than visits do, whatever the number of weights.
 LEAST_EXAMPLES, LEAST_WEIGHTS = 500, 20_000
 
 
@@ -64,8 +65,8 @@ class SDCA(GradientSolver):
 
     Notes
     -----
-    Each example keeps two numbers for each position and label, and two for each pair of
-    labels.
+    Each example keeps two numbers for each score of its tables: for each position and
+    label, and for each pair of labels.
 
     References
     ----------
@@ -108,7 +109,10 @@ class SDCA(GradientSolver):
         # others cannot have the penalty, whatever the costs
         return bool(l1) or (
             model.n_examples >= LEAST_EXAMPLES
-            and model.n_weights >= LEAST_WEIGHTS
+            and (
+                model.n_weights >= LEAST_WEIGHTS
+                or getattr(model, "quick_ascent", False)
+            )
             and model.entropy_dual_bytes <= MOST_BYTES
         )
 
