@@ -8,8 +8,8 @@ class Certificate:
 
     The expected mean parameters at w are dual variables, and their dual value is below
     P(w) by what <grad f, .> + alpha/2 |.|^2 is above its minimum there: without bounds
-    by |grad P|^2 / (2 alpha). Without regularisation there is no such minimum, and the norm of the
-    gradient is compared with the first one.
+    by |grad P|^2 / (2 alpha). Without regularisation there is no such minimum, and the
+    norm of the gradient is compared with the first one.
 
     Parameters
     ----------
