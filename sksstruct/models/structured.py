@@ -287,6 +287,8 @@ class StructuredModel(ModelSpec, BaseEstimator):
         if len(y) != len(predicted):
             raise ValueError(f"X has {len(predicted)} examples, y has {len(y)}")
         losses = [self._loss_at(*each) for each in zip(X, y, predicted, strict=True)]
+        if sample_weight is not None and not np.sum(sample_weight) > 0:
+            raise ValueError("sample_weight must have a sum above zero")
         return 1.0 - float(np.average(losses, weights=sample_weight))
 
 

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from problems import PROBLEMS
 from scipy import sparse
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksstruct import ChainCRF, SSVMClassifier, ssvm_path
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import GraphModel, MulticlassModel, RelaxedGraphModel
-from sksstruct.solvers import LBFGS, SGD, SVRG, Casimir
+from sksstruct.solvers import LBFGS, SDCA, SGD, SVRG, Casimir
 
 
 @parametrize_with_checks(
@@ -315,3 +316,33 @@ def test_which_probabilities_there_are():
     X, y = load_iris(return_X_y=True)
     classifier = SSVMClassifier(loss="log").fit(X, y).set_params(loss="hinge")
     assert classifier.predict_proba(X[:2]).shape == (2, 3)
+
+
+@pytest.mark.parametrize("loss", ["log", "smoothed_hinge"])
+def test_auto_minds_the_size_of_features(loss):
+    """Dual ascent would take thousands of passes over features in the hundreds."""
+    X, y = load_breast_cancer(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        rough = SSVMClassifier(loss=loss, random_state=0).fit(X, y)
+    assert type(rough.solver_) is LBFGS
+    assert rough.score(X, y) > 0.95
+    smooth = SSVMClassifier(loss="log", random_state=0).fit(scale(X), y)
+    assert type(smooth.solver_) is SDCA
+
+
+def test_score_needs_a_weight():
+    x = (np.eye(2), [(0, 1)])
+    classifier = SSVMClassifier("graph", alpha=0.1).fit([x], [[0, 1]])
+    with pytest.raises(ValueError, match="sample_weight"):
+        classifier.score([x], [[0, 1]], sample_weight=[0.0])
+
+
+def test_stochastic_steps_do_not_end_by_chance():
+    """Two passes that look alike tell nothing of where the objective goes."""
+    X, y = load_iris(return_X_y=True)
+    for seed in range(3):
+        found = SSVMClassifier(
+            loss="smoothed_hinge", alpha=0.01, solver=SGD(1000), random_state=seed
+        ).fit(X, y)
+        assert found.n_iter_ >= 19

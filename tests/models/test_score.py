@@ -309,3 +309,32 @@ def test_unknown_labels_and_streams_are_refused():
         model.partial_fit(X, y, classes=["same", "other"])
     with pytest.raises(NotImplementedError):
         ChainCRF(score_function=NoScore()).fit(X, y)
+
+
+class WrongProducts(ScoreFunction):
+    """Products that NumPy would stretch, or that have an entry too many."""
+
+    wrong = "jvp"
+
+    def initialize(self, n_features, n_labels, random_state):
+        return ELUScore(2).initialize(n_features, n_labels, random_state)
+
+    def value(self, w, X, n_labels):
+        return ELUScore(2).value(w, X, n_labels)
+
+    def jvp(self, w, X, n_labels, direction):
+        found = ELUScore(2).jvp(w, X, n_labels, direction)
+        return found[0] if self.wrong == "jvp" else found
+
+    def vjp(self, w, X, n_labels, cotangent):
+        found = ELUScore(2).vjp(w, X, n_labels, cotangent)
+        return np.append(found, 0.0) if self.wrong == "vjp" else found
+
+
+@pytest.mark.parametrize("name", ["jvp", "vjp"])
+def test_shapes_of_products_are_checked(name):
+    score = type("Wrong", (WrongProducts,), {"wrong": name})()
+    X, y = [np.zeros((3, 2)), np.ones((2, 2))], [[0, 1, 0], [1, 0]]
+    tagger = ChainCRF(1e-2, score_function=score, random_state=0)
+    with pytest.raises(ValueError, match=f"{name} of the score function"):
+        tagger.fit(X, y)

@@ -10,6 +10,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import SSVMClassifier
+from sksstruct.datasets import make_stick_figures
+from sksstruct.models import PartsModel
 from sksstruct.solvers import BMRM, LBFGS, SGD, SSG, SVRG, Casimir, CuttingPlane
 from sksstruct.solvers.core.box import Box, least
 
@@ -81,3 +83,17 @@ def test_least():
             points = points[np.isfinite(points)]
             value += (g[k] * points + alpha / 2 * points**2).min()
         assert least(g, alpha, Box(lower, upper)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("solver", ["casimir", "ssg", "bmrm"])
+def test_weights_beyond_whole_rows(solver):
+    """The last springs share a row of lazy weights with nothing, and have bounds."""
+    data = make_stick_figures(12, random_state=0)
+    X = [image[..., None] for image in data.images]
+    classifier = SSVMClassifier(
+        PartsModel(data.bones), solver=solver, max_iter=3, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier.fit(X, list(data.joints))
+    assert (classifier.quadratic_ >= 0.0).all()

@@ -323,10 +323,13 @@ cdef void find_beside(Sums* sums, Py_ssize_t node, Py_ssize_t first,
 
 cdef void write_node(Sums* sums, Py_ssize_t node, double* out) noexcept nogil:
     """Write the marginals of a node, from its belief."""
-    cdef Py_ssize_t ld = sums.forest.ld
-    cdef double low, high = sks_exp_row(
-        sums.forest.n_labels, ld, sums.belief + node * ld, out, &low)
-    sks_rescale(ld, exp(high - sums.log_partition[node]), out)
+    cdef Py_ssize_t ld = sums.forest.ld, label
+    cdef double low, total = 0.0
+    sks_exp_row(sums.forest.n_labels, ld, sums.belief + node * ld, out, &low)
+    # the sum and not the log partition, which is rounded where scores are large
+    for label in range(sums.forest.n_labels):
+        total += out[label]
+    sks_rescale(ld, 1.0 / total, out)
 
 
 cdef void add_pair(Sums* sums, Py_ssize_t child, double* out) noexcept nogil:

@@ -90,7 +90,7 @@ cdef class ChainFactors(FactorModel):
         step = 4 if self.ld == 4 else 8
         self.width = min(-(-self.ld // (n_parts * step)) * step, self.ld)
         # parts of padding alone do not count
-        return -(-self.n_labels // self.width)
+        return (self.n_labels + self.width - 1) // self.width
 
     def start(self):
         cdef double[::1] scores

@@ -1,5 +1,6 @@
 """What inputs and outputs of models of graphs are: `Graph`, and labels of its nodes."""
 
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -133,7 +134,7 @@ def _shape(shape, n_nodes, name):
     if shape is None:
         return None
     try:
-        shape = tuple(int(length) for length in shape)
+        shape = tuple(index(length) for length in shape)
     except (TypeError, ValueError):
         text = f"{name}: shape must be a tuple of int, got {shape!r}"
         raise ValueError(text) from None

@@ -115,8 +115,6 @@ cdef class BoundModel:
     prefers_topk = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
-    # Whether dual coordinate ascent beats L-BFGS also where there are few weights.
-    quick_ascent = False
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 
@@ -158,6 +156,10 @@ cdef class BoundModel:
         from sksstruct.models.protocols._topk_hinge import TopKHinge
 
         return TopKHinge(self, smoothing, nonsmooth)
+
+    def quick_ascent(self, alpha):
+        """Return whether dual ascent beats L-BFGS also where weights are few."""
+        return False
 
     def entropy_dual(self, smoothing, state=None):
         """Return dual variables of a loss smoothed by the entropy: "exp".

@@ -177,7 +177,9 @@ cdef class LazyWeights(Weights):
         self.scale, self.total = 1.0, 0.0
         # a row has a number of its own, and not each weight: an example reads weights
         # by rows, and one number is looked at where many would have to be
-        self._row_size, self._n_rows = row_size, -(-self.size // row_size)
+        # the last row may be shorter
+        self._row_size = row_size
+        self._n_rows = (self.size + row_size - 1) // row_size
         self._up_to = np.zeros(self._n_rows)
         last = self._up_to
         self._direction, self._last = &along[0], &last[0]

@@ -247,10 +247,14 @@ class Part:
         self.base, self.jvp, self.vjp = linearize_rows(
             self.score, parameters, self.rows, self.n_columns, self.offsets
         )
+        self._parameters_shape = np.shape(parameters)
 
     def moved(self, change):
         """Scores of the convex model after a change of the parameters."""
-        return self.base + self.jvp(change)
+        moves = self.jvp(change)
+        # another shape may be one that NumPy adds without an error
+        _check_shape("jvp", moves, np.shape(self.base))
+        return self.base + moves
 
     def look(self, scores, w, n_jobs):
         """Return the smooth loss of scores and the other weights; keep its gradient."""
@@ -267,7 +271,18 @@ class Part:
         differences, rest = self.differences, self._gradient[self.first :]
         if anchored:
             differences, rest = differences - self.anchor[0], rest - self.anchor[1]
-        return np.concatenate([self.vjp(differences), rest])
+        slopes = self.vjp(differences)
+        _check_shape("vjp", slopes, self._parameters_shape)
+        return np.concatenate([slopes, rest])
+
+
+def _check_shape(name, values, shape):
+    """Raise an error if a product of a score function has another shape."""
+    if np.shape(values) != shape:
+        raise ValueError(
+            f"{name} of the score function must return an array of shape {shape}, got "
+            f"{np.shape(values)}"
+        )
 
 
 def identity_rows(n_rows):

@@ -185,12 +185,13 @@ class Solver(BaseEstimator):
         if not alpha > 0 and not self.unregularised:
             raise ValueError(
                 f"{type(self).__name__} needs alpha > 0: without regularisation there "
-                "is no dual problem; alpha=0 needs solver='casimir', or, with a loss "
-                "that has a gradient, 'lbfgs', 'svrg' or 'sgd'"
+                "is no dual problem; solvers that do without, where they suit the "
+                "model and its loss, are 'casimir', 'lbfgs', 'svrg', 'sgd' and "
+                "'prox_linear'"
             )
 
     @classmethod
-    def suits(cls, model, l1=0.0):
+    def suits(cls, model, l1=0.0, alpha=None):
         """Whether "auto" may stand for the solver, given that the oracle is there."""
         return True
 

@@ -50,8 +50,10 @@ class Registry:
         loss = "hinge" if model.surrogate is None else "smooth"
         for oracle, kind, name in self.choices:
             cls = _class_of(self.makers[name])
-            fits = oracle in model.oracles and kind == loss and cls.suits(model, l1)
-            if fits and (alpha != 0 or cls.unregularised):
+            fits = oracle in model.oracles and kind == loss
+            if not fits or not cls.suits(model, l1, alpha):
+                continue
+            if alpha != 0 or cls.unregularised:
                 return name
         return "auto"
 

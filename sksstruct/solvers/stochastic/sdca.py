@@ -101,7 +101,7 @@ class SDCA(GradientSolver):
     }
 
     @classmethod
-    def suits(cls, model, l1=0.0):
+    def suits(cls, model, l1=0.0, alpha=None):
         if model.surrogate.smoothing != "entropy" or not _observed(model):
             return False
         if model.entropy_dual_bytes is None:
@@ -111,7 +111,7 @@ class SDCA(GradientSolver):
             model.n_examples >= LEAST_EXAMPLES
             and (
                 model.n_weights >= LEAST_WEIGHTS
-                or getattr(model, "quick_ascent", False)
+                or (alpha is not None and model.quick_ascent(alpha))
             )
             and model.entropy_dual_bytes <= MOST_BYTES
         )

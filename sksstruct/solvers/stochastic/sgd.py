@@ -19,7 +19,7 @@ from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import PERIOD, Loop
 from sksstruct.solvers.stochastic._epochs import LEAST_VISITS, check_convex
 from sksstruct.solvers.stochastic._stochastic import GradientKernel
 from sksstruct.utils._doc import fill_doc
@@ -115,7 +115,7 @@ class DescentLoop(Loop):
         # the error falls as 1 / t, so that what half of the passes gained is as much as
         # is left; single passes tell little, as averages begin anew
         half = len(self.values) // 2
-        if half < LEAST_PASSES or not self.primal < self.values[0]:
+        if half < PERIOD or not self.primal < self.values[0]:
             return False
         gained = min(self.values[:half]) - min(self.values[half:])
         return 0.0 <= gained <= self.target
