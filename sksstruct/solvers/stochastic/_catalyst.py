@@ -114,7 +114,8 @@ class Catalyst:
     linear : ndarray or None
         Linear term.
     steps : StepLength or None
-        Lengths of the steps of a smoothed hinge. None: 1 / (A / mu_k + ridge + kappa_k).
+        Lengths of the steps of a smoothed hinge. None: those that are safe,
+        1 / (A / mu_k + ridge + kappa_k).
     """
 
     def __init__(self, epochs, ridge, schedule, smoothness, visits, start="prox_center",

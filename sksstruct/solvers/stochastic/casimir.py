@@ -326,8 +326,7 @@ class CasimirRun:
             return False
         self.gaps.append(self.loop.primal - self.loop.dual)
         return (
-            len(self.gaps) > _PASSES
-            and self.gaps[-1] > _GAIN * self.gaps[-1 - _PASSES]
+            len(self.gaps) > _PASSES and self.gaps[-1] > _GAIN * self.gaps[-1 - _PASSES]
         )
 
     def _settle(self):
