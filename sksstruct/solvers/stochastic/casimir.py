@@ -48,6 +48,8 @@ _TRIAL_BIAS, _LESS = 0.1, 4.0
 # At the last smoothing, passes with steps as the slopes suggest go on while so many of
 # them take the gap to this share.
 _PASSES, _GAIN = 10, 0.7
+# Then the smoothing may change the objective by this share of the gap.
+_SHARE_OF_GAP = 0.25
 # Passes without progress until steps are made shorter.
 _PATIENCE = 5
 
@@ -313,6 +315,8 @@ class CasimirRun:
             self.idle, self.value = 0, loop.primal
         elif self.steps is not None and self._is_time():
             self._settle()
+        elif self.settled and self._enough() < 0.5 * catalyst.schedule.mu(1):
+            self._continue()
 
     def _reached(self):
         """What a pass without progress leaves as it is."""
@@ -335,13 +339,23 @@ class CasimirRun:
         Lengths that follow the slopes of paths get too short near the optimum, where
         the slopes are noise.
         """
-        mu = self.catalyst.schedule.least
-        trial = max(mu, _TRIAL_BIAS * self.loop.scale / self.loss.diameter)
+        trial = _TRIAL_BIAS * self.loop.scale / self.loss.diameter
         self.w[:] = self.catalyst.w
         self.epochs.set_smoothing(trial)
         self.epochs.value_and_gradient()
         lipschitz = 1.0 / calibrate(self.epochs, self.alpha) - self.alpha
         self.smoothness = max(lipschitz, self.alpha) * trial / _LESS
+        self.least = self.catalyst.schedule.least
         self.settled, self.steps = True, None
+        self._continue()
+
+    def _enough(self):
+        """A smoothing with which the gap can get much smaller."""
+        gap = self.loop.primal - self.loop.dual
+        return max(self.least, _SHARE_OF_GAP * gap / self.loss.diameter)
+
+    def _continue(self):
+        """Go on with the smoothing that the gap suggests."""
+        self.w[:] = self.catalyst.w
         self.smoothed, self.smoothed_at = np.inf, self.w.copy()
-        self._accelerate(mu)
+        self._accelerate(self._enough())
