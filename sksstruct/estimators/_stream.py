@@ -92,6 +92,8 @@ def _check_parameters(tagger):
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
             "minimises the structured hinge, loss='hinge'"
         )
+    if tagger.alpha == 0:
+        raise ValueError("partial_fit needs alpha > 0")
     if not hasattr(solver, "solve_stream"):
         raise ValueError(f"solver {solver!r} cannot train on mini-batches")
     if tagger.class_weight == "balanced":

@@ -78,15 +78,16 @@ def prepare(estimator, X, y, sample_weight=None):
     if hasattr(estimator, "_set_loss"):
         estimator._set_loss(spec, model)
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     solver = SOLVERS.resolve(
         estimator.solver,
         max_iter=estimator.max_iter,
         tol=estimator.tol,
         model=model,
         l1=l1_ratio,
+        alpha=alpha,
     )
     solver.check_penalty(l1_ratio)
-    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     attributes = partial(
         _attributes,
         getattr(estimator, "_describe", _describe),
@@ -164,7 +165,8 @@ def train(estimator, X, y, sample_weight, noun):
         raise
     _set_attributes(estimator, problem, result, validation)
     callbacks.close()
-    report_result(result, noun, getattr(problem.solver, "remedy", ""))
+    remedy = getattr(problem.solver, "remedy", "")
+    report_result(result, noun, remedy, regularised=problem.alpha > 0)
     return estimator
 
 
@@ -222,7 +224,7 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy=""):
+def report_result(result, noun, remedy="", regularised=True):
     """Raise or warn where a run was interrupted or did not converge."""
     status = Status(result.status)
     if status is Status.INTERRUPTED:
@@ -234,9 +236,14 @@ def report_result(result, noun, remedy=""):
         hint = ""
         if status is Status.MAX_ITER:
             hint = f" A larger alpha takes fewer passes. {remedy}".rstrip()
+        distance = (
+            f"the duality gap is {result.dual_gap:.3g}, the tolerance "
+            f"{result.target:.3g}"
+        )
+        if not regularised:
+            distance = "the gradient is not small, and alpha=0 leaves no duality gap"
         warnings.warn(
-            f"training did not converge in {result.n_iter} passes: the duality gap is "
-            f"{result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+            f"training did not converge in {result.n_iter} passes: {distance}. "
             f"{status.remedy}{hint}",
             ConvergenceWarning,
             stacklevel=5,  # past train, fit and its decorator

@@ -67,7 +67,8 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto" is 0.02 for the hinge
         losses and ``0.06 / n`` for the likelihood, n being the number, or total weight,
-        of the sequences; see the user guide.
+        of the sequences; see the user guide. 0: none, for solvers along gradients; they
+        stop when the gradient is small, and `dual_gap_` is ``inf``.
     l1_ratio : float, default=0.0
         Share of the sum of the absolute weights in the penalty, which is
         ``alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, less than 1. Many weights

@@ -55,7 +55,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         `sksstruct.models.MulticlassModel`.
     alpha : float, default=1e-3
         Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
-        1 / (n C).
+        1 / (n C). 0: none, for solvers along gradients; they stop when the gradient is
+        small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         "hinge": the structured hinge. "log": the negative log-likelihood, which needs
         a model with sums over all outputs: multiclass models, trees and forests; see

@@ -64,6 +64,9 @@ SOLVERS = Registry(
         ("nonlinear", "smooth", "prox_linear"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
+        # where the first is not possible, without regularisation
+        ("topk", "hinge", "casimir"),
+        ("exp", "hinge", "casimir"),
     ),
 )
 resolve_solver = SOLVERS.resolve

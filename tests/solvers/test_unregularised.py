@@ -4,10 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.solvers import LBFGS, SGD, SVRG, Casimir
 
 
@@ -76,8 +77,24 @@ def test_hinge(points, schedule):
     assert model.dual_gap_ == np.inf
 
 
-@pytest.mark.parametrize("solver", ["auto", "bcfw", "bmrm", "ssg", "cutting_plane"])
+@pytest.mark.parametrize("solver", ["bcfw", "bmrm", "ssg", "cutting_plane"])
 def test_who_needs_regularisation(points, solver):
     X, y, _, _ = points
     with pytest.raises(ValueError, match="needs alpha > 0"):
         fit(X, y, solver)
+
+
+def test_auto_is_a_solver_that_needs_no_regularisation():
+    X, y = load_iris(return_X_y=True)
+    for loss, name in (("log", "LBFGS"), ("hinge", "Casimir")):
+        classifier = SSVMClassifier(alpha=0, loss=loss, max_iter=3, random_state=0)
+        # there is no gap to speak of
+        with pytest.warns(ConvergenceWarning, match="alpha=0 leaves no duality gap"):
+            classifier.fit(X, y)
+        assert type(classifier.solver_).__name__ == name
+        assert classifier.dual_gap_ == np.inf
+
+
+def test_streams_need_regularisation():
+    with pytest.raises(ValueError, match="alpha > 0"):
+        ChainCRF(alpha=0).partial_fit([[[1.0], [0.0]]], [[0, 1]], classes=[0, 1])

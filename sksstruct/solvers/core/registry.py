@@ -42,19 +42,20 @@ class Registry:
             and set(_class_of(maker).losses) & set(losses)
         )
 
-    def choose(self, model, l1=0.0):
-        """The name that "auto" stands for, for a bound model and an l1 penalty."""
+    def choose(self, model, l1=0.0, alpha=None):
+        """The name that "auto" stands for, for a bound model and its penalties."""
         preferred = getattr(model, "preferred_solver", None)
         if preferred is not None:
             return preferred
         loss = "hinge" if model.surrogate is None else "smooth"
         for oracle, kind, name in self.choices:
             cls = _class_of(self.makers[name])
-            if oracle in model.oracles and kind == loss and cls.suits(model, l1):
+            fits = oracle in model.oracles and kind == loss and cls.suits(model, l1)
+            if fits and (alpha != 0 or cls.unregularised):
                 return name
         return "auto"
 
-    def resolve(self, solver, *, max_iter, tol, model=None, l1=0.0):
+    def resolve(self, solver, *, max_iter, tol, model=None, l1=0.0, alpha=None):
         """Solver object for a name or an object.
 
         Parameters
@@ -70,6 +71,8 @@ class Registry:
             with a choice of oracles takes one that the model has.
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.
+        alpha : float, default=None
+            Regularisation: without it, 0, "auto" is a solver that needs none.
 
         Returns
         -------
@@ -92,7 +95,7 @@ class Registry:
                 )
             name = solver
             if solver == "auto" and model is not None:
-                name = self.choose(model, l1)
+                name = self.choose(model, l1, alpha)
             solver = self.makers[name](max_iter=max_iter, tol=tol)
             if model is not None:
                 solver.adapt(model)
