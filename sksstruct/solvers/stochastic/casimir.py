@@ -78,10 +78,10 @@ class Casimir(GradientSolver):
         How the hinge is smoothed: through the exp oracle, or the top-K oracle, which
         tells the hinge, too. The name "casimir" stands for the one that a model has.
     k : int, default=5
-        Number of labelings for "l2".
+        Number of labelings for "l2". More take longer, and smaller gaps may need them.
     mu : float or None, default=None
         Smoothing of the hinge, the initial one if it decreases. None: the value that
-        changes the objective at w = 0 by a tenth of `tol`, or, if it decreases, by a
+        changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
         quarter of the objective ("l2") or two and a half times that ("entropy").
     kappa : float or None, default=None
         Strength of the proximal term, the initial one if it increases. None: that of
@@ -107,6 +107,10 @@ class Casimir(GradientSolver):
     Memory is that of `SVRG`. With the hinge, the expected mean parameters of every
     gradient are dual variables, and the best point on the segment from the earlier ones
     to these is kept as the certificate.
+
+    Once the smoothing of the hinge is so small that `tol` can be reached, and the gap no
+    longer falls fast, steps are of constant length ``1 / (A / mu + alpha + kappa)`` and
+    ``mu`` follows the gap.
 
     References
     ----------
