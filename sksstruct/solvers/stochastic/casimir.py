@@ -108,9 +108,9 @@ class Casimir(GradientSolver):
     gradient are dual variables, and the best point on the segment from the earlier ones
     to these is kept as the certificate.
 
-    Once the smoothing of the hinge is so small that `tol` can be reached, and the gap no
-    longer falls fast, steps are of constant length ``1 / (A / mu + alpha + kappa)`` and
-    ``mu`` follows the gap.
+    Once the smoothing of the hinge is small enough for `tol`, and the gap falls slowly,
+    steps are of constant length ``1 / (A / mu + alpha + kappa)``, and ``mu``
+    follows the gap.
 
     References
     ----------
