@@ -114,8 +114,8 @@ class Catalyst:
     linear : ndarray or None
         Linear term.
     steps : StepLength or None
-        Lengths of the steps of a smoothed hinge, whose epochs then end at the average
-        of their iterates. None: 1 / (A / mu_k + ridge + kappa_k).
+        Lengths of the steps of a smoothed hinge. None: those that are safe,
+        1 / (A / mu_k + ridge + kappa_k).
     """
 
     def __init__(self, epochs, ridge, schedule, smoothness, visits, start="prox_center",
@@ -214,7 +214,7 @@ class Catalyst:
         # the slopes at the start are those that `_judge` has seen last
         start = self.epochs.w.copy()
         rate = self.steps.next(self.visits, self.ridge, ridge, safe)
-        self.epochs.epoch(self.visits, rate, ridge, linear, average=True)
+        self.epochs.epoch(self.visits, rate, ridge, linear)
         self._path = self.epochs.w - start
 
     def _judge(self):

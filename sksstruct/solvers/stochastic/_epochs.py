@@ -43,7 +43,8 @@ class Epochs(Order):
     n_jobs : int or None
         Threads for the gradient.
     average : bool, default=False
-        Whether there is memory for averages of the iterates.
+        Whether epochs with an anchor end at the average of their iterates, as is good
+        for losses that are hardly smooth.
     box : Box or None
         Bounds of some weights.
 
@@ -60,6 +61,7 @@ class Epochs(Order):
     def __init__(self, loss, rng, n_jobs=None, *, average=False, box=None):
         super().__init__(loss.model.n_examples, rng)
         self.loss, self.n_jobs, self.box = loss, n_jobs, box
+        self.average = average
         weights = LazyWeights(loss.model.n_weights, average=average)
         self.w = weights.w
         if box is not None:
@@ -92,11 +94,12 @@ class Epochs(Order):
         self.calls += self.n_examples
         return value
 
-    def epoch(self, visits, rate, ridge, linear=None, anchored=True, average=False):
+    def epoch(self, visits, rate, ridge, linear=None, anchored=True):
         """Steps on f(w) + <linear, w> + ridge/2 |w|^2; see `VarianceReducedKernel`.
 
         Without an anchor they are plain stochastic gradient steps.
         """
+        average = anchored and self.average
         self.visit(self.draw(visits), rate, ridge, linear, anchored, average)
 
     def visit(self, order, rate, ridge, linear=None, anchored=True, average=False):

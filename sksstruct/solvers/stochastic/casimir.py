@@ -38,8 +38,18 @@ _FIRST_BIAS = {"l2": 0.25, "entropy": 2.5}
 _SAFETY = 0.1
 # Steps that led far away are divided by this.
 _SHORTER = 4.0
+# The last one may change it by this share of the tolerance: the rest is for the steps.
+_LAST_SHARE = 0.5
 # No smoothing changes it by less than this.
 _LEAST_BIAS = 1e-8
+# The constant A, of gradients A / mu Lipschitz, is found where the smoothing may change
+# the objective by this share, and so many times smaller: restarts make up for it.
+_TRIAL_BIAS, _LESS = 0.1, 4.0
+# At the last smoothing, passes with steps as the slopes suggest go on while so many of
+# them take the gap to this share.
+_PASSES, _GAIN = 10, 0.7
+# Then the smoothing may change the objective by this share of the gap.
+_SHARE_OF_GAP = 0.25
 # Passes without progress until steps are made shorter.
 _PATIENCE = 5
 
@@ -68,10 +78,10 @@ class Casimir(GradientSolver):
         How the hinge is smoothed: through the exp oracle, or the top-K oracle, which
         tells the hinge, too. The name "casimir" stands for the one that a model has.
     k : int, default=5
-        Number of labelings for "l2".
+        Number of labelings for "l2". More take longer, and smaller gaps may need them.
     mu : float or None, default=None
         Smoothing of the hinge, the initial one if it decreases. None: the value that
-        changes the objective at w = 0 by a tenth of `tol`, or, if it decreases, by a
+        changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
         quarter of the objective ("l2") or two and a half times that ("entropy").
     kappa : float or None, default=None
         Strength of the proximal term, the initial one if it increases. None: that of
@@ -97,6 +107,10 @@ class Casimir(GradientSolver):
     Memory is that of `SVRG`. With the hinge, the expected mean parameters of every
     gradient are dual variables, and the best point on the segment from the earlier ones
     to these is kept as the certificate.
+
+    Once the smoothing of the hinge is small enough for `tol`, and the gap falls slowly,
+    steps are of constant length ``1 / (A / mu + alpha + kappa)``, and ``mu``
+    follows the gap.
 
     References
     ----------
@@ -166,6 +180,8 @@ class CasimirRun:
             mu = self._first_smoothing()
             loss.set_smoothing(mu)
         self.value, self.idle = np.inf, 0
+        # whether steps are of constant length, at the last smoothing; gaps before
+        self.settled, self.gaps = False, []
         self.certificate = Certificate(alpha, self.box)
         self._certify(self.epochs.value_and_gradient(), mu)
         if hinge and np.isnan(loss.hinge):
@@ -187,7 +203,7 @@ class CasimirRun:
 
     def _last_smoothing(self):
         """Smoothing that leaves a gap of `tol` within reach (Proposition 29)."""
-        part = max(self.solver.tol / 10.0, _LEAST_BIAS)
+        part = max(_LAST_SHARE * self.solver.tol, _LEAST_BIAS)
         return part * self.loop.scale / self.loss.diameter
 
     def _first_smoothing(self):
@@ -204,9 +220,10 @@ class CasimirRun:
     def _accelerate(self, mu):
         """Begin accelerated steps at the weights."""
         solver, n, alpha = self.solver, self.model.n_examples, self.alpha
-        kappa, adaptive = solver.kappa, self.adaptive
+        kappa, adaptive = solver.kappa, self.adaptive and not self.settled
         if kappa is None and self.steps is None:
-            kappa = best_kappa(alpha, adaptive, self.smoothness, n)
+            lipschitz = self.smoothness / mu if mu else self.smoothness
+            kappa = best_kappa(alpha, adaptive, lipschitz, n)
         elif kappa is None:
             # Proposition 29, with the smoothness that the first steps suggest
             kappa = max(alpha, best_kappa(0.0, adaptive, _SAFETY / self.steps.rate, n))
@@ -238,6 +255,9 @@ class CasimirRun:
         if alpha > 0:
             self.duals.add(self.epochs.gradient, self.loss.expected_loss)
             self.loop.dual = max(self.loop.dual, self.duals.value)
+        smoothed = value + alpha / 2 * float(w @ w)
+        if self.settled and smoothed < self.smoothed:
+            self.smoothed, self.smoothed_at = smoothed, w.copy()
         # the hinge comes with the gradient, or takes a sweep of its own
         if not np.isnan(self.loss.hinge):
             self._report(self.loss.hinge)
@@ -273,7 +293,7 @@ class CasimirRun:
 
     def _one_pass(self):
         w, catalyst, loop = self.w, self.catalyst, self.loop
-        reached = loop.primal, loop.dual
+        reached = self._reached()
         with np.errstate(over="ignore", invalid="ignore"):
             catalyst.step(self._certify)
             self.smoothness = catalyst.smoothness
@@ -282,7 +302,7 @@ class CasimirRun:
         loop.reported = -1
         if np.isfinite(size) and self.loss.nonsmooth and np.isnan(self.loss.hinge):
             self._look()
-        idle = self.steps is None and reached == (loop.primal, loop.dual)
+        idle = self.steps is None and reached == self._reached()
         self.idle = self.idle + 1 if idle else 0
         # Extrapolation lets the objective rise now and then. If it rises far above its
         # first value, or for long, the steps are too long.
@@ -291,9 +311,55 @@ class CasimirRun:
             or self.value > 2.0 * self.first
             or self.idle == _PATIENCE
         ):
-            w[:] = loop.weights
+            w[:] = self.smoothed_at if self.settled else loop.weights
             self.smoothness *= 2.0
             if self.steps is not None:
                 self.steps.rate /= _SHORTER
             self._accelerate(catalyst.schedule.mu(max(catalyst.k, 1)))
             self.idle, self.value = 0, loop.primal
+        elif self.steps is not None and self._is_time():
+            self._settle()
+        elif self.settled and self._enough() < 0.5 * catalyst.schedule.mu(1):
+            self._continue()
+
+    def _reached(self):
+        """What a pass without progress leaves as it is."""
+        # near its optimum the smoothed objective falls and the hinge need not
+        return self.smoothed if self.settled else (self.loop.primal, self.loop.dual)
+
+    def _is_time(self):
+        """Whether the smoothing is the last one and the gap does not fall fast."""
+        schedule = self.catalyst.schedule
+        if self.alpha == 0 or schedule.mu(self.catalyst.k) > schedule.least:
+            return False
+        self.gaps.append(self.loop.primal - self.loop.dual)
+        return (
+            len(self.gaps) > _PASSES and self.gaps[-1] > _GAIN * self.gaps[-1 - _PASSES]
+        )
+
+    def _settle(self):
+        """From now on minimise the smoothed objective by steps of constant length.
+
+        Lengths that follow the slopes of paths get too short near the optimum, where
+        the slopes are noise.
+        """
+        trial = _TRIAL_BIAS * self.loop.scale / self.loss.diameter
+        self.w[:] = self.catalyst.w
+        self.epochs.set_smoothing(trial)
+        self.epochs.value_and_gradient()
+        lipschitz = 1.0 / calibrate(self.epochs, self.alpha) - self.alpha
+        self.smoothness = max(lipschitz, self.alpha) * trial / _LESS
+        self.least = self.catalyst.schedule.least
+        self.settled, self.steps = True, None
+        self._continue()
+
+    def _enough(self):
+        """A smoothing with which the gap can get much smaller."""
+        gap = self.loop.primal - self.loop.dual
+        return max(self.least, _SHARE_OF_GAP * gap / self.loss.diameter)
+
+    def _continue(self):
+        """Go on with the smoothing that the gap suggests."""
+        self.w[:] = self.catalyst.w
+        self.smoothed, self.smoothed_at = np.inf, self.w.copy()
+        self._accelerate(self._enough())
