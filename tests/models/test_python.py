@@ -117,7 +117,7 @@ def test_casimir_needs_the_k_best():
     with pytest.raises(ValueError, match="needs the oracle"):
         fit(Plain(), X, y, solver="casimir")
     with pytest.raises(ValueError, match="smoothing='l2'"):
-        fit(Ranking(), X, y, solver=Casimir())
+        fit(Ranking(), X, y, solver=Casimir(smoothing="entropy"))
     for outputs in ([], [(0, 1, 2)] * 2):
         Plain.loss_augmented_topk = lambda self, x, y, w, k, z=outputs: z
         with pytest.raises(ValueError, match="outputs of example 0"):
@@ -142,8 +142,11 @@ def test_bounds():
     assert -1e-7 < classifier.objective_ - best <= classifier.dual_gap_ + 1e-7
     assert classifier.dual_gap_ < 0.01
     check_model(Bounded(), X[:3], y[:3], random_state=0)
-    with pytest.raises(ValueError, match="confine weights"):
-        fit(Bounded(), X, y, solver="bmrm")
+    cut = fit(Bounded(), X, y, solver=BMRM(tol=1e-4))
+    assert (cut.coef_ >= 0).all()
+    assert (cut.coef_ <= [0.2, np.inf, 0.1, np.inf]).all()
+    assert -1e-7 < cut.objective_ - best <= cut.dual_gap_ + 1e-7
+    assert cut.dual_gap_ < 0.01
     for bad in ({"edge": (0, 1)}, {"coef": (1, 0)}, {"coef": 3}):
         Bounded.bounds = lambda self, bad=bad: bad
         with pytest.raises(ValueError, match="bounds"):
