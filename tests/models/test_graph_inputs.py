@@ -359,3 +359,11 @@ def test_bad_images(message):
     image, parameters = BAD_IMAGES[message]
     with pytest.raises(ValueError, match=message):
         grid_graph(image, **parameters)
+
+
+def test_mean_size_counts_examples_by_weight():
+    X = [(np.zeros((1, 2)), []), (np.ones((5, 2)), [(0, 1), (3, 4)])]
+    model = GraphModel(loss_normalization="mean")
+    classifier = SSVMClassifier(model, max_iter=50, tol=1.0)
+    classifier.fit(X, [[0], [0, 1, 1, 0, 1]], sample_weight=[1.0, 3.0])
+    assert classifier.model_.mean_size_ == pytest.approx(4.0)

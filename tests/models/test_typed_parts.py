@@ -119,3 +119,13 @@ def test_bad_input():
     for types in ([2], [0, 1], [-1], [0.5]):
         with pytest.raises(ValueError, match="y must have a type below 2"):
             model.joint_feature(X[0], (y[0], types))
+
+
+def test_clusters_count_examples_by_weight():
+    """A weight is as good as so many copies."""
+    X = [np.zeros((9, 9, 1))] * 4
+    y = [np.array([[0, 0], [row, 0]]) for row in (1, 2, 7, 8)]
+    model = PartsModel([(0, 1)], n_types=2)
+    classifier = SSVMClassifier(model, tol=1.0, random_state=0)
+    classifier.fit(X, y, sample_weight=[3.0, 1.0, 1.0, 1.0])
+    assert classifier.model_.offsets_[0, :, 0] == pytest.approx([1.25, 7.5])

@@ -14,6 +14,7 @@ from sksstruct.datasets import make_stick_figures
 from sksstruct.models import PartsModel
 from sksstruct.solvers import BMRM, LBFGS, SGD, SSG, SVRG, Casimir, CuttingPlane
 from sksstruct.solvers.core.box import Box, least
+from sksstruct.solvers.core.certificate import Certificate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from problems import PROBLEMS
@@ -97,3 +98,15 @@ def test_weights_beyond_whole_rows(solver):
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(X, list(data.joints))
     assert (classifier.quadratic_ >= 0.0).all()
+
+
+def test_gradients_out_of_the_box_do_not_count():
+    """Without regularisation a weight at its bound is done if it would leave."""
+    box = Box(np.array([0.0, -np.inf]), np.array([np.inf, np.inf]))
+    certificate = Certificate(0.0, box)
+    first = certificate.at(1.0, np.array([1.0, 0.0]), np.array([0.5, 0.0]))
+    assert first == (-np.inf, 1.0)
+    at_bound = certificate.at(1.0, np.array([0.0, 0.0]), np.array([0.5, 0.0]))
+    assert at_bound == (-np.inf, 0.0)
+    inwards = certificate.at(1.0, np.array([0.0, 0.0]), np.array([-0.25, 0.0]))
+    assert inwards == (-np.inf, 0.5)
