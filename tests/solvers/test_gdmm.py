@@ -13,6 +13,7 @@ from sksstruct.solvers.dual_decomposition._pair_step import solve_pair
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
+from sksstruct.estimators._train import prepare
 from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.utils.packed import PackedSequences
 
@@ -295,3 +296,15 @@ def test_repeatable(n_jobs):
         second.fit(X, y)
     np.testing.assert_array_equal(first.coef_, second.coef_)
     assert (first.transitions_ != second.transitions_).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "asked", "parts"),
+    [(10, 2, 2), (16, 2, 2), (10, 5, 2), (17, 3, 3), (4, 9, 1)],
+)
+def test_parts_hold_all_labels(n_labels, asked, parts):
+    """Also where the last part is not full."""
+    X, y = [np.zeros((n_labels, 1))], [np.arange(n_labels)]
+    factors = prepare(ChainCRF(alpha=0.1), X, y).model.factors()
+    assert factors.set_partition(asked) == parts
+    assert factors.width * parts >= n_labels
