@@ -77,8 +77,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
         duality gap soonest. For the other losses
         %(smooth_solvers)s;
-        "auto" is "sdca" for 500 examples or more, if outputs are classes or there are
-        20,000 weights, and else "lbfgs".
+        "auto" is "sdca" for 500 examples or more, if there are 20,000 weights, or
+        outputs are classes and the features are not large, and else "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best. With
         `score_function`
         %(nonlinear_solvers)s; "auto" is "prox_linear".

@@ -27,12 +27,12 @@ from sksstruct.utils.progress import Status
 )
 @dataclass(eq=False, repr=False)
 class LBFGS(GradientSolver):
-    """L-BFGS [1]_: the default for losses with a gradient.
+    """L-BFGS: the default for losses with a gradient.
 
     Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
-    smoothed hinge loss. The expected mean parameters of every example are a point of
-    the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``: the
-    certificate costs nothing. Weights stay in the box that a model needs [2]_.
+    smoothed hinge loss [1]_. The expected mean parameters of every example are a point
+    of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
+    the certificate costs nothing. Weights stay in the box that a model needs [2]_.
 
     Parameters
     ----------
