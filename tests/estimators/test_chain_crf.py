@@ -473,7 +473,7 @@ class TestInterruptions:
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"alpha": 0}, ValueError, "alpha"),
+        ({"alpha": 0, "solver": "bcfw"}, ValueError, "alpha"),
         ({"alpha": -1.0}, ValueError, "alpha"),
         ({"alpha": np.inf}, ValueError, "alpha"),
         ({"alpha": np.nan}, ValueError, "alpha"),

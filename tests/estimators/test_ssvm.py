@@ -170,10 +170,11 @@ def test_parameters_are_checked(digits):
     for parameters, message in (
         ({"model": "chains"}, "unknown model 'chains'"),
         ({"model": 3}, "model"),
-        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": 0.0, "solver": "bcfw"}, "alpha"),
+        ({"alpha": -1.0}, "alpha"),
         ({"alpha": np.inf}, "alpha"),
         ({"solver": "lbfgs"}, "LBFGS"),
-        ({"solver": "pragam"}, "needs the oracle"),
+        ({"solver": "gdmm"}, "needs the oracle"),
         ({"class_weight": {0: -1.0}}, "class_weight"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):

@@ -343,7 +343,9 @@ class GradientSolver(Solver):
 
     def adapt(self, model):
         # smooth by sum-product where nothing finds the k best labelings
-        if "hinge" in self.losses and "topk" not in model.oracles:
+        if "hinge" not in self.losses or "topk" in model.oracles:
+            return
+        if "exp" in model.oracles:
             self.set_params(smoothing="entropy")
 
     def accepts(self, dual_state, model):
