@@ -287,7 +287,9 @@ def _check_shape(name, values, shape):
 
 def identity_rows(n_rows):
     """Rows of features whose weights are the scores of so many rows."""
-    return sparse.eye_array(n_rows, format="csr")
+    # not `eye_array`, which the oldest supported SciPy does not have
+    ones, places = np.ones(n_rows), np.arange(n_rows + 1)
+    return sparse.csr_array((ones, places[:-1], places), shape=(n_rows, n_rows))
 
 
 def join_weights(model, scores, rest):
