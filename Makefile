@@ -30,7 +30,8 @@ test-all: lint test
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
 	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -n 2 \
 	  -k "not scikit_learn and not contract" --ignore=tests/solvers/test_agreement.py \
-	  --ignore=tests/models/test_relaxed_graph.py tests/estimators/test_chain_crf.py tests/estimators/test_chain_constraints.py \
+	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
+	  --ignore=tests/models/test_scored_models.py tests/estimators/test_chain_crf.py tests/estimators/test_chain_constraints.py \
 	  tests/inference tests/projections tests/models tests/solvers tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own; what is compiled, and
