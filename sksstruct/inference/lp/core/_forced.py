@@ -207,5 +207,8 @@ def _slice(table, states):
     if isinstance(table, DenseTable):
         return table.values[tuple(slice(None) if x < 0 else x for x in states)]
     return table.scores(
-        *(np.arange(n) if x < 0 else x for x, n in zip(states, table.shape, strict=True))
+        *(
+            np.arange(n) if x < 0 else x
+            for x, n in zip(states, table.shape, strict=True)
+        )
     )
