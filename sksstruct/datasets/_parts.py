@@ -135,7 +135,7 @@ class Parts:
             np.add.at(self._unaries, shift + np.arange(len(values)), values)
 
     def _add_table(self, scope, values):
-        """Add an edge or a larger factor; values that are part of an array are copied."""
+        """Add an edge or a larger factor; the values are copied."""
         t = len(self._tables)
         if values.size > self._share:
             # the same bytes serve as key and as table

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zlib
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def read_bytes(path):
     if len(data) > limit:
         raise ValueError(f"{path} holds more than {limit} bytes when decompressed")
     return bytes(data)
+
+
+def blank_comments(data):
+    """The text with blanks in the place of ``/* comments */``, so that lines stay."""
+    return re.sub(
+        rb"/\*.*?(?:\*/|\Z)",
+        lambda found: re.sub(rb"[^\n]", b" ", found[0]),
+        data,
+        flags=re.DOTALL,
+    )
 
 
 @contextlib.contextmanager

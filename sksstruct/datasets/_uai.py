@@ -7,7 +7,7 @@ import numpy as np
 
 from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._scan import read_scopes, read_tables
-from sksstruct.datasets._text import open_write, plain_name, read_bytes
+from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
 from sksstruct.datasets._tokens import Tokens
 
 # Entries of tables that are read at a time, unless one has more.
@@ -20,7 +20,7 @@ def load_uai(path, *, evidence=None, log=None):
     Parameters
     ----------
     path : path-like
-        A MARKOV or BAYES file; ``.gz`` files are decompressed.
+        A MARKOV or BAYES file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
     evidence : path-like or dict, default=None
         Evidence file, or observed states by variable.
     log : bool, default=None
@@ -49,7 +49,7 @@ def load_uai(path, *, evidence=None, log=None):
     sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
     first, scopes, entries = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
     parts = Parts(sizes, share=16)
-    _read_tables(tokens, parts, first, scopes, entries, log)
+    read_all_tables(tokens, parts, first, scopes, entries, log)
     tokens.finish("table")
     # the graph takes about as much memory again
     del scopes, first
@@ -75,8 +75,20 @@ def _read_scopes(tokens, sizes, bayes):
     return first, scopes, entries
 
 
-def _read_tables(tokens, parts, first, scopes, entries, log):
-    """Add all factors, some thousand entries at a time."""
+def read_all_tables(tokens, parts, first, scopes, entries, log):
+    """Read the tables of all factors, some thousand entries at a time.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The file, up to the size of the first table.
+    parts : Parts
+        Receives the factors.
+    first, scopes, entries : ndarrays
+        Where the scope of each factor begins, all scopes in a row, and sizes of tables.
+    log : bool
+        Whether tables contain logarithms.
+    """
     m, f = len(entries), 0
     block = np.empty(min(max(_BLOCK, entries.max(initial=1)), int(entries.sum())))
     while f < m:
@@ -106,7 +118,7 @@ def load_uai_evidence(path, n_states):
     ----------
     path : path-like
         An evidence file: ``k v1 x1 .. vk xk``, which may follow a number of samples
-        that has to be 0 or 1.
+        that has to be 0 or 1. ``/* Comments */`` are skipped.
     n_states : sequence of int
         Number of states of each variable.
 
@@ -115,7 +127,7 @@ def load_uai_evidence(path, n_states):
     evidence : dict of int to int
         Observed states by variable.
     """
-    tokens = Tokens(read_bytes(path), os.fspath(path))
+    tokens = Tokens(blank_comments(read_bytes(path)), os.fspath(path))
     values = array("q")
     while not tokens.done():
         values.append(tokens.integer("evidence", 0, 2**62))

@@ -126,7 +126,9 @@ def _complete(run, reduced):
             impossible = result.bound < lowest or result.status is Status.INFEASIBLE
             result.status = Status.INFEASIBLE if impossible else Status.NOT_FOUND
             result.bound = -np.inf if impossible else result.bound
-    result.bound = max(result.bound, result.score)
+    # Python's numbers, which print as numbers
+    result.score = float(result.score)
+    result.bound = max(float(result.bound), result.score)
     return result
 
 
