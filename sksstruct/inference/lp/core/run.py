@@ -29,16 +29,18 @@ class MAPRun(Progress):
         Whether to print progress.
     callback : callable, default=None
         ``callback(iteration, score, bound)`` after every report; true: stop.
+    lowest : float, default=-inf
+        Where there are penalties: labelings of a lower score are not allowed.
     """
 
     def __init__(
         self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
-        callback=None, name="",
+        callback=None, name="", lowest=-np.inf,
     ):  # fmt: skip
         super().__init__(name, COLUMNS, ("iteration",), verbose)
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.time_limit, self.rng, self.offset = time_limit, rng, offset
-        self.callback = callback
+        self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False
