@@ -81,8 +81,12 @@ class ExactSearch:
         self._tighten()
 
     def _report_bound(self, cost):
-        bound = self._terms.top - cost / self._terms.scale
-        return self.run.report(bound=bound, step=0)
+        run = self.run
+        # what ends iterations is not what ends the search
+        most, run.max_iter = run.max_iter, np.inf
+        stop = run.report(bound=self._terms.top - cost / self._terms.scale, step=0)
+        run.max_iter = most
+        return stop
 
     def _close(self):
         """Nothing below the limit is left."""
