@@ -42,7 +42,8 @@ cdef class CostNetwork:
     cdef void undo(self, Py_ssize_t mark) noexcept nogil
     cdef bint alive(self, Py_ssize_t variable, Py_ssize_t value) noexcept nogil
     cdef int remove(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil
-    cdef int assign(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil
+    cdef int restrict(self, Py_ssize_t variable, const int32_t* chosen,
+                      Py_ssize_t n_chosen, bint keep) except -1 nogil
     cdef void _seat(self, Py_ssize_t variable, Py_ssize_t value,
                     Py_ssize_t seat) noexcept nogil
     cdef int take(self, Py_ssize_t place, Py_ssize_t value,

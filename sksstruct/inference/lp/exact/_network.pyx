@@ -122,11 +122,22 @@ cdef class CostNetwork:
         self._seat(variable, value, self.size[variable])
         return 0
 
-    cdef int assign(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil:
-        """Take away all values but one that is alive."""
+    cdef int restrict(self, Py_ssize_t variable, const int32_t* chosen,
+                      Py_ssize_t n_chosen, bint keep) except -1 nogil:
+        """Take away all values but the chosen ones, or those."""
+        cdef Py_ssize_t k, n_kept = 0
         self.save(&self.size[variable])
-        self._seat(variable, value, 0)
-        self.size[variable] = 1
+        for k in range(n_chosen):
+            if not self.alive(variable, chosen[k]):
+                continue
+            if keep:
+                self._seat(variable, chosen[k], n_kept)
+                n_kept += 1
+            else:
+                self.size[variable] -= 1
+                self._seat(variable, chosen[k], self.size[variable])
+        if keep:
+            self.size[variable] = n_kept
         return 0
 
     cdef void _seat(self, Py_ssize_t variable, Py_ssize_t value,
