@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_graphs import best_score, random_graph
+from sksstruct.inference.lp.exact._consistency import Consistency
+from sksstruct.inference.lp.exact._depth_first import DepthFirst
 
 from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
-from sksstruct.inference.lp.exact._consistency import Consistency
-from sksstruct.inference.lp.exact._depth_first import DepthFirst
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
 

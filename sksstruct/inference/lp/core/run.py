@@ -52,6 +52,8 @@ class MAPRun(Progress):
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False
+        if time_limit is not None:
+            problem.limit_time(time_limit - self.seconds())
         self._next_line = 0.0
 
     def seed(self):

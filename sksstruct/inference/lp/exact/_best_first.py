@@ -63,8 +63,9 @@ class Component:
         self._running, self._left = False, 0
         self.network = Consistency(unaries, scopes, tables, max(limit, 0))
         self.network.wake_all()
-        if not (self.network.make_consistent() and
-                sweep_until_stalled(self.network, late)):
+        if not (
+            self.network.make_consistent() and sweep_until_stalled(self.network, late)
+        ):
             self._close()
             return
         self.bound = self.network.c0

@@ -47,7 +47,9 @@ class Terms:
         self.top, self.merged = 0.0, {}
         unaries = [self._missing(graph.unary(v)) for v in range(graph.n_variables)]
         weights = graph.edge_weights
-        for e, (scope, t) in enumerate(zip(graph.edges, graph.edge_tables, strict=True)):
+        for e, (scope, t) in enumerate(
+            zip(graph.edges, graph.edge_tables, strict=True)
+        ):
             table = graph.tables[t].dense()
             self._add(scope, table if weights is None else table * weights[e])
         for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):

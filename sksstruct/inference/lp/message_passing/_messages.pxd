@@ -7,4 +7,4 @@ cdef class Messages:
     cdef double[::1] _messages, _beliefs
     cdef readonly double bound
 
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil

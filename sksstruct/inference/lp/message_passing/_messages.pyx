@@ -35,7 +35,7 @@ cdef class Messages:
         Returns
         -------
         bound : float
-            Upper bound of all scores.
+            Upper bound of all scores; inf where time was over before the end.
         """
         # one call for all messages: kernels run without the GIL from here on
         cdef MAPProblem problem = self.problem
@@ -44,5 +44,6 @@ cdef class Messages:
         return self.bound
 
     # Not abstract, as extension types cannot be: a kernel without it does nothing.
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
-        """Update all messages, beliefs and the bound."""
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+        """Update all messages, beliefs and the bound, which is inf if time is over."""
+        return 0
