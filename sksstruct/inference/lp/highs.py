@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 
 import numpy as np
 from scipy import optimize, sparse
@@ -48,7 +47,7 @@ class HiGHS(MAPSolver):
     def _run(self, run):
         graph = run.problem.graph
         n = int(graph.first_state[-1])
-        found = self._solve_program(graph, n, run)
+        found = _in_thread(lambda: self._solve_program(graph, n, run), run)
         if found is None:
             # the limit has passed while HiGHS was busy
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
@@ -71,13 +70,13 @@ class HiGHS(MAPSolver):
 
         None where the time limit passes first.
         """
-        cost, rows, low, high = program(graph)
+        made = program(graph, run.late)
+        if made is None or run.late():
+            return None
+        cost, rows, low, high = made
         options = {}
         if run.time_limit is not None:
-            left = run.time_limit - run.seconds()
-            if left <= 0.0:
-                return None
-            options["time_limit"] = _SHARE * left
+            options["time_limit"] = _SHARE * (run.time_limit - run.seconds())
         integrality = None
         if self.exact:
             # well below tol, which is what decides whether the labeling is optimal
@@ -85,15 +84,13 @@ class HiGHS(MAPSolver):
             options["node_limit"] = self.max_iter
             # tables need no constraint: they are integral where variables are
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
-        solve = partial(
-            optimize.milp,
+        return optimize.milp(
             -cost,
             constraints=optimize.LinearConstraint(rows, low, high),
             bounds=optimize.Bounds(0.0, 1.0),
             integrality=integrality,
             options=options,
         )
-        return _in_thread(solve, run)
 
     def _bound(self, found):
         """Upper bound of all scores; None where the program was not solved."""
@@ -156,13 +153,15 @@ def solve_relaxation(graph):
     return found.x[: n * K].reshape(n, K), found.x[n * K :].reshape(-1, K, K)
 
 
-def program(graph):
-    """The local polytope of a graph with finite scores.
+def program(graph, late=lambda: False):
+    """The local polytope of a graph with finite scores; None where time is over.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
+    late : callable, default=lambda: False
+        Whether time is over.
 
     Returns
     -------
@@ -187,6 +186,8 @@ def program(graph):
         parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
     costs, at = [np.asarray(graph.unaries)], n
     for scope, table, weight in factors:
+        if late():
+            return None
         if _is_logic(table):
             _add_condition(parts, table, first[scope])
             continue
