@@ -17,6 +17,7 @@ from sksstruct.inference.lp.highs import HiGHS
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
     "auto": Auto,
@@ -29,6 +30,7 @@ MAP_SOLVERS = {
     "lp": HiGHS,
     "exact": partial(HiGHS, exact=True),
     "enumeration": Enumeration,
+    "toulbar2": Toulbar2,
 }
 
 # Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
@@ -50,6 +52,7 @@ __all__ = [
     "MAPResult",
     "MAPSolver",
     "Subgradient",
+    "Toulbar2",
     "resolve_map_solver",
 ]
 
