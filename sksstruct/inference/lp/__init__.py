@@ -10,6 +10,7 @@ from sksstruct.inference.lp.auto import Auto
 from sksstruct.inference.lp.core.result import MAPResult
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.enumeration import Enumeration
+from sksstruct.inference.lp.exact.branch_and_bound import BranchAndBound
 from sksstruct.inference.lp.gdmm.ad3 import AD3
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
@@ -29,6 +30,7 @@ MAP_SOLVERS = {
     "subgradient": Subgradient,
     "lp": HiGHS,
     "exact": partial(HiGHS, exact=True),
+    "branch_and_bound": BranchAndBound,
     "enumeration": Enumeration,
     "toulbar2": Toulbar2,
 }
@@ -45,6 +47,7 @@ __all__ = [
     "SOLVERS",
     "TRWS",
     "Auto",
+    "BranchAndBound",
     "BinaryGDMM",
     "Enumeration",
     "HiGHS",

@@ -35,18 +35,20 @@ class MAPRun(Progress):
         Name of the solver.
     started : float, default=None
         Reading of `time.perf_counter` from which seconds count; None: now.
+    lowest : float, default=-inf
+        Where there are penalties: labelings of a lower score are not allowed.
     """
 
     def __init__(
         self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
-        callback=None, name="", started=None,
+        callback=None, name="", started=None, lowest=-np.inf,
     ):  # fmt: skip
         super().__init__(name, COLUMNS, ("iteration",), verbose)
         if started is not None:
             self.started = started
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.time_limit, self.rng, self.offset = time_limit, rng, offset
-        self.callback = callback
+        self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False

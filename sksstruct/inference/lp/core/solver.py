@@ -91,6 +91,7 @@ class MAPSolver(BaseEstimator):
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
             time_limit, check_random_state(random_state), offset=reduced.offset,
             verbose=verbose, callback=callback, name=name, started=started,
+            lowest=reduced.lowest - reduced.offset if reduced.penalty else -np.inf,
         )  # fmt: skip
         if reduced.graph.n_variables:
             self._run(run)
