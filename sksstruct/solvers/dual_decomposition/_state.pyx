@@ -378,8 +378,12 @@ cdef class GDMMState:
 
     cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
                                 double C) noexcept nogil:
-        """Return Q of the active outcomes of a pair."""
-        return C * self.model.pair_norm + self.rho * largest_overlap(outcomes)
+        """Return Q of the active outcomes of the pair in the scratch."""
+        cdef double norm = 0.0
+        cdef Py_ssize_t k
+        for k in range(outcomes.size):
+            norm = self._scratch.norm[k] if self._scratch.norm[k] > norm else norm
+        return C * norm + self.rho * largest_overlap(outcomes)
 
     cdef double _pair_progress(self, Py_ssize_t pair, double C,
                                bint linear) except -1.0 nogil:
