@@ -27,7 +27,7 @@ FEW_LABELS = 12
 @fill_doc(
     {
         **TEXTS,
-        "solvers": listing(SOLVERS.names("max", "factors", losses=("hinge",))),
+        "solvers": listing(SOLVERS.names("max", "factors", "label_sets", losses=("hinge",))),
     }
 )
 @dataclass(eq=False, repr=False)
