@@ -41,7 +41,9 @@ def _is_likelihood(estimator):
     {
         **TEXTS,
         "solvers": listing(
-            SOLVERS.names("max", "factors", "coordinates", losses=("hinge",))
+            SOLVERS.names(
+                "max", "factors", "coordinates", "label_sets", losses=("hinge",)
+            )
         ),
     }
 )
