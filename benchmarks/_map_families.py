@@ -46,7 +46,7 @@ def max_csp(n=25, k=5, density=0.5, seed=0):
 
 
 def frequencies(n=50, k=24, seed=0, soft=True):
-    """Frequency assignment: distances between near transmitters, equal ones in pairs."""
+    """Frequency assignment: distances between near transmitters, and within pairs."""
     rng = np.random.default_rng(seed)
     places = rng.random((n, 2))
     edges, tables = [], []
@@ -113,9 +113,7 @@ def pedigree(n=80, k=3, seed=0, n_observed=0.4):
     rng = np.random.default_rng(seed)
     pairs = list(itertools.combinations_with_replacement(range(k), 2))
     states, frequency = len(pairs), rng.dirichlet(np.full(k, 2.0))
-    founder = np.array(
-        [frequency[a] * frequency[b] * (1 + (a != b)) for a, b in pairs]
-    )
+    founder = np.array([frequency[a] * frequency[b] * (1 + (a != b)) for a, b in pairs])
     child = np.zeros((states,) * 3)
     for i, j in itertools.product(range(states), repeat=2):
         for a, b in itertools.product(pairs[i], pairs[j]):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_graphs import best_score, random_graph
+from sksstruct.inference.lp.exact._consistency import Consistency
+from sksstruct.inference.lp.exact._depth_first import DepthFirst
 
 from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
-from sksstruct.inference.lp.exact._consistency import Consistency
-from sksstruct.inference.lp.exact._depth_first import DepthFirst
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
 
@@ -223,7 +223,7 @@ def test_limits_and_repeats():
 def test_too_large_is_refused():
     table = np.zeros((5000, 5000))
     graph = FactorGraph(np.zeros((2, 5000)), [(0, 1)], table)
-    with pytest.raises(ValueError, match="2.5e\\+07 entries"):
+    with pytest.raises(ValueError, match="entries written out"):
         BranchAndBound().solve(graph)
     condition = [(np.arange(20), Logic("xor", 20))]
     with pytest.raises(ValueError, match="inf entries"):

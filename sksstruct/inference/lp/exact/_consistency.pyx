@@ -433,7 +433,7 @@ cdef class Consistency(CostNetwork):
 
     cdef int _push(self, Py_ssize_t variable, bint backward) except -1 nogil:
         """Give shares of the costs of a variable to the factors that go on."""
-        cdef Py_ssize_t i, k, value, factor, place, n_on = 0, n_all
+        cdef Py_ssize_t i, k, value, n_on = 0, n_all
         cdef int64_t share
         n_all = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):

@@ -17,9 +17,9 @@ _FEW_STATES = 8
 _WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
 # Entries of tables that take branch and bound about as long as visiting a variable.
 _ENTRIES_PER_VISIT = 30
-# Its share of that time: at least, at first, and at most; it doubles where a turn closes
-# a twentieth of the gap, and halves where it closes less than a hundredth.
-_SHARES, _GOOD, _POOR = (0.1, 0.5, 2.0), 0.95, 0.99
+# Its share of that time: at least, at first, and at most; it doubles where a turn
+# closes a twentieth of the gap, and halves where it closes less than a hundredth.
+_SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 0.95, 0.99
 # Seconds of one call where there is a time limit, and visits while speed is not known.
 _SECONDS, _TRIAL = 0.1, 100
 
@@ -35,7 +35,8 @@ def search_in_rounds(run, effort, exact=None):
         The search ends after this much work without an improvement, in units of the
         work before it or, if more, of some thousand visits of each variable.
     exact : ExactSearch, default=None
-        Branch and bound that takes turns with the rounds, until nothing is left.
+        Branch and bound that takes turns with the rounds, until nothing is left. Where
+        there is a time limit, the search goes on with it until then.
     """
     rounds, turns = _Rounds(run), _Turns(run, exact)
     least = _least_work(run.problem)
@@ -59,8 +60,7 @@ def search_in_rounds(run, effort, exact=None):
                 rounds = _Rounds(run)
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
-        # a labeling that is not allowed is no result
-        if run.score >= run.lowest and idle >= effort * max(done - idle, least):
+        if idle >= effort * max(done - idle, least) and not turns.may_succeed():
             return
         work = 5 * work // 4
 
@@ -86,6 +86,13 @@ class _Turns:
 
     def __init__(self, run, exact):
         self.run, self.exact, self.share = run, exact, _SHARES[1]
+
+    def may_succeed(self):
+        """Whether to go on after a long time without an improvement."""
+        run, exact = self.run, self.exact
+        # a labeling that is not allowed is no result; and what was given may be used
+        limited = run.time_limit is not None and exact is not None
+        return run.score < run.lowest or (limited and not exact.closed)
 
     def take(self, work, improved):
         """Search for as long as so many visits take, times a share."""
