@@ -18,6 +18,7 @@ from sksstruct.inference.lp.highs import HiGHS
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
     "auto": Auto,
@@ -31,6 +32,7 @@ MAP_SOLVERS = {
     "exact": partial(HiGHS, exact=True),
     "branch_and_bound": BranchAndBound,
     "enumeration": Enumeration,
+    "toulbar2": Toulbar2,
 }
 
 # Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
@@ -53,6 +55,7 @@ __all__ = [
     "MAPResult",
     "MAPSolver",
     "Subgradient",
+    "Toulbar2",
     "resolve_map_solver",
 ]
 
