@@ -72,6 +72,18 @@ cdef class TreeReweighted(Messages):
     def labeling(self):
         return np.asarray(self._labeling)
 
+    def moved(self):
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, variable
+        messages = np.asarray(self._messages)
+        for edge in range(problem.n_edges):
+            # to the end that the last sweep visited last
+            u, v = problem.ends[edge, 0], problem.ends[edge, 1]
+            variable = min(u, v) if self.backward else max(u, v)
+            begin = self._start[edge]
+            yield edge, int(variable == v), messages[
+                begin:begin + problem.states[variable]]
+
     def begin(self, messages):
         """Set the messages that the first sweep reads, those to earlier nodes.
 
