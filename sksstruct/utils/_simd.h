@@ -428,15 +428,36 @@ SKS_CLONES SKS_UNUSED double sks_max(ptrdiff_t n, const double *x)
     return top;
 }
 
+#ifdef SKS_VECTORS
+/* Whether a comparison of eight numbers holds for one of them. */
+SKS_INLINE int sks_any(sks_m8 m)
+{
+    typedef uint64_t m4 __attribute__((vector_size(32)));
+    typedef uint64_t m2 __attribute__((vector_size(16)));
+    m4 low, high;
+    m2 first, second;
+    memcpy(&low, &m, sizeof low);
+    memcpy(&high, (const char *)&m + sizeof low, sizeof high);
+    low |= high;
+    memcpy(&first, &low, sizeof first);
+    memcpy(&second, (const char *)&low + sizeof first, sizeof second);
+    first |= second;
+    return (first[0] | first[1]) != 0;
+}
+#endif
+
 /* The first b < n with x[b] = value; n if there is none. */
 SKS_CLONES SKS_UNUSED ptrdiff_t sks_first(ptrdiff_t n, const double *x, double value)
 {
     ptrdiff_t b = 0;
-    for (; b + 16 <= n; b += 16) {
-        int any = 0;
-        for (int j = 0; j < 16; j++) any |= x[b + j] == value;
-        if (any) break;
+#ifdef SKS_VECTORS
+    for (; b + 32 <= n; b += 32) {
+        const sks_v8 *v = (const sks_v8 *)(x + b);
+        if (sks_any((sks_m8)(v[0] == value) | (sks_m8)(v[1] == value)
+                    | (sks_m8)(v[2] == value) | (sks_m8)(v[3] == value)))
+            break;
     }
+#endif
     while (b < n && x[b] != value) b++;
     return b;
 }
@@ -458,19 +479,26 @@ SKS_CLONES SKS_UNUSED double sks_max_below(ptrdiff_t n, const double *x, double 
     return top;
 }
 
-/* Writes the b < n with x[b] + y[b] >= least to out, and returns their number. */
+/* Writes the b < n with x[b] + y[b] >= least to out, which has room for n, and returns
+   their number. */
 SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
                                              const double *y, double least,
                                              int32_t *out)
 {
     ptrdiff_t count = 0, b = 0;
-    for (; b + 16 <= n; b += 16) {
-        int any = 0;
-        for (int j = 0; j < 16; j++) any |= x[b + j] + y[b + j] >= least;
-        if (!any) continue;
-        for (int j = 0; j < 16; j++)
-            if (x[b + j] + y[b + j] >= least) out[count++] = (int32_t)(b + j);
+#ifdef SKS_VECTORS
+    for (; b + 32 <= n; b += 32) {
+        const sks_v8 *v = (const sks_v8 *)(x + b), *w = (const sks_v8 *)(y + b);
+        if (!sks_any((sks_m8)(v[0] + w[0] >= least) | (sks_m8)(v[1] + w[1] >= least)
+                     | (sks_m8)(v[2] + w[2] >= least) | (sks_m8)(v[3] + w[3] >= least)))
+            continue;
+        /* without branches: which of them it is cannot be foretold */
+        for (int j = 0; j < 32; j++) {
+            out[count] = (int32_t)(b + j);
+            count += x[b + j] + y[b + j] >= least;
+        }
     }
+#endif
     for (; b < n; b++)
         if (x[b] + y[b] >= least) out[count++] = (int32_t)b;
     return count;

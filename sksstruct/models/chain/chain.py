@@ -82,6 +82,9 @@ class_weight
     all_possible_transitions: bool = True
     class_weight: dict | str | None = None
 
+    # Whether transitions are a table of all pairs even of many labels.
+    tables_only = False
+
     def check(self):
         every_weight = self.all_possible_states and self.all_possible_transitions
         self.surrogate_ = None
@@ -160,6 +163,7 @@ class_weight
         self.pair_index_ = None
         if (
             self.loss == "hinge"
+            and not self.tables_only
             and self.score_function is None
             and self.transition_features is None
             and sparse_pays(len(index), n_forbidden)
