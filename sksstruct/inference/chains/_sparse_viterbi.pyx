@@ -27,9 +27,8 @@ from libc.string cimport memset
 
 from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._memory cimport reserve, resize
-from sksstruct.utils._simd cimport (
-    sks_axpy, sks_first, sks_max, sks_max_below, sks_prefetch, sks_reaching,
-)
+from sksstruct.utils._simd cimport sks_axpy, sks_max, sks_prefetch
+from sksstruct.utils._simd_many cimport sks_first, sks_max_below, sks_reaching
 
 from sksstruct.inference._checks import check_scores
 from sksstruct.utils._layout import aligned_zeros, pad_rows
@@ -300,7 +299,7 @@ cdef class SparseTransitions:
         cdef PairScore* item
         cdef double base, value
         cdef int32_t before
-        cdef Py_ssize_t k, place
+        cdef Py_ssize_t k
         cdef Py_ssize_t n_rows = sks_reaching(
             self.n_labels, previous, self._highest, least, scratch.rows)
         for k in range(n_rows):
@@ -311,7 +310,7 @@ cdef class SparseTransitions:
                 sks_prefetch(&self._rows[scratch.rows[k + 8]], sizeof(PairRow))
             before = scratch.rows[k]
             base, item = previous[before], self._rows[before].items
-            for place in range(self._rows[before].n_positive):
+            for _ in range(self._rows[before].n_positive):
                 value = base + item.value
                 # those that follow are lower
                 if value < least:
