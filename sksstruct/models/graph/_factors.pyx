@@ -3,8 +3,9 @@
 The score is that of `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes
 are unigram factors with inner-product scores, and edges are bigram factors:
 
-    `TableFactors`        "full", where an edge has one feature that is not zero, which
-                          is positive: indicator factors, with a table for each feature
+    `TableFactors`        "full" with many labels, where an edge has at most one feature
+                          that is not zero, which is positive: indicator factors, with a
+                          table for each feature
     `PottsFactors`        "potts": indicators of equal labels
     `EdgeRowFactors`      "full" with any features of edges: inner-product factors
 
@@ -26,12 +27,17 @@ from sksstruct.models.protocols._factors cimport Messages, Outcome
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.models.tables._row_factors cimport RowFactors
 from sksstruct.utils._memory cimport resize
-from sksstruct.utils._simd cimport sks_max
+from sksstruct.utils._simd cimport sks_max, sks_maxplus
 
 from sksstruct.factor_graphs import Potts
 from sksstruct.models.graph.relaxation import relaxed_maxima
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
+
+
+# Up to so many labels a search of a whole table, by vectors, is faster than one of
+# ordered entries, and so are changes of it.
+FEW_LABELS = 128
 
 
 def graph_factors(graphs, *, potts):
@@ -46,11 +52,34 @@ def graph_factors(graphs, *, potts):
     """
     if potts:
         return PottsFactors(graphs)
-    rows = sparse.csr_array(graphs.edge_rows)
-    rows.eliminate_zeros()
-    if (np.diff(rows.indptr) <= 1).all() and rows.data.min(initial=0.0) >= 0.0:
+    is_ordered = graphs.n_labels > FEW_LABELS
+    if is_ordered and (single_features(graphs.edge_rows)[0] >= 0).all():
         return TableFactors(graphs)
     return EdgeRowFactors(graphs)
+
+
+def single_features(edge_rows):
+    """Return the only feature of each edge, if it is positive, and its value.
+
+    Returns
+    -------
+    feature : ndarray of shape (n_edges,), int32
+        Its number; -1 where an edge has several, or a negative one; the number of
+        features, and a value of one, where it has none.
+    value : ndarray of shape (n_edges,)
+        The value of the feature.
+    """
+    rows = sparse.csr_array(edge_rows)
+    rows.eliminate_zeros()
+    n, d = rows.shape
+    counts = np.diff(rows.indptr)
+    feature = np.where(counts > 0, -1, d).astype(np.int32)
+    value = np.ones(n)
+    first = rows.indptr[:-1][counts == 1]
+    feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
+    feature[value <= 0.0] = -1
+    # one entry more, so that no edges at all are no empty buffers
+    return np.append(feature, d).astype(np.int32), np.append(value, 1.0)
 
 
 cdef class GraphFactors(RowFactors):
@@ -79,6 +108,9 @@ cdef class GraphFactors(RowFactors):
         self.pair_norm = norms.max(initial=0.0)
         # one entry too many, so that no edges at all are no empty buffer
         self._edge_norms = np.append(norms, 0.0)
+        # as many edges as nodes make a cycle
+        self.loopy = bool((np.diff(self.first_pair)
+                           >= np.diff(self.first_variable)).any())
         self._told = aligned_zeros(2 * self.ld).reshape(2, -1)
         self.start()
 
@@ -125,8 +157,8 @@ cdef class GraphFactors(RowFactors):
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # a product of an edge's table and messages looks at all entries, by vectors
-        return self.n_variables * self.n_labels + self.n_pairs * self.n_labels
+        # sweeps look at all entries of tables, by vectors
+        return (self.n_variables + 4 * self.n_pairs) * self.n_labels
 
     @property
     def costs(self):
@@ -234,16 +266,10 @@ cdef class TableFactors(GraphFactors):
     cdef double[:, ::1] _divided
 
     def __init__(self, graphs):
-        rows = sparse.csr_array(graphs.edge_rows)
-        rows.eliminate_zeros()
-        n, d = rows.shape
-        some = np.diff(rows.indptr) > 0
-        # edges without any feature read a table more, which stays zero
-        self.table_of = np.full(n + 1, d, dtype=np.int32)
-        self.factors = np.ones(n + 1)
-        self.table_of[:n][some], self.factors[:n][some] = rows.indices, rows.data
+        self.table_of, self.factors = single_features(graphs.edge_rows)
         self._table, self._factor = self.table_of, self.factors
-        self._n_tables = d + 1
+        # edges without any feature read a table more, which stays zero
+        self._n_tables = graphs.edge_rows.shape[1] + 1
         GraphFactors.__init__(self, graphs)
         self._divided = np.empty((2, self.n_labels))
 
@@ -270,12 +296,7 @@ cdef class TableFactors(GraphFactors):
         return out
 
     def edge_tables(self, edge_coef):
-        tables = [np.ascontiguousarray(table) for table in edge_coef]
-        # of edges without features: any table, times zero
-        of_edge = np.minimum(self.table_of[:-1], len(tables) - 1)
-        factors = np.where(self.table_of[:-1] < len(tables), self.factors[:-1], 0.0)
-        return lambda start, stop: (
-            tables, of_edge[start:stop], factors[start:stop])
+        return shared_tables(edge_coef, self.table_of, self.factors)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
@@ -485,7 +506,8 @@ cdef class PottsFactors(GraphFactors):
 cdef class EdgeRowFactors(GraphFactors):
     """Edges whose features score all pairs of labels: inner-product factors.
 
-    Every oracle forms the whole table of its edge.
+    Every oracle looks at all outcomes, by vectors; an edge with a single feature, which
+    is positive, at a table of weights, and any other at the table that it forms.
     """
 
     # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
@@ -494,18 +516,26 @@ cdef class EdgeRowFactors(GraphFactors):
     cdef Py_ssize_t _step
     cdef double* _first_table_weight
     cdef double* _table
-    cdef double[::1] _row
+    # of each edge: its only feature or -1, and the value of that
+    cdef const int32_t[::1] _single
+    cdef const double[::1] _factor
+    cdef bint _shares_tables
+    # messages to the first end, and values of the labels of the second
+    cdef double[:, ::1] _row
 
     def __init__(self, graphs):
         self._edge_features = edge_features(graphs.edge_rows)
         GraphFactors.__init__(self, graphs)
-        self._row = aligned_zeros(self.ld)
+        self._single, self._factor = single_features(graphs.edge_rows)
+        self._shares_tables = min(self._single) >= 0
+        self._row = aligned_zeros(2 * self.ld).reshape(2, -1)
 
     def start(self):
         # whole vectors, and cache lines, as in `feature_weights`
         self._step = padded_length(self.n_labels * self.ld)
+        # a table more, of zeros, is that of edges without features
         self._table_weights = aligned_zeros(
-            max(self.edge_rows.shape[1], 1) * self._step)
+            (self.edge_rows.shape[1] + 1) * self._step)
         self._table_buffer = aligned_zeros(self._step)
         self._first_table_weight = (
             <double*> <size_t> self._table_weights.ctypes.data)
@@ -519,10 +549,18 @@ cdef class EdgeRowFactors(GraphFactors):
 
     @property
     def scores_of_edge(self):
-        return self.n_labels * (self.n_labels + 1)
+        # a table of its own
+        return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
+
+    def work_of_maxima(self):
+        # as the oracles look at all entries too
+        return 2 * self.n_pairs * self.n_labels ** 2 + self.n_variables * self.n_labels
 
     def edge_tables(self, edge_coef):
         K = self.n_labels
+        feature, value = np.asarray(self._single), np.asarray(self._factor)
+        if self._shares_tables:
+            return shared_tables(edge_coef, feature, value)
         flat = edge_coef.reshape(-1, K * K)
 
         def tables(start, stop):
@@ -533,30 +571,38 @@ cdef class EdgeRowFactors(GraphFactors):
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
-        cdef Py_ssize_t K = self.n_labels, ld = self.ld, a, b
-        cdef double* row = &self._row[0]
-        cdef const double* scores
-        cdef double best, value = floor
-        self._edge_features.scores(pair, self._first_table_weight, self._step,
-                                   self._zero_table(), self._table)
+        cdef Py_ssize_t ld = self.ld, a, b = 0, best = 0
+        cdef double* prev = &self._row[0, 0]
+        cdef double* out = &self._row[1, 0]
+        cdef double factor = 1.0
+        cdef const double* table = self._table
+        if self._single[pair] >= 0:
+            table = self._first_table_weight + self._single[pair] * self._step
+            factor = self._factor[pair]
+        else:
+            self._edge_features.scores(pair, self._first_table_weight, self._step,
+                                       self._zero_table(), self._table)
+        self.visited += self.n_labels * self.n_labels
+        # max f v(a, b) + r(a) + c(b) is f times the maximum of v + r / f + c / f
         self._tell(messages)
-        for a in range(K):
-            scores = self._table + a * ld
-            for b in range(K):
-                row[b] = scores[b] + self._told[1, b]
-            for b in range(K, ld):
-                row[b] = -INFINITY
-            best = sks_max(ld, row) + self._told[0, a]
-            if best > value:
-                value = best
-                b = 0
-                while row[b] + self._told[0, a] != best:
-                    b += 1
-                outcome.labels[0], outcome.labels[1] = <int32_t> a, <int32_t> b
+        for a in range(self.n_labels):
+            prev[a], out[a] = self._told[0, a] / factor, self._told[1, a] / factor
+        # the padding must not win
+        for a in range(self.n_labels, ld):
+            out[a] = -INFINITY
         self._forget(messages)
-        self.visited += K * K
-        outcome.value = value
-        return value > floor
+        sks_maxplus(self.n_labels, ld, prev, table, out)
+        outcome.value = sks_max(ld, out) * factor
+        if outcome.value <= floor:
+            return 0
+        # where the maximum is, which few callers ask for
+        while out[b] * factor != outcome.value:
+            b += 1
+        for a in range(1, self.n_labels):
+            if prev[a] + table[a * ld + b] > prev[best] + table[best * ld + b]:
+                best = a
+        outcome.labels[0], outcome.labels[1] = <int32_t> best, <int32_t> b
+        return 1
 
     cdef const double* _zero_table(self) noexcept nogil:
         """Return the table of scores after it was made zero."""
@@ -587,6 +633,15 @@ cdef class EdgeRowFactors(GraphFactors):
                     pair, changes[k], self._first_table_weight + entries[k],
                     self._step)
         return 0
+
+
+def shared_tables(edge_coef, feature, value):
+    """What forms the tables of edges with a single feature each."""
+    tables = [np.ascontiguousarray(table) for table in edge_coef]
+    # of edges without features: any table, times zero
+    scales = np.where(feature < len(tables), value, 0.0)
+    index = np.minimum(feature, len(tables) - 1)
+    return lambda start, stop: (tables, index[start:stop], scales[start:stop])
 
 
 def edge_features(rows):
