@@ -36,9 +36,10 @@ _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.
 # Where pairs are joined in cycles, rho has to be larger for the steps to converge. It
 # begins at no less than this multiple of the mean cost, the scale of multipliers.
 _LOOPY_START, _LOOPY_BALANCE, _LOOPY_LEAST_BALANCE = 3.0, 0.5, 0.1
-# What was reduced grows again where the residual falls by more than this in _PERIOD
-# passes, and the balance up to a value: rho may be too large by then.
-_LOOPY_FALL, _LOOPY_GROWTH, _LOOPY_MOST_BALANCE = 0.9, 1.25, 1.0
+# What was reduced, where the residual rises, grows again where it falls by more than a
+# factor in _PERIOD passes, and the balance up to a value: rho may be too large by then.
+_LOOPY_RISE, _LOOPY_FALL = 1.0, 0.9
+_LOOPY_GROWTH, _LOOPY_MOST_BALANCE = 1.25, 1.0
 # If the balance is already at its smallest, eta is reduced, down to this share of it.
 _LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
@@ -316,7 +317,7 @@ class GDMMRun:
     def adapt_balance(self, residual, before):
         """Change the balance of residuals, and eta, by the progress of some passes."""
         most_eta = self.solver.eta
-        if residual > _FALL * before:
+        if residual > (_LOOPY_RISE if self.is_loopy else _FALL) * before:
             if self.balance == self.least_balance:
                 # the multipliers turn in circles
                 self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * most_eta)
