@@ -13,10 +13,10 @@ BCFW with the LP relaxation.
 
 ``grid``: images of regions of many labels, whose neighbors come from a table, and noisy
 features of the pixels: CPU seconds to an objective within 0.1 % of the best for GDMM
-and for BCFW over TRW-S, on the relaxation of a grid model with a table of all pairs. Of
-an image that TRW-S does not solve BCFW takes the best labeling, as the linear program
-of a grid of this size is out of reach; so its own objective is a lower estimate, and the
-one that is printed is the relaxed one at its weights, bounded from above as GDMM's is.
+and for BCFW over TRW-S, on the relaxation of a grid model with a table of all pairs.
+Where TRW-S does not solve an image BCFW takes its best labeling, as the linear program
+of a grid of this size is out of reach; its own objective is a lower estimate then, and
+the one that is printed is the relaxed one at its weights, bounded from above as GDMM's.
 """
 
 import argparse
