@@ -158,8 +158,8 @@ class GDMM(FactorSolver):
     distance between the marginals of the factors and the distributions of their
     variables, and ``elements``, the number of scores that the oracles have looked at.
 
-    The objective is that of the LP relaxation. On chains the relaxation is tight, and
-    the objective is that of the structured support vector machine.
+    The objective is that of the LP relaxation. On chains and forests the relaxation is
+    tight, and the objective is that of the structured support vector machine.
 
     References
     ----------
