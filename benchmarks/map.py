@@ -407,7 +407,8 @@ def families(home, seconds):
 
 TABLES = {"readers": (readers, 60.0), "instances": (pairwise_instances, 60.0),
           "speed": (speed, 10.0), "domains": (domains, 8.0),
-          "matching": (matchings, 20.0), "binary": (binary, 60.0), "families": (families, 20.0)}  # fmt: skip
+          "matching": (matchings, 20.0), "binary": (binary, 60.0),
+          "families": (families, 20.0)}  # fmt: skip
 
 
 def main():
