@@ -223,7 +223,7 @@ def test_limits_and_repeats():
 def test_too_large_is_refused():
     table = np.zeros((5000, 5000))
     graph = FactorGraph(np.zeros((2, 5000)), [(0, 1)], table)
-    with pytest.raises(ValueError, match="2.5e\\+07 entries"):
+    with pytest.raises(ValueError, match=r"2.5e\+07 entries"):
         BranchAndBound().solve(graph)
     condition = [(np.arange(20), Logic("xor", 20))]
     with pytest.raises(ValueError, match="inf entries"):
