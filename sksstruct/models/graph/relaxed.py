@@ -154,8 +154,10 @@ class RelaxedGraphModel(StructuredModel):
         nodes, rest = w[: n * K].reshape(n, K), w[n * K :]
         bias = rest[:K] if self.fit_intercept else None
         edges = rest[K if self.fit_intercept else 0 :]
-        return nodes, bias, edges if self.pairwise == "potts" else edges.reshape(
-            self.n_edges_, K, K
+        return (
+            nodes,
+            bias,
+            edges if self.pairwise == "potts" else edges.reshape(self.n_edges_, K, K),
         )
 
     def _scale(self, nodes):
