@@ -22,8 +22,8 @@ from libc.string cimport memset
 cdef Py_ssize_t MAX_TUPLES = 20_000
 # Visits of each variable, on average, in one call of `propagate`, and the least gain of
 # an existential support: what is left below the limit, shifted by so much.
-cdef Py_ssize_t MOST_VISITS = 8
-cdef int LEAST_GAIN = 10
+cdef Py_ssize_t MOST_VISITS = 32
+cdef int LEAST_GAIN = 16
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
@@ -76,6 +76,7 @@ cdef class Consistency(CostNetwork):
         cdef Queue* queues[3]
         cdef Py_ssize_t k
         queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
+        # queues are empty as a rule
         for k in range(3):
             if queues[k].n:
                 memset(queues[k].waits, 0, self.n_variables)
@@ -141,6 +142,7 @@ cdef class Consistency(CostNetwork):
             return False
         self._settled_c0, self._settled_limit = self.c0, self.limit
         for variable in range(self.n_variables):
+            # most variables have no value that costs so much
             if self.highest[variable] + self.c0 >= self.limit:
                 before = self.size[variable]
                 if not self.settle(variable):
@@ -158,6 +160,7 @@ cdef class Consistency(CostNetwork):
             factor, place = self.in_factor[i], self.in_place[i]
             if self.n_tuples(factor) > MAX_TUPLES:
                 continue
+            # to all others, whether they are decided or not: costs must not stay behind
             for other in range(self.scope_first[factor], self.scope_first[factor + 1]):
                 if other != place and not self._project(factor, other, False):
                     return False
@@ -173,6 +176,7 @@ cdef class Consistency(CostNetwork):
             while (first < self.scope_first[factor + 1] - 2
                    and self.size[self.scope[first]] == 1):
                 first += 1
+            # costs go to earlier variables only, so that this ends
             if self.scope[first] < variable:
                 if (self.n_tuples(factor) <= MAX_TUPLES
                         and not self._project(factor, first, True)):
@@ -192,6 +196,7 @@ cdef class Consistency(CostNetwork):
         cdef Py_ssize_t variable = self.scope[target], first, k
         cdef bint any_cost = False
         self.culprit = factor
+        # pairs are most of the work, and have a way of their own
         if pair:
             self._minimise_pair(factor, target, full)
         else:
@@ -201,8 +206,10 @@ cdef class Consistency(CostNetwork):
             if self.least[self.values[first + k]] > 0:
                 any_cost = True
                 break
+        # nothing to move: every value has its support
         if not any_cost:
             return True
+        # the costs of the others go in, and what is certain comes out
         if full and pair:
             self._extend_pair(factor, target)
         elif full:
@@ -230,6 +237,7 @@ cdef class Consistency(CostNetwork):
             cost = self.least[value]
             if cost <= 0:
                 continue
+            # gone, and so nothing has to be moved to it
             if self.c0 + cost + self.unary[first + value] >= self.limit:
                 self.remove(variable, value)
                 continue
@@ -238,11 +246,13 @@ cdef class Consistency(CostNetwork):
             if self.unary[first + value] > self.highest[variable]:
                 self.save(&self.highest[variable])
                 self.highest[variable] = self.unary[first + value]
+        # neighbors look for supports that cost nothing again
         if self.size[variable] < before or risen:
             if not self.settle(variable):
                 return False
             enqueue(&self._risen, variable)
             enqueue(&self._doubtful, variable)
+        # and for supports at all, where values are gone
         if self.size[variable] < before:
             enqueue(&self._lost, variable)
         return True
@@ -269,6 +279,7 @@ cdef class Consistency(CostNetwork):
             value = values[k]
             table = self.tables[factor] + (value if column else value * n_cols)
             own = self.delta[self.delta_first[target] + value]
+            # where it was the last time it most likely still is
             b = residue[value]
             self.work += 1
             if (self.place[self.first[other] + b] < self.size[other]
@@ -276,6 +287,7 @@ cdef class Consistency(CostNetwork):
                     + (unary[b] if full else 0) <= 0):
                 self.least[value] = 0
                 continue
+            # otherwise all are looked at, until one costs nothing
             least, best = self.limit, b
             for i in range(self.size[other]):
                 b = others[i]
@@ -305,6 +317,7 @@ cdef class Consistency(CostNetwork):
             # what costs nothing gives nothing
             if self.unary[self.first[other] + b] == 0:
                 continue
+            # the most that any value of the target asks of this one
             need = 0
             self.work += self.size[variable]
             for k in range(self.size[variable]):
@@ -314,6 +327,7 @@ cdef class Consistency(CostNetwork):
                 if (cost <= 0 or self.c0 + cost
                         + self.unary[self.first[variable] + value] >= self.limit):
                     continue
+                # the cost of the pair as it is now
                 at = b * n_cols + value if column else value * n_cols + b
                 cost += (self.delta[self.delta_first[target] + value]
                          + self.delta[self.delta_first[source] + b]
@@ -334,6 +348,7 @@ cdef class Consistency(CostNetwork):
                 continue
             for k in range(self.size[variable]):
                 value = self.values[self.first[variable] + k]
+                # all of it: the rest comes back afterwards
                 cost = self.unary[self.first[variable] + value]
                 if cost > 0:
                     self.take(i, value, -cost)
@@ -348,6 +363,7 @@ cdef class Consistency(CostNetwork):
         if self.size[variable] == 1 or self._has_support(
                 variable, self.support[variable]):
             return True
+        # the value that is cheapest so far bounds the others
         for k in range(self.size[variable]):
             value = self.values[first + k]
             cost = self._cost_with_earlier(variable, value, least)
@@ -356,12 +372,14 @@ cdef class Consistency(CostNetwork):
                 self.support[variable] = value
                 if cost == 0:
                     return True
+        # too little: the work is better spent on a decision
         if least < self.least_gain:
             return True
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
             factor, place = self.in_factor[i], self.in_place[i]
             if (self.scope_first[factor + 1] - self.scope_first[factor] == 2
                     and place > self.scope_first[factor]):
+                # what they cost together meets at this variable, and so in c0
                 if not self._project(factor, place, True):
                     return False
         return True
@@ -382,12 +400,14 @@ cdef class Consistency(CostNetwork):
         cdef const int64_t* table
         n_cols = self.first[variable + 1] - self.first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
+            # no need to know by how much
             if total >= most:
                 break
             factor, place = self.in_factor[i], self.in_place[i]
             if (self.scope_first[factor + 1] - self.scope_first[factor] != 2
                     or place == self.scope_first[factor]):
                 continue
+            # later neighbors have given their costs already
             other = self.scope[place - 1]
             table = self.tables[factor] + value
             own = self.delta[self.delta_first[place] + value]
@@ -426,6 +446,7 @@ cdef class Consistency(CostNetwork):
         with nogil:
             for k in range(self.n_variables):
                 variable = self.n_variables - 1 - k if backward else k
+                # all that is known arrives before it goes on
                 if not self._pull(variable):
                     possible = False
                     self.forget()
@@ -449,12 +470,14 @@ cdef class Consistency(CostNetwork):
         cdef int64_t share
         n_all = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):
+            # as many shares as in the chains of tree-reweighted message passing
             n_on += self._goes_on(i, backward)
         n_all = max(n_on, n_all - n_on)
         if n_on == 0:
             return 0
         for k in range(self.size[variable]):
             value = self.values[self.first[variable] + k]
+            # rounded down: what is left over stays
             share = self.unary[self.first[variable] + value] // n_all
             if share <= 0:
                 continue

@@ -127,6 +127,7 @@ cdef class DepthFirst:
         network.forget()
         self._depth, self._last, self._decisions = 0, -1, decisions
         self._dead = False
+        # all at once: what follows from the last includes what follows from the others
         for variable, values, keep in decisions:
             chosen = values
             network.restrict(variable, &chosen[0], len(chosen), keep)
@@ -163,6 +164,7 @@ cdef class DepthFirst:
         cdef int64_t last = network.work + work
         cdef Py_ssize_t most = self.n_dead_ends + dead_ends, variable
         while True:
+            # one decision in each turn, forward or back
             if self._dead:
                 self.n_dead_ends += 1
                 if not self._go_back(network):
@@ -181,6 +183,7 @@ cdef class DepthFirst:
         """Find the best values of all that is open, and look for what costs less."""
         cdef int64_t cost = self._tail.solve(network)
         self._dead = True
+        # labelings that are not better by a grain are of no interest from here on
         if cost < network.limit:
             self._hint[:] = self._tail.value
             self.best_cost, self.found = cost, True
@@ -191,11 +194,13 @@ cdef class DepthFirst:
         """Give a variable its best value, or the better half of many."""
         cdef Py_ssize_t depth = self._depth, n = 1
         cdef int32_t* chosen = &self._chosen[self._first[depth]]
+        # a single value of many leaves the bound of the other way as it was
         if network.size[variable] > MANY_VALUES:
             n = self._better_half(network, variable, chosen)
         else:
             chosen[0] = self._best_value(network, variable)
         self._variable[depth], self._first[depth + 1] = variable, self._first[depth] + n
+        # all that is needed to come back to this node
         self._mark[depth], self._bound[depth] = network.n_saved, network.c0
         self._open[depth] = True
         self._depth += 1
@@ -205,6 +210,7 @@ cdef class DepthFirst:
     cdef int _follow(self, Consistency network, Py_ssize_t variable,
                      const int32_t* chosen, Py_ssize_t n, bint keep) except -1 nogil:
         """Make a decision, and all that follows from it."""
+        # decisions cost something even where nothing follows
         network.work += 8
         network.restrict(variable, chosen, n, keep)
         network.wake(variable)
@@ -218,7 +224,9 @@ cdef class DepthFirst:
         cdef Py_ssize_t depth, variable
         while self._depth:
             depth = self._depth - 1
+            # what costs too much by now is skipped
             if self._open[depth] and self._bound[depth] < network.limit:
+                # the other way needs no mark: it ends with its parent
                 self._open[depth] = False
                 variable = self._variable[depth]
                 network.undo(self._mark[depth])
@@ -232,10 +240,12 @@ cdef class DepthFirst:
     cdef void _blame(self, Consistency network, Py_ssize_t variable) noexcept nogil:
         """Add to the weights of the variables of the factor that led to a dead end."""
         cdef Py_ssize_t i, factor = network.culprit
+        # the next decision is about the same variable, until it succeeds
         self._last = variable
         network.forget()
         if factor < 0:
             return
+        # all of its variables: any of them may be at fault
         for i in range(network.scope_first[factor], network.scope_first[factor + 1]):
             self._weight[network.scope[i]] += 1.0
 
@@ -244,15 +254,18 @@ cdef class DepthFirst:
         cdef Py_ssize_t variable, best = -1, n_core = self._tail.peel(network)
         cdef double cost, least = 0.0
         cdef bint any_one = n_core < 0
+        # what is open has at most two neighbors each
         if n_core == 0:
             return -1
         if self._last >= 0 and network.size[self._last] > 1 and (
                 any_one or self._tail.core[self._last]):
             return self._last
+        # a look at all variables is work as well
         network.work += network.n_variables >> 3
         for variable in range(network.n_variables):
             if network.size[variable] == 1:
                 continue
+            # few values and many dead ends first; of equals the first one
             cost = network.size[variable] / self._weight[variable]
             if (any_one or self._tail.core[variable]) and (best < 0 or cost < least):
                 best, least = variable, cost
@@ -269,6 +282,7 @@ cdef class DepthFirst:
         if not network.alive(variable, best):
             best = network.values[first]
         least = network.unary[first + best]
+        # in the order of the list, which is the same in every run
         for k in range(network.size[variable]):
             value = network.values[first + k]
             cost = network.unary[first + value]
@@ -314,11 +328,13 @@ cdef class DepthFirst:
         for k in range(self._depth):
             variable, value = self._variable[k], np.array(
                 self._chosen[self._first[k]:self._first[k + 1]])
+            # the way not taken is a node; the way taken leads on
             if self._open[k]:
                 nodes.append((self._bound[k], [*path, (variable, value, False)]))
                 path.append((variable, value, True))
             else:
                 path.append((variable, value, False))
+        # and the node that the search is at, whose bound is known
         if not self._dead:
             nodes.append((self.network.c0, path))
         return nodes[::-1]

@@ -54,11 +54,13 @@ cdef class CostNetwork:
         self.unary = np.concatenate([*unaries, []]).astype(np.int64)
         self.values = np.concatenate([np.arange(k) for k in sizes] + [[]]).astype(
             np.int32)
+        # at first every value has the seat of its own number
         self.place = np.array(self.values)
         self.size = sizes.astype(np.int64)
         self.highest = np.array([row.max() for row in unaries], dtype=np.int64)
         # pointers into arrays, which are kept
         self._owners = []
+        # one pointer for each factor, which kernels follow without the GIL
         self.tables = <const int64_t**>malloc(
             max(1, self.n_factors) * sizeof(int64_t*))
         if not self.tables:
@@ -78,11 +80,13 @@ cdef class CostNetwork:
         self.delta_first = np.concatenate([[0], np.cumsum(sizes[flat])]).astype(np.intp)
         self.delta = np.zeros(self.delta_first[len(flat)], dtype=np.int64)
         self.residue = np.zeros(self.delta_first[len(flat)], dtype=np.int32)
+        # a stable sort leaves the factors of a variable in their order
         order = np.argsort(flat, kind="stable")
         counts = np.bincount(flat, minlength=self.n_variables)
         self.in_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         self.in_place = order.astype(np.intp)
         self.in_factor = np.repeat(np.arange(len(arity)), arity)[order].astype(np.int32)
+        # scratch for one variable at a time
         most = int(sizes.max(initial=1))
         self.least, self.extra = np.zeros(most, np.int64), np.zeros(most, np.int64)
         self.digit = np.zeros(max(1, int(arity.max(initial=1))), dtype=np.int32)
@@ -97,6 +101,7 @@ cdef class CostNetwork:
         """Remember a number that is about to change."""
         reserve(<void**>&self._trail, &self._trail_capacity, self.n_saved + 1,
                 sizeof(Saved))
+        # where it is and what it was: enough for any kind of number
         self._trail[self.n_saved].where = where
         self._trail[self.n_saved].value = where[0]
         self.n_saved += 1
@@ -118,6 +123,7 @@ cdef class CostNetwork:
     cdef int remove(self, Py_ssize_t variable, Py_ssize_t value) except -1 nogil:
         """Take away a value that is alive."""
         self.save(&self.size[variable])
+        # behind the last seat, from where going back restores it
         self.size[variable] -= 1
         self._seat(variable, value, self.size[variable])
         return 0
@@ -127,6 +133,7 @@ cdef class CostNetwork:
         """Take away all values but the chosen ones, or those."""
         cdef Py_ssize_t k, n_kept = 0
         self.save(&self.size[variable])
+        # seats in front for those that stay, or behind for those that go
         for k in range(n_chosen):
             if not self.alive(variable, chosen[k]):
                 continue
@@ -146,6 +153,7 @@ cdef class CostNetwork:
         cdef Py_ssize_t first = self.first[variable]
         cdef int32_t other = self.values[first + seat]
         cdef Py_ssize_t now = self.place[first + value]
+        # list and places, both ways round
         self.values[first + seat], self.values[first + now] = value, other
         self.place[first + value], self.place[first + other] = seat, now
 
@@ -156,6 +164,7 @@ cdef class CostNetwork:
         """Move a cost from a factor to a value of a variable of its scope, or back."""
         cdef int64_t* delta = &self.delta[self.delta_first[place] + value]
         cdef int64_t* unary = &self.unary[self.first[self.scope[place]] + value]
+        # both sides of the move, so that the sum is what it was
         self.save(delta)
         self.save(unary)
         delta[0] += cost
@@ -168,10 +177,12 @@ cdef class CostNetwork:
         cdef int64_t least, high = 0
         if self.size[variable] == 0:
             return False
+        # one value costs nothing after this
         least = self.unary[first + self.values[first]]
         for k in range(1, self.size[variable]):
             least = min(least, self.unary[first + self.values[first + k]])
         if least > 0:
+            # it counts whatever the variable is
             self.save(&self.c0)
             self.c0 += least
             if self.c0 >= self.limit:
@@ -182,6 +193,7 @@ cdef class CostNetwork:
         # from the last one on, whose seat is taken by one that was looked at
         for k in range(self.size[variable] - 1, -1, -1):
             least = self.unary[first + self.values[first + k]]
+            # a value that brings the costs to the limit is in no better labeling
             if self.c0 + least >= self.limit:
                 self.remove(variable, self.values[first + k])
             elif least > high:
@@ -210,8 +222,10 @@ cdef class CostNetwork:
         cdef Py_ssize_t arity = self.scope_first[factor + 1] - begin
         cdef Py_ssize_t variable = self.scope[target]
         cdef int64_t cost
+        # more than the limit is as good as the limit
         for i in range(self.size[variable]):
             self.least[self.values[self.first[variable] + i]] = self.limit
+        # from the first value of every variable on
         for i in range(arity):
             self.digit[i] = 0
         while True:
@@ -222,6 +236,7 @@ cdef class CostNetwork:
                 value = self.values[self.first[variable] + self.digit[i - begin]]
                 at = at * (self.first[variable + 1] - self.first[variable]) + value
                 cost -= self.delta[self.delta_first[i] + value]
+                # what the target costs itself stays out
                 if i == target:
                     own = value
                 elif full:
@@ -230,6 +245,7 @@ cdef class CostNetwork:
             cost += self.tables[factor][at]
             if cost < self.least[own]:
                 self.least[own] = cost
+            # on to the next tuple, like a number with one digit for each variable
             i = arity - 1
             while i >= 0:
                 self.digit[i] += 1

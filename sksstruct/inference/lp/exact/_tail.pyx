@@ -33,6 +33,7 @@ cdef class Tail:
     cdef Py_ssize_t peel(self, Consistency network) noexcept nogil:
         """Find the core; its size, or -1 where too many variables are open."""
         cdef Py_ssize_t variable, k, a, b, c, n_left
+        # places number the open variables, so that what follows is small
         self._n_open = 0
         for variable in range(network.n_variables):
             self._place[variable] = -1
@@ -50,6 +51,7 @@ cdef class Tail:
             for a in range(self._n_open):
                 if self._degree[a] > 2 or self._degree[a] < 0:
                     continue
+                # one neighbor gets a cost, two get a table of both
                 b = self._around[a][0] if self._degree[a] > 0 else -1
                 c = self._around[a][1] if self._degree[a] > 1 else -1
                 self._gone[self._n_gone] = a
@@ -60,6 +62,7 @@ cdef class Tail:
                 if c >= 0:
                     self._unlink(c, a)
                     self._link(b, c)
+                # gone: no pass looks at it again
                 self._degree[a] = -1
                 self.core[self._open[a]] = 0
                 n_left -= 1
@@ -68,6 +71,7 @@ cdef class Tail:
     cdef void _connect(self, Consistency network) noexcept nogil:
         """Link open variables that share a factor; those in larger ones stay."""
         cdef Py_ssize_t a, b, i, k, variable, factor, n, first
+        # from scratch at every node, as fewer variables are open each time
         for a in range(self._n_open):
             self._degree[a] = 0
             for b in range(self._n_open):
@@ -78,6 +82,7 @@ cdef class Tail:
             network.work += network.in_first[variable + 1] - network.in_first[variable]
             for i in range(network.in_first[variable], network.in_first[variable + 1]):
                 factor, n, first = network.in_factor[i], 0, -1
+                # factors of any size are pairs once the rest of their scope is decided
                 for k in range(network.scope_first[factor],
                                network.scope_first[factor + 1]):
                     b = self._place[network.scope[k]]
@@ -93,6 +98,7 @@ cdef class Tail:
         """Make two places neighbors."""
         if self._linked[a][b]:
             return
+        # both ways, so that either end can be asked
         self._linked[a][b] = self._linked[b][a] = 1
         # lists of variables in larger factors are not read
         if self._degree[a] < MOST_OPEN:
@@ -110,6 +116,7 @@ cdef class Tail:
         if self._degree[a] >= MOST_OPEN - 1:
             return
         for i in range(self._degree[a]):
+            # the last one takes its seat
             if self._around[a][i] == b:
                 self._around[a][i] = self._around[a][self._degree[a]]
                 break
@@ -120,9 +127,11 @@ cdef class Tail:
         """Give all variables their best values, where there is no core; their cost."""
         cdef int64_t total = network.c0
         cdef Py_ssize_t k
+        # tables are copies: the network stays as it is
         self._load(network)
         for k in range(self._n_gone):
             total += self._eliminate(network, k)
+            # whatever comes next only adds to it
             if total >= network.limit:
                 return total
         self._read_off(network)
@@ -131,6 +140,7 @@ cdef class Tail:
     cdef int _load(self, Consistency network) except -1 nogil:
         """Copy the costs of all open variables and of the factors between them."""
         cdef Py_ssize_t a, b, i, k, variable, factor, other
+        # room is kept from one leaf to the next
         self._n_entries = self._n_choices = self._first[0] = 0
         for a in range(self._n_open):
             self._first[a + 1] = self._first[a] + network.size[self._open[a]]
@@ -140,6 +150,7 @@ cdef class Tail:
                 self._first[self._n_open] + 1, sizeof(int64_t))
         for a in range(self._n_open):
             variable = self._open[a]
+            # in the order of the values that are alive, as all tables here
             for k in range(network.size[variable]):
                 self._unary[self._first[a] + k] = network.unary[
                     network.first[variable]
@@ -160,6 +171,7 @@ cdef class Tail:
                            Py_ssize_t b) except -1 nogil:
         """Where the table of two places begins, the first one lower; zeros if new."""
         cdef Py_ssize_t k, size
+        # made when the first cost is added
         if self._begin[a][b] < 0:
             size = network.size[self._open[a]] * network.size[self._open[b]]
             reserve(<void**>&self._entries, &self._capacity, self._n_entries + size,
@@ -178,6 +190,7 @@ cdef class Tail:
         cdef int64_t cost
         for i in range(network.size[va]):
             for j in range(network.size[vb]):
+                # decided variables have one value, which comes first
                 at = cost = 0
                 for k in range(network.scope_first[factor],
                                network.scope_first[factor + 1]):
@@ -210,12 +223,14 @@ cdef class Tail:
         cdef Py_ssize_t n = network.size[self._open[a]], i, j, h, begin, n_b, n_c
         cdef Py_ssize_t best
         cdef int64_t least, cost, part
+        # tables have their lower place first
         if c >= 0 and c < b:
             b, c = c, b
             self._next[k][0], self._next[k][1] = b, c
         n_b = network.size[self._open[b]] if b >= 0 else 1
         n_c = network.size[self._open[c]] if c >= 0 else 1
         begin = self._table(network, b, c) if c >= 0 else 0
+        # what is best for each pair of values of the neighbors, for the way back
         reserve(<void**>&self._choices, &self._choices_capacity,
                 self._n_choices + n_b * n_c, sizeof(int32_t))
         self._begin_choices[k] = self._n_choices
@@ -226,6 +241,7 @@ cdef class Tail:
                 least, best = network.limit, 0
                 for h in range(n):
                     cost = self._unary[self._first[a] + h]
+                    # its own cost and those of at most two tables
                     if b >= 0:
                         cost += self._pair(network, a, h, b, i)
                     if c >= 0:
@@ -233,11 +249,13 @@ cdef class Tail:
                     if cost < least:
                         least, best = cost, h
                 self._choices[self._n_choices + i * n_c + j] = best
+                # what costs too much stays there, without running over
                 if c >= 0:
                     part = self._entries[begin + i * n_c + j] + least
                     self._entries[begin + i * n_c + j] = min(part, network.limit)
                 elif b >= 0:
                     self._unary[self._first[b] + i] += least
+        # without neighbors it is a cost of all labelings
         self._n_choices += n_b * n_c
         return least if b < 0 else 0
 
@@ -245,11 +263,13 @@ cdef class Tail:
         """Give the variables their values, the last one that went first."""
         cdef Py_ssize_t k, a, b, c, at, variable
         cdef int32_t* chosen = self._degree     # by place; degrees are not needed now
+        # decided variables first
         for variable in range(network.n_variables):
             self.value[variable] = network.values[network.first[variable]]
         for k in range(self._n_gone - 1, -1, -1):
             a, b, c = self._gone[k], self._next[k][0], self._next[k][1]
             at = 0
+            # neighbors went later, and so have their values by now
             if b >= 0:
                 at = chosen[b]
             if c >= 0:
