@@ -17,7 +17,7 @@ cdef class ChainFactors(FactorModel):
     cdef readonly bint fit_intercept, boundary
     cdef readonly IndicatorTable table
     cdef FeatureRows _rows
-    cdef object _packed, _weights, _buffer
+    cdef object _packed, _weights, _buffer, _dense, _known, _losses
     # the weights, and the steps from feature to feature and from label to label
     cdef double* _first_weight
     cdef Py_ssize_t _feature_step, _label_step

@@ -28,6 +28,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 # rho begins at this multiple of the mean curvature C_i of a pair, and then follows the
 # residuals: the relative primal one is kept at _BALANCE times the relative dual one.
 _START, _BALANCE = 4.0, 5.0
+# Steps among active outcomes let the distributions keep up with larger multipliers.
+_CACHED_BALANCE = 2.0
 # If the primal residual falls by less than this factor in _PERIOD passes, after the
 # first ones, rho is too small for the steps to converge, and the balance is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
@@ -65,6 +67,9 @@ class FactorSolver(Solver):
     partitions: int | str = "auto"
     rho: float | str = "auto"
     check_every: int | str = "auto"
+
+    # steps beyond those of the published algorithms: see `GDMM`
+    inner_steps = cached_passes = 0
 
     required_oracles = ("factors",)
     _parameter_constraints = {
@@ -142,6 +147,12 @@ class GDMM(FactorSolver):
     eta : float, default=1.0
         Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
         largest: a step is shortened where the minimisation lags behind.
+    inner_steps : int, default=1
+        Further steps that a visit takes for each factor of an example, among active
+        outcomes, each after a step of the example's multipliers. Only with
+        ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
+    cached_passes : int, default=1
+        After each pass with oracles, number of passes among active outcomes only.
 
     Notes
     -----
@@ -171,10 +182,14 @@ class GDMM(FactorSolver):
 
     _: KW_ONLY
     eta: float = 1.0
+    inner_steps: int = 1
+    cached_passes: int = 1
 
     _parameter_constraints = {
         **FactorSolver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither")],
+        "inner_steps": [Interval(Integral, 0, None, closed="left")],
+        "cached_passes": [Interval(Integral, 0, None, closed="left")],
     }
 
     def _run_type(self, is_binary):
@@ -208,7 +223,8 @@ class GDMMRun:
         # the curvature of a pair whose features have norm one: the mean C_i
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.first_rho = self.initial_rho()
-        self.balance, self.eta, self.residuals = _BALANCE, solver.eta, []
+        self.balance = _CACHED_BALANCE if any(self.further_steps()) else _BALANCE
+        self.eta, self.residuals = solver.eta, []
         self.loop = Loop(
             solver,
             alpha,
@@ -232,6 +248,12 @@ class GDMMRun:
         With "afw", a single step for all factors at once, the residuals are no guide.
         """
         return self.solver.rho == "auto" and self.solver.update != "afw"
+
+    def further_steps(self):
+        """Return `inner_steps` and `cached_passes`, which belong to one update."""
+        if self.solver.update in ("bgcd", "afw"):
+            return 0, 0
+        return self.solver.inner_steps, self.solver.cached_passes
 
     def final_status(self):
         """Return a status if further passes make no progress, whatever the gap."""
@@ -274,12 +296,26 @@ class GDMMRun:
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.full(n, -1.0)
         if solver.update == "afw":
             state.away_step(parts, linear)
-        else:
+            return self.move_multipliers()
+        inner_steps, cached_passes = self.further_steps()
+        for n_before in range(1 + cached_passes):
             order = self.rng.permutation(self.model.n_examples).astype(np.intp)
-            state.visit(order, parts, linear, solver.update == "bgcd")
-        state.update(self.eta)
+            state.visit(
+                order,
+                parts,
+                linear,
+                solver.update == "bgcd",
+                oracles=n_before == 0,
+                inner_steps=inner_steps,
+                eta=self.eta,
+            )
+            self.move_multipliers()
+
+    def move_multipliers(self):
+        """Carry out step 2 of Algorithm 1, and let rho follow the residuals."""
+        self.state.update(self.eta)
         if self.adapts_rho:
-            state.set_rho(self.next_rho())
+            self.state.set_rho(self.next_rho())
 
     def next_rho(self):
         """Return a weight of the quadratic terms that balances the residuals."""
@@ -335,6 +371,9 @@ class BinaryGDMMRun(GDMMRun):
     # smaller, as a pass looks at few pairs, while an evaluation counts every pair as
     # four scores
     evaluation_interval = 2.0
+
+    def further_steps(self):
+        return 0, 0
 
     def make_state(self):
         solver, model = self.solver, self.model
