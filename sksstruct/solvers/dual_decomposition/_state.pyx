@@ -40,10 +40,11 @@ from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
 from sksstruct.projections._simplex cimport threshold_by_partition
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome,
-    deactivate_outcomes, fit_ends, is_active, largest_overlap,
+    deactivate_outcomes, fit_ends, is_active, largest_overlap, start_pair,
+    start_variable,
 )
 from sksstruct.solvers.dual_decomposition._residuals cimport (
-    Residuals, add_residual, relative_norm,
+    Residuals, move_multipliers, relative_norm,
 )
 from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._memory cimport resize
@@ -564,34 +565,6 @@ cdef class GDMMState:
         self.rho = rho
 
 
-cdef int start_variable(Arena arena, ActiveLabels* labels,
-                        int32_t y_true) except -1 nogil:
-    """Put all weight on the observed label of a variable and of its pairs."""
-    activate_label(arena, labels, y_true)
-    labels.q[0] = 1.0
-    # a marginal of one from each pair, and no multipliers
-    labels.total[0] = labels.degree
-    return 0
-
-
-cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
-                    Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil:
-    """Put all weight on the observed outcome of a pair, which agrees with its ends."""
-    cdef const int32_t* ends = &model._pairs[pair, 0]
-    cdef int side
-    for side in range(2):
-        # the array of all variables does not move
-        outcomes.ends[side].labels = &labels[ends[side]]
-    fit_ends(arena, outcomes)
-    # the observed labels are the first of the variables, which have no other yet
-    activate_outcome(arena, outcomes, <int32_t> model.entry(
-        pair, model._y_true[ends[0]], model._y_true[ends[1]]), 0, 0)
-    outcomes.q[0] = 1.0
-    for side in range(2):
-        outcomes.ends[side].marginal[0] = 1.0
-    return 0
-
-
 cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes,
                                 double curvature) noexcept nogil:
     """Write the change of q_f that a projection asks for; its largest entry."""
@@ -623,17 +596,3 @@ cdef inline void take_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
         scratch.score[k] -= C * scratch.norm[k] * change
         scratch.message[0][outcomes.ends[0].place[k]] -= rho * change
         scratch.message[1][outcomes.ends[1].place[k]] -= rho * change
-
-
-cdef inline void move_multipliers(PairEnd* end, double eta,
-                                  Residuals* sums) noexcept nogil:
-    """u += eta (M q_f - q_v) at one end of a pair (13)."""
-    cdef ActiveLabels* labels = end.labels
-    cdef Py_ssize_t k
-    cdef double residual
-    for k in range(labels.size):
-        residual = end.marginal[k] - labels.q[k]
-        end.u[k] += eta * residual
-        # so that a label's gain needs no sum over its pairs
-        labels.total[k] += eta * residual
-        add_residual(sums, residual, labels.q[k], end.u[k])

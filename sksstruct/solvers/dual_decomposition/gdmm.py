@@ -22,6 +22,11 @@ from sksstruct.solvers.dual_decomposition._feasible import (
     expected_loss,
     feasible_changes,
 )
+from sksstruct.solvers.dual_decomposition._restart import (
+    export_state,
+    restore_state,
+    signature,
+)
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -90,6 +95,13 @@ class FactorSolver(Solver):
     def layout(self, model):
         # weights are those of the factors, which need not have those of all pairs
         return model.factors()
+
+    def accepts(self, dual_state, model):
+        state, factors = dual_state.get("factors"), model.factors()
+        # distributions of pairs of binary labels, and bases, are of other kinds
+        if state is None or isinstance(factors, BinaryFactorModel):
+            return False
+        return self.update != "afw" and state["signature"] == signature(factors)
 
     def _solve(self, model, alpha, options):
         factors = model.factors()
@@ -223,6 +235,7 @@ class GDMMRun:
         # the curvature of a pair whose features have norm one: the mean C_i
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.first_rho = self.initial_rho()
+        previous = options.dual_state and options.dual_state["factors"]
         self.balance = _CACHED_BALANCE if any(self.further_steps()) else _BALANCE
         self.eta, self.residuals = solver.eta, []
         self.loop = Loop(
@@ -234,6 +247,12 @@ class GDMMRun:
         )
         self.state = self.make_state()
         self.visited_before = 0
+        self.is_warm = previous is not None
+        if self.is_warm:
+            # in the same ratio to the curvature, which alpha may have changed
+            if self.adapts_rho:
+                self.state.set_rho(previous["rho"] * self.curvature)
+            restore_state(self.state, previous["arrays"])
 
     def initial_rho(self):
         """Return the weight of the quadratic terms in the first pass."""
@@ -275,9 +294,23 @@ class GDMMRun:
 
     def run(self):
         """Make passes until the gap is small enough; return the result."""
-        zero = np.zeros_like(self.model.weights())
-        self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
-        return self.loop.run(self.one_pass, self.evaluate, dual_state=dict)
+        if self.is_warm:
+            self.evaluate()
+        else:
+            zero = np.zeros_like(self.model.weights())
+            self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
+        return self.loop.run(self.one_pass, self.evaluate, dual_state=self.export)
+
+    def export(self):
+        """Return the state that another run can start from, if there is one."""
+        if self.solver.update == "afw":
+            return {}
+        state = {
+            "signature": signature(self.model),
+            "arrays": export_state(self.state),
+            "rho": self.state.rho / self.curvature,
+        }
+        return {"factors": state}
 
     def one_pass(self):
         """Carry out steps 1 and 2 of Algorithm 1, and evaluate if it is time."""
@@ -374,6 +407,9 @@ class BinaryGDMMRun(GDMMRun):
 
     def further_steps(self):
         return 0, 0
+
+    def export(self):
+        return {}
 
     def make_state(self):
         solver, model = self.solver, self.model
