@@ -10,6 +10,7 @@ from sksstruct.solvers.bundle.bmrm import BMRM
 from sksstruct.solvers.bundle.cutting_plane import CuttingPlane
 from sksstruct.solvers.core.registry import Registry
 from sksstruct.solvers.core.result import SolverResult
+from sksstruct.solvers.dual_decomposition.bca import BCA
 from sksstruct.solvers.dual_decomposition.gdmm import GDMM
 from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
 from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
@@ -17,6 +18,7 @@ from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
+from sksstruct.solvers.stochastic.dcd import DCD
 from sksstruct.solvers.stochastic.prox_linear import ProxLinear
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.solvers.stochastic.sgd import SGD
@@ -51,7 +53,9 @@ SOLVERS = Registry(
         "svrg": SVRG,
         "sdca": SDCA,
         "sgd": SGD,
+        "dcd": DCD,
         "gdmm": GDMM,
+        "bca": BCA,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
     },
@@ -62,6 +66,7 @@ SOLVERS = Registry(
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),
+        ("coordinates", "hinge", "dcd"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
         # where the first is not possible, without regularisation
@@ -72,8 +77,10 @@ SOLVERS = Registry(
 resolve_solver = SOLVERS.resolve
 
 __all__ = [
+    "BCA",
     "BCFW",
     "BMRM",
+    "DCD",
     "GDMM",
     "LBFGS",
     "SDCA",

@@ -216,4 +216,5 @@ cdef int add_pair_weights(GDMMState state, Py_ssize_t pair, double C) except -1 
     state._reserve(outcomes.size)
     for k in range(outcomes.size):
         state._scratch.change[k] = C * ((k == 0) - outcomes.q[k])
-    return state.model.add_pairs(outcomes.size, outcomes.entry, state._scratch.change)
+    return state.model.add_pairs(
+        pair, outcomes.size, outcomes.entry, state._scratch.change)

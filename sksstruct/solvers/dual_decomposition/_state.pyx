@@ -159,9 +159,6 @@ cdef class GDMMState:
               double eta=1.0):
         """Make one pass over examples in a given order: Algorithm 4, or 3.
 
-        Algorithm 4 has one step for each factor. With `inner_steps`, more of them
-        follow before the next example, each after a step of the example's multipliers.
-
         Parameters
         ----------
         order : ndarray of shape (n,), intp
@@ -177,9 +174,9 @@ cdef class GDMMState:
         oracles : bool
             Whether outcomes may become active: not in a pass over those that are.
         inner_steps : int
-            Further steps for each factor of an example; not with `greedy`.
+            Steps for each factor of an example beyond the one of Algorithm 4.
         eta : float
-            Step of the multipliers between them, in units of rho.
+            Step of the example's multipliers before each of them, in units of rho.
         """
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
@@ -192,16 +189,16 @@ cdef class GDMMState:
                 C = self.model._example_weights[i] / self.alpha
                 if greedy:
                     self._add_factor(i, C, parts, linear)
-                elif inner_steps:
+                else:
                     self._visit_example(i, C, parts, linear, inner_steps, eta)
                     continue
                 for variable in range(self.model._first_variable[i],
                                       self.model._first_variable[i + 1]):
-                    if not greedy or self._active_factors[variable]:
+                    if self._active_factors[variable]:
                         self._visit_variable(variable, C, parts[variable])
                 for pair in range(self.model._first_pair[i],
                                   self.model._first_pair[i + 1]):
-                    if not greedy or self._active_factors[n + pair]:
+                    if self._active_factors[n + pair]:
                         self._visit_pair(pair, C, linear)
 
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
@@ -379,8 +376,8 @@ cdef class GDMMState:
             for k in range(labels.size):
                 self._scratch.message[side][k] = -self.rho * (
                     end.marginal[k] + end.u[k] - labels.q[k])
-        return self.model.pair_scores(
-            outcomes.size, outcomes.entry, self._scratch.score, self._scratch.norm)
+        return self.model.pair_scores(pair, outcomes.size, outcomes.entry,
+                                      self._scratch.score, self._scratch.norm)
 
     cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
                         Outcome* outcome) except -1 nogil:
@@ -418,8 +415,12 @@ cdef class GDMMState:
 
     cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
                                 double C) noexcept nogil:
-        """Return Q of the active outcomes of a pair."""
-        return C * self.model.pair_norm + self.rho * largest_overlap(outcomes)
+        """Return Q of the active outcomes of the pair in the scratch."""
+        cdef double norm = 0.0
+        cdef Py_ssize_t k
+        for k in range(outcomes.size):
+            norm = self._scratch.norm[k] if self._scratch.norm[k] > norm else norm
+        return C * norm + self.rho * largest_overlap(outcomes)
 
     cdef double _pair_progress(self, Py_ssize_t pair, double C,
                                bint linear) except -1.0 nogil:
@@ -463,14 +464,15 @@ cdef class GDMMState:
                 and self._activate_pair(pair, &outcome)):
             best = outcome.value if outcome.value > best else best
             # the oracle's value has the messages in it, which change in the steps
-            self.model.pair_scores(1, &outcomes.entry[n], &scratch.score[n],
+            self.model.pair_scores(pair, 1, &outcomes.entry[n], &scratch.score[n],
                                    &scratch.norm[n])
             curvature = self._pair_curvature(outcomes, C)
         self.block_gap += C * (best - mean)
         return curvature
 
-    cdef int _store_pair(self, ActiveOutcomes* outcomes, double C) except -1 nogil:
+    cdef int _store_pair(self, Py_ssize_t pair, double C) except -1 nogil:
         """Carry the change of q_f since the visit began to marginals and weights."""
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef double* change = self._scratch.change
         cdef PairEnd* end
         cdef Py_ssize_t k
@@ -485,7 +487,7 @@ cdef class GDMMState:
         # weights go by e_truth - q (10)
         for k in range(outcomes.size):
             change[k] *= -C
-        return self.model.add_pairs(outcomes.size, outcomes.entry, change)
+        return self.model.add_pairs(pair, outcomes.size, outcomes.entry, change)
 
     cdef int _visit_pair(self, Py_ssize_t pair, double C,
                          bint linear) except -1 nogil:
@@ -503,7 +505,7 @@ cdef class GDMMState:
             take_step(&self._scratch, outcomes, C, self.rho)
             if largest < LEAST_CHANGE:
                 break
-        self._store_pair(outcomes, C)
+        self._store_pair(pair, C)
         deactivate_outcomes(outcomes, previous)
         return 0
 
