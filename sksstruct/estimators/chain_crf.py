@@ -147,10 +147,10 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`
         and `CuttingPlane` start from its dual variables, which suit any training set
         with the same sequence lengths and labels, even with other features or another
-        alpha. `SDCA` starts from its dual variables too, which suit the same sequences
-        with the same labels. The other solvers of losses with a gradient start from
-        its weights. Where neither is possible fit starts afresh, with a warning; where
-        labels are completed, without one.
+        alpha; so does `GDMM`, from its own. `SDCA` starts from its dual variables too,
+        which suit the same sequences with the same labels. The other solvers of losses
+        with a gradient start from its weights. Where neither is possible fit starts
+        afresh, with a warning; where labels are completed, without one.
     n_jobs : int, default=None
         Threads for computing the duality gap, for sweeps of losses with a gradient, and
         for prediction. The result is the same for any number.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import ChainCRF
 from sksstruct.solvers import GDMM
@@ -94,3 +95,59 @@ def test_streams_go_on():
     tagger.set_params(solver="bcfw").partial_fit(X, y)
     assert isinstance(tagger.transitions_, np.ndarray)
     assert len(tagger.predict(X)) == len(X)
+
+
+@pytest.mark.parametrize("change", ["nothing", "alpha", "features", "labels"])
+def test_warm_start(change):
+    """It goes on from distributions and multipliers, and ends at the same optimum."""
+    X, y = data()
+    options = {"solver": GDMM(3000, 3e-5, check_every=10), "random_state": 0}
+    tagger = ChainCRF(0.05, warm_start=True, **options).fit(X, y)
+    first = tagger.objective_, tagger.n_iter_
+    if change == "alpha":
+        tagger.set_params(alpha=0.04)
+    elif change == "features":
+        X = [x + 0.01 * np.cos(x) for x in X]
+    elif change == "labels":
+        y = [y[0][::-1], *y[1:]]
+    tagger.fit(X, y)
+    if change == "nothing":
+        # summed in another order
+        assert tagger.n_iter_ <= 10
+        assert tagger.objective_ == pytest.approx(first[0], rel=1e-4)
+        return
+    cold = ChainCRF(tagger.alpha, **options).fit(X, y)
+    assert tagger.n_iter_ < cold.n_iter_
+    if change == "features":
+        # they are feasible for any features, and nearly as good
+        assert tagger.history_["dual"][0] > 0.95 * cold.objective_
+    certificates = tagger.dual_gap_, cold.dual_gap_
+    assert max(certificates) < 2e-4
+    assert tagger.objective_ == pytest.approx(cold.objective_, abs=max(certificates))
+
+
+def test_warm_start_of_what_does_not_fit():
+    X, y = data()
+    tagger = ChainCRF(0.05, solver=SOLVER, warm_start=True, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="starting afresh"):
+        tagger.fit(X[:-1], y[:-1])
+    cold = clone(tagger).fit(X[:-1], y[:-1])
+    np.testing.assert_array_equal(tagger.coef_, cold.coef_)
+    tagger.set_params(solver="soft_bcfw")
+    with pytest.warns(UserWarning, match="starting afresh"):
+        tagger.fit(X[:-1], y[:-1])
+
+
+def test_weights_of_a_restarted_run_are_those_of_its_distributions():
+    """Also where multipliers and distributions are far from the optimum."""
+    X, y = data()
+    options = {"alpha": 0.05, "random_state": 0, "warm_start": True}
+    tagger = ChainCRF(solver=GDMM(4, 0.0, check_every=1), **options)
+    with pytest.warns(ConvergenceWarning):
+        tagger.fit(X, y)
+    last = tagger.history_["dual"][-1]
+    # nothing but the start is evaluated
+    tagger.set_params(solver=GDMM(1, 1e9))
+    tagger.fit(X, y)
+    assert tagger.n_iter_ == 0
+    assert last == pytest.approx(tagger.history_["dual"][0], rel=1e-9)

@@ -8,3 +8,4 @@ from sksstruct.models.tables._row_factors cimport RowFactors
 cdef class ChainFactors(RowFactors):
     cdef readonly bint boundary
     cdef readonly IndicatorTable table
+    cdef object _dense, _known, _losses

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t
 
+from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.utils._arena cimport Arena
 
 
@@ -44,6 +45,10 @@ cdef int grow_end(Arena arena, PairEnd* end) except -1 nogil
 cdef void deactivate_outcomes(ActiveOutcomes* outcomes,
                               const double* previous) noexcept nogil
 cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil
+cdef int start_variable(Arena arena, ActiveLabels* labels,
+                        int32_t y_true) except -1 nogil
+cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
+                    Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil
 
 
 cdef inline int fit_ends(Arena arena, ActiveOutcomes* outcomes) except -1 nogil:

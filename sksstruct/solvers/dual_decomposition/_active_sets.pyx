@@ -13,6 +13,7 @@ are close together if they came in together.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.utils._arena cimport Arena
 
 # Places that a list begins with: the many lists that stay this short never grow.
@@ -121,3 +122,31 @@ cdef int largest_overlap(const ActiveOutcomes* outcomes) noexcept nogil:
             row_sum += second[j] == second[k]
         most = row_sum if row_sum > most else most
     return most
+
+
+cdef int start_variable(Arena arena, ActiveLabels* labels,
+                        int32_t y_true) except -1 nogil:
+    """Put all weight on the observed label of a variable and of its pairs."""
+    activate_label(arena, labels, y_true)
+    labels.q[0] = 1.0
+    # a marginal of one from each pair, and no multipliers
+    labels.total[0] = labels.degree
+    return 0
+
+
+cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
+                    Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil:
+    """Put all weight on the observed outcome of a pair, which agrees with its ends."""
+    cdef const int32_t* ends = &model._pairs[pair, 0]
+    cdef int side
+    for side in range(2):
+        # the array of all variables does not move
+        outcomes.ends[side].labels = &labels[ends[side]]
+    fit_ends(arena, outcomes)
+    # the observed labels are the first of the variables, which have no other yet
+    activate_outcome(arena, outcomes, <int32_t> model.entry(
+        pair, model._y_true[ends[0]], model._y_true[ends[1]]), 0, 0)
+    outcomes.q[0] = 1.0
+    for side in range(2):
+        outcomes.ends[side].marginal[0] = 1.0
+    return 0

@@ -4,6 +4,7 @@ from sksstruct.models.protocols._factors cimport FactorModel, Outcome
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes,
 )
+from sksstruct.solvers.dual_decomposition._residuals cimport Residuals
 from sksstruct.utils._arena cimport Arena
 
 
@@ -42,8 +43,15 @@ cdef class GDMMState:
     cdef double _square_moved
     # of variables, then of pairs: whether in the A_i of Algorithm 3
     cdef char* _active_factors
+    # whether a visit asks the oracles for outcomes that are not active
+    cdef bint _asks
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
+    cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
+                            bint linear, Py_ssize_t inner_steps,
+                            double eta) except -1 nogil
+    cdef int _move_multipliers(self, Py_ssize_t i, double eta,
+                               Residuals* sums) except -1 nogil
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil
     cdef double _variable_curvature(self, Py_ssize_t variable,

@@ -40,10 +40,11 @@ from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
 from sksstruct.projections._simplex cimport threshold_by_partition
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome,
-    deactivate_outcomes, fit_ends, is_active, largest_overlap,
+    deactivate_outcomes, fit_ends, is_active, largest_overlap, start_pair,
+    start_variable,
 )
 from sksstruct.solvers.dual_decomposition._residuals cimport (
-    Residuals, add_residual, relative_norm,
+    Residuals, move_multipliers, relative_norm,
 )
 from sksstruct.utils._arena cimport Arena
 from sksstruct.utils._memory cimport resize
@@ -104,6 +105,7 @@ cdef class GDMMState:
         cdef Py_ssize_t variable, pair, n = model.n_variables, m = model.n_pairs
         cdef int side
         self.model, self.alpha, self.rho = model, alpha, rho
+        self._asks = True
         # one arena for all lists: what a visit touches lies close together
         self._arena = Arena()
         self._labels = <ActiveLabels*> self._arena.take(
@@ -153,7 +155,8 @@ cdef class GDMMState:
     # ---- passes ----
 
     def visit(self, const Py_ssize_t[::1] order, const double[::1] parts, bint linear,
-              bint greedy=False):
+              bint greedy=False, *, bint oracles=True, Py_ssize_t inner_steps=0,
+              double eta=1.0):
         """Make one pass over examples in a given order: Algorithm 4, or 3.
 
         Parameters
@@ -168,9 +171,16 @@ cdef class GDMMState:
         greedy : bool
             Whether only active factors are visited, one more of each example in each
             pass (Algorithm 3).
+        oracles : bool
+            Whether outcomes may become active: not in a pass over those that are.
+        inner_steps : int
+            Steps for each factor of an example beyond the one of Algorithm 4.
+        eta : float
+            Step of the example's multipliers before each of them, in units of rho.
         """
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
+        self._asks = oracles
         self._square_moved = self.block_gap = 0.0
         with nogil:
             # all factors of an example in a row, as messages are between them
@@ -179,14 +189,41 @@ cdef class GDMMState:
                 C = self.model._example_weights[i] / self.alpha
                 if greedy:
                     self._add_factor(i, C, parts, linear)
+                else:
+                    self._visit_example(i, C, parts, linear, inner_steps, eta)
+                    continue
                 for variable in range(self.model._first_variable[i],
                                       self.model._first_variable[i + 1]):
-                    if not greedy or self._active_factors[variable]:
+                    if self._active_factors[variable]:
                         self._visit_variable(variable, C, parts[variable])
                 for pair in range(self.model._first_pair[i],
                                   self.model._first_pair[i + 1]):
-                    if not greedy or self._active_factors[n + pair]:
+                    if self._active_factors[n + pair]:
                         self._visit_pair(pair, C, linear)
+
+    cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
+                            bint linear, Py_ssize_t inner_steps,
+                            double eta) except -1 nogil:
+        """Take several steps for each factor of an example; oracles are asked once."""
+        cdef Py_ssize_t variable, pair, step
+        cdef bint asks = self._asks
+        cdef double moved = self._square_moved
+        cdef Residuals ignored
+        memset(&ignored, 0, sizeof(Residuals))
+        for step in range(inner_steps + 1):
+            if step:
+                self._move_multipliers(i, eta, &ignored)
+            # residuals compare q_v with what it was before the last step alone, as
+            # multipliers have followed all others
+            self._square_moved = moved
+            for variable in range(self.model._first_variable[i],
+                                  self.model._first_variable[i + 1]):
+                self._visit_variable(variable, C, parts[variable])
+            for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+                self._visit_pair(pair, C, linear)
+            self._asks = False
+        self._asks = asks
+        return 0
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
                          bint linear) except -1 nogil:
@@ -278,9 +315,9 @@ cdef class GDMMState:
         threshold[0] = threshold_by_partition(n, scratch.work)
         # a label without weight gets some if its gain / Q is above the threshold
         floor = threshold[0] * curvature + self.ignore * self.model._cost[variable]
-        self.calls += 1
-        if self.model.find_label(variable, part, n, labels.label, floor, &label,
-                                 &value):
+        self.calls += self._asks
+        if self._asks and self.model.find_label(
+                variable, part, n, labels.label, floor, &label, &value):
             activate_label(self._arena, labels, label)
             # above floor, but an active label may gain more
             best = value if value > best else best
@@ -423,7 +460,7 @@ cdef class GDMMState:
         floor = (threshold_by_partition(n, scratch.work) * curvature
                  + self.ignore * self.model._cost[self.model._pairs[pair, 0]])
         floor = floor if floor > best else best
-        if (self._find_pair(pair, linear, floor, &outcome)
+        if (self._asks and self._find_pair(pair, linear, floor, &outcome)
                 and self._activate_pair(pair, &outcome)):
             best = outcome.value if outcome.value > best else best
             # the oracle's value has the messages in it, which change in the steps
@@ -482,21 +519,29 @@ cdef class GDMMState:
         eta : float
             Step in units of rho.
         """
-        cdef Py_ssize_t pair
-        cdef int side
+        cdef Py_ssize_t i
         cdef Residuals sums
         memset(&sums, 0, sizeof(Residuals))
         with nogil:
-            for pair in range(self.model.n_pairs):
-                # other pairs may have activated labels since this one was visited
-                fit_ends(self._arena, &self._outcomes[pair])
-                for side in range(2):
-                    move_multipliers(&self._outcomes[pair].ends[side], eta, &sums)
+            for i in range(self.model.n_examples):
+                self._move_multipliers(i, eta, &sums)
         self.residual_square = sums.square
         # two ends, and half of the 1-norm at each
         self.infeasibility = sums.distance / (4 * max(self.model.n_pairs, 1))
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
+
+    cdef int _move_multipliers(self, Py_ssize_t i, double eta,
+                               Residuals* sums) except -1 nogil:
+        """Move the multipliers of one example; add to the sums over its residuals."""
+        cdef Py_ssize_t pair
+        cdef int side
+        for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
+            # other pairs may have activated labels since this one was visited
+            fit_ends(self._arena, &self._outcomes[pair])
+            for side in range(2):
+                move_multipliers(&self._outcomes[pair].ends[side], eta, sums)
+        return 0
 
     def set_rho(self, double rho):
         """Change the weight of the quadratic terms; the multipliers rho u stay.
@@ -520,34 +565,6 @@ cdef class GDMMState:
                         end.u[k] += change
                         end.labels.total[k] += change
         self.rho = rho
-
-
-cdef int start_variable(Arena arena, ActiveLabels* labels,
-                        int32_t y_true) except -1 nogil:
-    """Put all weight on the observed label of a variable and of its pairs."""
-    activate_label(arena, labels, y_true)
-    labels.q[0] = 1.0
-    # a marginal of one from each pair, and no multipliers
-    labels.total[0] = labels.degree
-    return 0
-
-
-cdef int start_pair(Arena arena, FactorModel model, ActiveLabels* labels,
-                    Py_ssize_t pair, ActiveOutcomes* outcomes) except -1 nogil:
-    """Put all weight on the observed outcome of a pair, which agrees with its ends."""
-    cdef const int32_t* ends = &model._pairs[pair, 0]
-    cdef int side
-    for side in range(2):
-        # the array of all variables does not move
-        outcomes.ends[side].labels = &labels[ends[side]]
-    fit_ends(arena, outcomes)
-    # the observed labels are the first of the variables, which have no other yet
-    activate_outcome(arena, outcomes, <int32_t> model.entry(
-        pair, model._y_true[ends[0]], model._y_true[ends[1]]), 0, 0)
-    outcomes.q[0] = 1.0
-    for side in range(2):
-        outcomes.ends[side].marginal[0] = 1.0
-    return 0
 
 
 cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes,
@@ -581,17 +598,3 @@ cdef inline void take_step(Scratch* scratch, ActiveOutcomes* outcomes, double C,
         scratch.score[k] -= C * scratch.norm[k] * change
         scratch.message[0][outcomes.ends[0].place[k]] -= rho * change
         scratch.message[1][outcomes.ends[1].place[k]] -= rho * change
-
-
-cdef inline void move_multipliers(PairEnd* end, double eta,
-                                  Residuals* sums) noexcept nogil:
-    """u += eta (M q_f - q_v) at one end of a pair (13)."""
-    cdef ActiveLabels* labels = end.labels
-    cdef Py_ssize_t k
-    cdef double residual
-    for k in range(labels.size):
-        residual = end.marginal[k] - labels.q[k]
-        end.u[k] += eta * residual
-        # so that a label's gain needs no sum over its pairs
-        labels.total[k] += eta * residual
-        add_residual(sums, residual, labels.q[k], end.u[k])

@@ -24,12 +24,19 @@ from sksstruct.solvers.dual_decomposition._feasible import (
     feasible_changes,
 )
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
+from sksstruct.solvers.dual_decomposition._restart import (
+    export_state,
+    restore_state,
+    signature,
+)
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Interval, StrOptions
 
 # rho begins at this multiple of the mean curvature C_i of a pair, and then follows the
 # residuals: the relative primal one is kept at _BALANCE times the relative dual one.
 _START, _BALANCE = 4.0, 5.0
+# Steps among active outcomes let the distributions keep up with larger multipliers.
+_CACHED_BALANCE = 2.0
 # If the primal residual falls by less than this factor in _PERIOD passes, after the
 # first ones, rho is too small for the steps to converge, and the balance is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
@@ -75,6 +82,9 @@ class FactorSolver(Solver):
     rho: float | str = "auto"
     check_every: int | str = "auto"
 
+    # steps beyond those of the published algorithms: see `GDMM`
+    inner_steps = cached_passes = 0
+
     required_oracles = ("factors",)
     _parameter_constraints = {
         **Solver._parameter_constraints,
@@ -94,6 +104,13 @@ class FactorSolver(Solver):
     def layout(self, model):
         # weights are those of the factors, which need not have those of all pairs
         return model.factors()
+
+    def accepts(self, dual_state, model):
+        state, factors = dual_state.get("factors"), model.factors()
+        # distributions of pairs of binary labels, and bases, are of other kinds
+        if state is None or isinstance(factors, BinaryFactorModel):
+            return False
+        return self.update != "afw" and state["signature"] == signature(factors)
 
     def _solve(self, model, alpha, options):
         factors = model.factors()
@@ -151,6 +168,12 @@ class GDMM(FactorSolver):
     eta : float, default=1.0
         Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
         largest: a step is shortened where the minimisation lags behind.
+    inner_steps : int, default=1
+        Further steps that a visit takes for each factor of an example, among active
+        outcomes, each after a step of the example's multipliers. Only with
+        ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
+    cached_passes : int, default=1
+        After each pass with oracles, number of passes among active outcomes only.
 
     Notes
     -----
@@ -180,10 +203,14 @@ class GDMM(FactorSolver):
 
     _: KW_ONLY
     eta: float = 1.0
+    inner_steps: int = 1
+    cached_passes: int = 1
 
     _parameter_constraints = {
         **FactorSolver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither")],
+        "inner_steps": [Interval(Integral, 0, None, closed="left")],
+        "cached_passes": [Interval(Integral, 0, None, closed="left")],
     }
 
     def _run_type(self, is_binary):
@@ -218,9 +245,11 @@ class GDMMRun:
         self.curvature = float(np.mean(model.example_weights)) / alpha
         self.curvature *= getattr(model, "pair_norm", 1.0) or 1.0
         self.first_rho = self.initial_rho()
-        self.balance, self.least_balance = _BALANCE, _LEAST_BALANCE
+        self.balance = _CACHED_BALANCE if any(self.further_steps()) else _BALANCE
+        self.least_balance = _LEAST_BALANCE
         if self.is_loopy:
             self.balance, self.least_balance = _LOOPY_BALANCE, _LOOPY_LEAST_BALANCE
+        previous = options.dual_state and options.dual_state["factors"]
         self.eta, self.residuals = solver.eta, []
         self.loop = Loop(
             solver,
@@ -231,6 +260,12 @@ class GDMMRun:
         )
         self.state = self.make_state()
         self.visited_before = 0
+        self.is_warm = previous is not None
+        if self.is_warm:
+            # in the same ratio to the curvature, which alpha may have changed
+            if self.adapts_rho:
+                self.state.set_rho(previous["rho"] * self.curvature)
+            restore_state(self.state, previous["arrays"])
 
     def initial_rho(self):
         """Return the weight of the quadratic terms in the first pass."""
@@ -252,6 +287,12 @@ class GDMMRun:
         """
         return self.solver.rho == "auto" and self.solver.update != "afw"
 
+    def further_steps(self):
+        """Return `inner_steps` and `cached_passes`, which belong to one update."""
+        if self.solver.update in ("bgcd", "afw"):
+            return 0, 0
+        return self.solver.inner_steps, self.solver.cached_passes
+
     def final_status(self):
         """Return a status if further passes make no progress, whatever the gap."""
         return None
@@ -272,9 +313,23 @@ class GDMMRun:
 
     def run(self):
         """Make passes until the gap is small enough; return the result."""
-        zero = np.zeros_like(self.model.weights())
-        self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
-        return self.loop.run(self.one_pass, self.evaluate, dual_state=dict)
+        if self.is_warm:
+            self.evaluate()
+        else:
+            zero = np.zeros_like(self.model.weights())
+            self.loop.report(self.loop.scale, zero, 0.0, extra=(0.0, 0))
+        return self.loop.run(self.one_pass, self.evaluate, dual_state=self.export)
+
+    def export(self):
+        """Return the state that another run can start from, if there is one."""
+        if self.solver.update == "afw":
+            return {}
+        state = {
+            "signature": signature(self.model),
+            "arrays": export_state(self.state),
+            "rho": self.state.rho / self.curvature,
+        }
+        return {"factors": state}
 
     def one_pass(self):
         """Carry out steps 1 and 2 of Algorithm 1, and evaluate if it is time."""
@@ -293,12 +348,26 @@ class GDMMRun:
         parts = self.rng.random_sample(n) if self.n_parts > 1 else np.full(n, -1.0)
         if solver.update == "afw":
             state.away_step(parts, linear)
-        else:
+            return self.move_multipliers()
+        inner_steps, cached_passes = self.further_steps()
+        for n_before in range(1 + cached_passes):
             order = self.rng.permutation(self.model.n_examples).astype(np.intp)
-            state.visit(order, parts, linear, solver.update == "bgcd")
-        state.update(self.eta)
+            state.visit(
+                order,
+                parts,
+                linear,
+                solver.update == "bgcd",
+                oracles=n_before == 0,
+                inner_steps=inner_steps,
+                eta=self.eta,
+            )
+            self.move_multipliers()
+
+    def move_multipliers(self):
+        """Carry out step 2 of Algorithm 1, and let rho follow the residuals."""
+        self.state.update(self.eta)
         if self.adapts_rho:
-            state.set_rho(self.next_rho())
+            self.state.set_rho(self.next_rho())
 
     def next_rho(self):
         """Return a weight of the quadratic terms that balances the residuals."""
@@ -369,6 +438,12 @@ class BinaryGDMMRun(GDMMRun):
     # smaller, as a pass looks at few pairs, while an evaluation counts every pair as
     # four scores
     evaluation_interval = 2.0
+
+    def further_steps(self):
+        return 0, 0
+
+    def export(self):
+        return {}
 
     def make_state(self):
         solver, model = self.solver, self.model

@@ -75,6 +75,10 @@ class SoftBCFW(FactorSolver):
     # the multipliers do not move
     eta = 0.0
 
+    def accepts(self, dual_state, model):
+        # a state of GDMM has multipliers
+        return False
+
     def _run_type(self, is_binary):
         return BinarySoftBCFWRun if is_binary else SoftBCFWRun
 
@@ -92,6 +96,9 @@ class _WithoutMultipliers:
     @property
     def adapts_rho(self):
         return False
+
+    def export(self):
+        return {}
 
     def final_status(self):
         gap = self.state.block_gap * self.alpha

@@ -1,0 +1,220 @@
+"""The state of GDMM as arrays, from which another run can start.
+
+Distributions and multipliers alone: the weights follow from the distributions (10), for
+the features, the example weights and the alpha of the new run. Notation as in
+`_state.pyx`. Multipliers are kept as rho u, in units of the scores.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._factors cimport FactorModel
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome, fit_ends,
+)
+from sksstruct.solvers.dual_decomposition._state cimport GDMMState
+
+
+def signature(FactorModel model):
+    """Return what two models have in common if the state of one suits the other."""
+    return (model.n_labels, model.first_variable.tobytes(), model.first_pair.tobytes(),
+            model.pairs.tobytes())
+
+
+def export_state(GDMMState state):
+    """Return distributions and multipliers as arrays.
+
+    Returns
+    -------
+    arrays : dict
+        ``counts`` and ``outcome_counts`` of the active labels of each variable and the
+        outcomes of each pair; ``labels`` and ``q`` of the former, one variable after
+        the other; ``places`` (2, n) of the labels of the outcomes in these lists, and
+        their ``outcome_q``; ``multipliers`` of every label at both ends of every pair.
+    """
+    cdef Py_ssize_t variable, pair, k, n = 0, m = 0, s = 0, last
+    cdef int side
+    cdef ActiveLabels* labels
+    cdef ActiveOutcomes* outcomes
+    for pair in range(state.model.n_pairs):
+        # labels that came in after the last visit of the pair have no multiplier yet
+        fit_ends(state._arena, &state._outcomes[pair])
+    arrays = empty_arrays(state)
+    cdef int32_t[::1] counts = arrays["counts"], label = arrays["labels"]
+    cdef int32_t[::1] outcome_counts = arrays["outcome_counts"]
+    cdef int32_t[:, ::1] places = arrays["places"]
+    cdef double[::1] q = arrays["q"], outcome_q = arrays["outcome_q"]
+    cdef double[::1] multipliers = arrays["multipliers"]
+    for variable in range(state.model.n_variables):
+        labels = &state._labels[variable]
+        counts[variable] = labels.size
+        for k in range(labels.size):
+            label[n + k], q[n + k] = labels.label[k], labels.q[k]
+        n += labels.size
+    for pair in range(state.model.n_pairs):
+        outcomes = &state._outcomes[pair]
+        outcome_counts[pair] = outcomes.size
+        for k in range(outcomes.size):
+            places[0, m + k] = outcomes.ends[0].place[k]
+            places[1, m + k] = outcomes.ends[1].place[k]
+            outcome_q[m + k] = outcomes.q[k]
+        m += outcomes.size
+        for side in range(2):
+            last = outcomes.ends[side].labels.size
+            for k in range(last):
+                multipliers[s + k] = state.rho * outcomes.ends[side].u[k]
+            s += last
+    return arrays
+
+
+def empty_arrays(GDMMState state):
+    """Return the arrays of `export_state` before they are written."""
+    cdef Py_ssize_t variable, pair, n = 0, m = 0, s = 0
+    for variable in range(state.model.n_variables):
+        n += state._labels[variable].size
+    for pair in range(state.model.n_pairs):
+        m += state._outcomes[pair].size
+        s += (state._outcomes[pair].ends[0].labels.size
+              + state._outcomes[pair].ends[1].labels.size)
+    return {
+        "counts": np.empty(state.model.n_variables, dtype=np.int32),
+        "labels": np.empty(n, dtype=np.int32),
+        "q": np.empty(n),
+        "outcome_counts": np.empty(state.model.n_pairs, dtype=np.int32),
+        "places": np.empty((2, m), dtype=np.int32),
+        "outcome_q": np.empty(m),
+        "multipliers": np.empty(s),
+    }
+
+
+def restore_state(GDMMState state, arrays):
+    """Give a state that has just begun the distributions and multipliers of another.
+
+    Parameters
+    ----------
+    state : GDMMState
+        All weight is with the observed outcomes, whatever they were in the other run.
+    arrays : dict
+        What `export_state` returned, of a model of the same `signature`.
+    """
+    cdef Py_ssize_t i, variable, pair, n = 0, m = 0, s = 0
+    cdef double C
+    cdef const int32_t[::1] counts = arrays["counts"], label = arrays["labels"]
+    cdef const int32_t[::1] outcome_counts = arrays["outcome_counts"]
+    cdef const int32_t[:, ::1] places = arrays["places"]
+    cdef const double[::1] q = arrays["q"], outcome_q = arrays["outcome_q"]
+    cdef const double[::1] multipliers = arrays["multipliers"]
+    # where the labels of each variable begin
+    cdef const Py_ssize_t[::1] first = np.concatenate(
+        [[0], np.cumsum(arrays["counts"], dtype=np.intp)])
+    with nogil:
+        for variable in range(state.model.n_variables):
+            restore_labels(state, variable, counts[variable], label, q, n)
+            n += counts[variable]
+        for pair in range(state.model.n_pairs):
+            restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
+                             outcome_q, m)
+            m += outcome_counts[pair]
+            s = restore_multipliers(state, pair, label, first, multipliers, s)
+        for i in range(state.model.n_examples):
+            C = state.model._example_weights[i] / state.alpha
+            for variable in range(state.model._first_variable[i],
+                                  state.model._first_variable[i + 1]):
+                add_label_weights(state, variable, C)
+            for pair in range(state.model._first_pair[i],
+                              state.model._first_pair[i + 1]):
+                add_pair_weights(state, pair, C)
+
+
+cdef int restore_labels(GDMMState state, Py_ssize_t variable, Py_ssize_t count,
+                        const int32_t[::1] label, const double[::1] q,
+                        Py_ssize_t n) except -1 nogil:
+    """Set q_v; the observed label stays the first of the list."""
+    cdef ActiveLabels* labels = &state._labels[variable]
+    cdef Py_ssize_t k
+    cdef int32_t place
+    labels.q[0] = labels.total[0] = 0.0
+    for k in range(n, n + count):
+        place = activate_label(state._arena, labels, label[k])
+        labels.q[place] = q[k]
+    return 0
+
+
+cdef int restore_outcomes(GDMMState state, Py_ssize_t pair, Py_ssize_t count,
+                          const int32_t[::1] label, const Py_ssize_t[::1] first,
+                          const int32_t[:, ::1] places, const double[::1] outcome_q,
+                          Py_ssize_t m) except -1 nogil:
+    """Set q_f and its marginals; the observed outcome stays the first of the list."""
+    cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
+    cdef const int32_t* ends = &state.model._pairs[pair, 0]
+    cdef PairEnd* end
+    cdef Py_ssize_t k, entry
+    cdef int32_t pair_labels[2]
+    cdef int32_t own[2]
+    cdef int32_t place
+    cdef int side
+    fit_ends(state._arena, outcomes)
+    outcomes.q[0] = 0.0
+    for side in range(2):
+        outcomes.ends[side].marginal[0] = 0.0
+    for k in range(m, m + count):
+        for side in range(2):
+            pair_labels[side] = label[first[ends[side]] + places[side, k]]
+            own[side] = activate_label(
+                state._arena, outcomes.ends[side].labels, pair_labels[side])
+        entry = state.model.entry(pair, pair_labels[0], pair_labels[1])
+        # the observed one is there, the others differ
+        place = 0
+        if outcomes.entry[0] != entry:
+            place = outcomes.size
+            activate_outcome(state._arena, outcomes, <int32_t> entry, own[0], own[1])
+        outcomes.q[place] = outcome_q[k]
+        for side in range(2):
+            end = &outcomes.ends[side]
+            end.marginal[own[side]] += outcome_q[k]
+            end.labels.total[own[side]] += outcome_q[k]
+    return 0
+
+
+cdef Py_ssize_t restore_multipliers(
+    GDMMState state, Py_ssize_t pair, const int32_t[::1] label,
+    const Py_ssize_t[::1] first, const double[::1] multipliers, Py_ssize_t s
+) except -1 nogil:
+    """Set u at both ends of a pair; return where those of the next pair begin."""
+    cdef PairEnd* end
+    cdef Py_ssize_t variable, k
+    cdef int32_t place
+    cdef int side
+    for side in range(2):
+        end = &state._outcomes[pair].ends[side]
+        variable = state.model._pairs[pair, side]
+        for k in range(first[variable], first[variable + 1]):
+            place = activate_label(state._arena, end.labels, label[k])
+            end.u[place] = multipliers[s] / state.rho
+            end.labels.total[place] += end.u[place]
+            s += 1
+    return s
+
+
+cdef int add_label_weights(GDMMState state, Py_ssize_t variable,
+                           double C) except -1 nogil:
+    """w += C Phi_v^T (e_truth - q_v)"""
+    cdef ActiveLabels* labels = &state._labels[variable]
+    cdef Py_ssize_t k
+    state._reserve(labels.size)
+    for k in range(labels.size):
+        state._scratch.change[k] = C * ((k == 0) - labels.q[k])
+    return state.model.add_labels(
+        variable, labels.size, labels.label, state._scratch.change)
+
+
+cdef int add_pair_weights(GDMMState state, Py_ssize_t pair, double C) except -1 nogil:
+    """w += C Phi_f^T (e_truth - q_f)"""
+    cdef ActiveOutcomes* outcomes = &state._outcomes[pair]
+    cdef Py_ssize_t k
+    state._reserve(outcomes.size)
+    for k in range(outcomes.size):
+        state._scratch.change[k] = C * ((k == 0) - outcomes.q[k])
+    return state.model.add_pairs(
+        pair, outcomes.size, outcomes.entry, state._scratch.change)
