@@ -9,7 +9,7 @@ from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.solvers import SOLVERS
 
 # Values that are tried, as shares of the mean norm of the features.
-SHARES = 0.1, 0.3, 1.0
+SHARES = 0.03, 0.1, 0.3, 1.0
 # Folds, of which as many are held out in turn as have so many samples together.
 N_FOLDS, ENOUGH = 5, 1000
 # Tolerance of the solver while values are tried.
@@ -142,8 +142,8 @@ def measures(Y, predicted):
     """
     both = 2.0 * (Y & predicted)
     sizes = (Y + predicted).astype(np.float64)
-    # labels that nobody has and nobody predicts tell nothing
-    some = sizes.any(axis=0)
+    # F1 tells nothing of labels that no sample has
+    some = Y.any(axis=0)
     macro = _ratio(both[:, some], sizes[:, some]).mean(axis=1) if some.any() else 1.0
     total, size = both.sum(axis=1), sizes.sum(axis=1)
     micro = _ratio(total[:, None], size[:, None])[:, 0]

@@ -91,7 +91,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         y in each row. "auto" is "all" for up to 100 labels, else "significant".
     interaction_scaling : float or "auto", default="auto"
         Value of the feature of a pair: larger values regularise interactions less.
-        Zero leaves pairs out. "auto": one of zero and 0.1, 0.3 and 1 times the mean
+        Zero leaves pairs out. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean
         norm of a row of X, chosen by training on parts of the samples. Micro, macro and
         sample F1 and the Hamming loss on the other samples are compared with those of
         labels alone: where one of them is worse by half a standard error of the
