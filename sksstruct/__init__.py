@@ -13,11 +13,13 @@ from sksstruct.estimators import (
     make_tagger,
     ssvm_path,
 )
+from sksstruct.factor_graphs import FactorGraph
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "ChainCRF",
+    "FactorGraph",
     "LPMAPPredictor",
     "LinearSSVC",
     "MultilabelPairwise",

@@ -1,10 +1,22 @@
 """Command line: ``python -m sksstruct map FILE``."""
 
 import argparse
+import contextlib
+import json
+import math
 import os
 import sys
+import time
 
-from sksstruct.datasets import dump_uai_solution, load_fg, load_uai, load_wcsp
+from sksstruct.datasets import (
+    dump_uai_solution,
+    load_cfn,
+    load_ergo,
+    load_fg,
+    load_uai,
+    load_wcsp,
+)
+from sksstruct.datasets._text import plain_name
 from sksstruct.inference.lp import MAP_SOLVERS, resolve_map_solver
 
 
@@ -13,7 +25,8 @@ def _parser():
     commands = parser.add_subparsers(dest="command", required=True)
     best = commands.add_parser("map", help="find the best labeling of a factor graph")
     best.add_argument(
-        "file", help="FILE.uai, FILE.LG, FILE.wcsp or FILE.fg, or .gz of it"
+        "file",
+        help="FILE.uai, .LG, .erg, .wcsp, .cfn or .fg, or .gz, .bz2 or .xz of it",
     )
     best.add_argument("--evidence", help="evidence file; FILE.uai.evid if it is there")
     best.add_argument("--solver", default="auto", choices=list(MAP_SOLVERS))
@@ -22,7 +35,11 @@ def _parser():
     best.add_argument("--tol", type=float, default=1e-6)
     best.add_argument("--seed", type=int, default=0)
     best.add_argument("--output", help="result file; FILE.MPE by default")
-    best.add_argument("--quiet", action="store_true", help="no progress")
+    best.add_argument("--json", action="store_true", help="print one JSON object")
+    best.add_argument(
+        "-v", "--verbose", action="count", default=0,
+        help="show progress; -vv: every iteration",
+    )  # fmt: skip
     return parser
 
 
@@ -41,14 +58,16 @@ def load(path, evidence=None):
     graph : FactorGraph
         The graph.
     """
-    stem = path.removesuffix(".gz")
-    if stem.endswith(".wcsp") or stem.endswith(".fg"):
+    stem = path[: len(path) - len(os.path.basename(path))] + plain_name(path)
+    readers = {".wcsp": load_wcsp, ".cfn": load_cfn, ".fg": load_fg}
+    reader = readers.get(os.path.splitext(stem)[1])
+    if reader is not None:
         if evidence is not None:
             raise ValueError("evidence is for UAI models")
-        return load_wcsp(path) if stem.endswith(".wcsp") else load_fg(path)
+        return reader(path)
     if evidence is None and os.path.exists(stem + ".evid"):
         evidence = stem + ".evid"
-    return load_uai(path, evidence=evidence)
+    return (load_ergo if stem.endswith(".erg") else load_uai)(path, evidence=evidence)
 
 
 def main(arguments=None):
@@ -65,32 +84,64 @@ def main(arguments=None):
         0, or 1 where no labeling was found, or 2 where the input is wrong.
     """
     options = _parser().parse_args(arguments)
+    started = time.perf_counter()
     try:
         graph = load(options.file, options.evidence)
+        loaded = time.perf_counter()
         solver = resolve_map_solver(
             options.solver, max_iter=options.max_iter, tol=options.tol
         )
-        print(graph)
-        result = solver.solve(
-            graph,
-            time_limit=options.time_limit,
-            random_state=options.seed,
-            verbose=not options.quiet,
-        )
-        output = options.output or options.file.removesuffix(".gz") + ".MPE"
-        found = result.score > float("-inf")
-        if found:
-            dump_uai_solution(result.labeling, output)
-    except (OSError, ValueError) as error:
+        # one object is all that JSON readers expect
+        with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+            if options.verbose:
+                print(f"{graph}, read in {loaded - started:.2f} s", flush=True)
+            result = solver.solve(
+                graph,
+                time_limit=options.time_limit,
+                random_state=options.seed,
+                verbose=options.verbose,
+            )
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except (OSError, ValueError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"status    {result.status}: {result.message}")
-    print(f"score     {result.score!r}")
-    print(f"bound     {result.bound!r}")
-    print("labeling  " + " ".join(str(x) for x in result.labeling.tolist()))
-    if found:
-        print(f"written   {output}")
-    return 0 if found else 1
+    shown = {
+        "status": str(result.status),
+        "message": result.message,
+        "score": result.score,
+        "bound": result.bound,
+        "solver": result.solver,
+        "iterations": result.n_iter,
+        "seconds": round(time.perf_counter() - loaded, 3),
+    }
+    return _show(options, result, shown)
+
+
+def _show(options, result, shown):
+    """Write the labeling and print the rest; the exit code."""
+    code = 0 if result.score > -math.inf else 1
+    if code == 0:
+        folder, name = os.path.split(options.file)
+        output = options.output or os.path.join(folder, plain_name(name) + ".MPE")
+        try:
+            dump_uai_solution(result.labeling, output)
+            shown["written"] = output
+        except OSError as error:
+            # what was found is shown nevertheless
+            print(f"error: {error}", file=sys.stderr)
+            code = 2
+    if options.json:
+        # JSON has no infinite numbers
+        for key in ("score", "bound"):
+            shown[key] = shown[key] if math.isfinite(shown[key]) else None
+        shown["labeling"] = result.labeling.tolist() if code != 1 else None
+        print(json.dumps(shown))
+        return code
+    for key, value in shown.items():
+        print(f"{key:<11}{value}")
+    return code
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Real data, read from files or fetched, and generators."""
 
 from sksstruct.datasets._alignment import load_cmu_house, load_hansards
+from sksstruct.datasets._cfn import load_cfn
 from sksstruct.datasets._clutter import make_digit_clutter
 from sksstruct.datasets._conll import fetch_conll2000, read_conll
 from sksstruct.datasets._digits import load_digit_strings
+from sksstruct.datasets._ergo import load_ergo
 from sksstruct.datasets._fg import dump_fg, load_fg
 from sksstruct.datasets._generators import make_chain
 from sksstruct.datasets._horses import load_weizmann_horses
@@ -28,8 +30,10 @@ __all__ = [
     "dump_wcsp",
     "fetch_conll2000",
     "fetch_ocr_letters",
+    "load_cfn",
     "load_cmu_house",
     "load_digit_strings",
+    "load_ergo",
     "load_fg",
     "load_hansards",
     "load_multilabel",

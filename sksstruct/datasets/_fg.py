@@ -4,8 +4,10 @@ import os
 
 import numpy as np
 
-from sksstruct.datasets._text import Tokens, open_write, read_bytes
-from sksstruct.factor_graphs import FactorGraph, Logic
+from sksstruct.datasets._text import open_write, read_bytes
+from sksstruct.datasets._tokens import Tokens
+from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic
+from sksstruct.factor_graphs._tables import as_table
 
 _KINDS = {b"XOR": "xor", b"ATMOSTONE": "atmostone", b"OR": "or", b"OROUT": "orout"}
 _PAIR = np.array([[0.0, 0.0], [0.0, 1.0]])
@@ -38,31 +40,35 @@ def load_fg(path, *, trailing="error"):
     n = tokens.integer("the number of variables", 0, tokens.left)
     m = tokens.integer("the number of factors", 0, tokens.left)
     unaries = np.zeros((n, 2))
-    for v in range(n):
-        unaries[v, 1] = tokens.number(f"the log-potential of variable {v + 1}")
-    edges, weights, factors, tables = [], [], [], {}
+    unaries[:, 1] = tokens.numbers(n, "the log-potentials of variables")
+    edges, weights, factors = [], [], {}
+    pairs, of_pair, scopes, of_factor = [], [], [], []
+    tables = [DenseTable(_PAIR)]
     for f in range(m):
         kind, scope, negated = _read_scope(tokens, f, n)
         if kind == b"PAIR":
             edges.append(scope)
             weights.append(tokens.number("the log-potential of PAIR"))
-            continue
-        # equal conditions share a table; those of one or two variables are written out
-        key = kind, tuple(negated)
-        if key not in tables:
-            table = Logic(_KINDS[kind], len(scope), negated)
-            tables[key] = table.dense() if len(scope) <= 2 else table
-        factors.append((scope, tables[key]))
+        elif len(scope) == 1:
+            table = Logic(_KINDS[kind], 1, negated)
+            unaries[scope[0]] += table.dense()
+        else:
+            # equal conditions share a table
+            key = kind, tuple(negated)
+            if key not in factors:
+                factors[key] = len(tables)
+                tables.append(as_table(Logic(_KINDS[kind], len(scope), negated)))
+            (pairs if len(scope) == 2 else scopes).append(scope)
+            (of_pair if len(scope) == 2 else of_factor).append(factors[key])
     if not tokens.done() and trailing == "error":
         token = tokens.next("")
         tokens.fail(f"there is more after the last factor: {token[:30]!r}")
-    return FactorGraph(
-        unaries,
-        np.array(edges, dtype=np.int32).reshape(-1, 2),
-        _PAIR if edges else None,
-        edge_weights=weights or None,
-        factors=factors,
-    )
+    return FactorGraph._assemble(
+        np.full(n, 2), unaries.reshape(-1), edges + pairs,
+        [0] * len(edges) + of_pair, tables,
+        [np.array(scope, dtype=np.intp) for scope in scopes], of_factor, 0.0, None,
+        edge_weights=np.array(weights + [1.0] * len(pairs)) if weights else None,
+    )  # fmt: skip
 
 
 def _read_scope(tokens, f, n):
@@ -71,10 +77,10 @@ def _read_scope(tokens, f, n):
     if kind != b"PAIR" and kind not in _KINDS:
         tokens.fail(f"factors {kind[:30].decode('ascii', 'replace')} are not read")
     degree = tokens.integer("the degree", 1, min(n, tokens.left))
-    ids = [tokens.integer("a variable", -n, n) for _ in range(degree)]
-    if 0 in ids or len({abs(v) for v in ids}) < degree:
-        tokens.fail(f"factor {f + 1} must name different variables, from 1 on")
+    ids = tokens.integers(degree, "a variable", -n, n).tolist()
     scope, negated = [abs(v) - 1 for v in ids], [v < 0 for v in ids]
+    if -1 in scope or len(set(scope)) < degree:
+        tokens.fail(f"factor {f + 1} must name different variables, from 1 on")
     if kind == b"PAIR" and (degree != 2 or any(negated)):
         tokens.fail("PAIR needs two variables that are not negated")
     if kind == b"OROUT" and degree < 2:

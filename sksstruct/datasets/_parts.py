@@ -83,24 +83,76 @@ class Parts:
         """
         if len(scope) == 0:
             self.offset += float(values.reshape(-1)[0])
-            return abs(self.offset) < np.inf
+            return self.offset < np.inf
         if len(scope) == 1:
             part = self._unaries[self._begin[scope[0]] : self._begin[scope[0] + 1]]
             with np.errstate(over="ignore"):
                 part += values
             return bool(part.max() < np.inf)
+        self._add_table(scope, values)
+        return True
+
+    def add_all(self, first, scopes, entries, values):
+        """Add the scores of many scopes.
+
+        Parameters
+        ----------
+        first : ndarray of shape (n_factors + 1,)
+            Where each scope begins.
+        scopes : ndarray of int
+            Variables.
+        entries : ndarray of shape (n_factors,)
+            Number of scores of each scope.
+        values : ndarray of shape (entries.sum(),)
+            The scores in a row; what is kept is copied.
+
+        Returns
+        -------
+        fits : bool
+            False where sums are too large for floating-point numbers.
+        """
+        arity, begin = np.diff(first), np.cumsum(entries) - entries
+        self.offset += float(values[begin[arity == 0]].sum())
+        single = arity == 1
+        if single.any():
+            self._add_singles(
+                scopes[first[:-1][single]], values[np.repeat(single, entries)]
+            )
+        sizes, larger = self._sizes, np.flatnonzero(arity > 1)
+        ends = (begin + entries)[larger].tolist()
+        firsts, lasts = first[larger].tolist(), first[larger + 1].tolist()
+        for a, b, i, j in zip(begin[larger].tolist(), ends, firsts, lasts, strict=True):
+            scope = scopes[i:j].tolist()
+            self._add_table(scope, values[a:b].reshape([sizes[v] for v in scope]))
+        return self.offset < np.inf and self._unaries.max(initial=0.0) < np.inf
+
+    def _add_singles(self, variables, values):
+        """Add scores of single variables, all of them in a row."""
+        sizes = np.diff(self._begin)[variables]
+        ends = np.cumsum(sizes)
+        shift = np.repeat(self._begin[variables] - ends + sizes, sizes)
+        with np.errstate(over="ignore"):
+            np.add.at(self._unaries, shift + np.arange(len(values)), values)
+
+    def _add_table(self, scope, values):
+        """Add an edge or a larger factor; the values are copied."""
         t = len(self._tables)
         if values.size > self._share:
-            t = self._known.setdefault((values.shape, values.tobytes()), t)
-        if t == len(self._tables):
-            self._tables.append(DenseTable._own(values))
+            # the same bytes serve as key and as table
+            key = values.shape, values.tobytes()
+            t = self._known.setdefault(key, t)
+            if t == len(self._tables):
+                self._tables.append(
+                    DenseTable._own(np.frombuffer(key[1]).reshape(key[0]))
+                )
+        else:
+            self._tables.append(DenseTable._own(values.copy()))
         if len(scope) == 2:
             self._edges.extend(scope)
             self._edge_tables.append(t)
         else:
             self._scopes.append(np.array(scope, dtype=np.intp))
             self._scope_tables.append(t)
-        return True
 
     def build(self, evidence=None):
         """The graph.

@@ -6,7 +6,12 @@ from array import array
 import numpy as np
 
 from sksstruct.datasets._parts import Parts, list_factors, write_out
-from sksstruct.datasets._text import Tokens, open_write, read_bytes
+from sksstruct.datasets._scan import read_scopes, read_tables
+from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
+from sksstruct.datasets._tokens import Tokens
+
+# Entries of tables that are read at a time, unless one has more.
+_BLOCK = 1 << 15
 
 
 def load_uai(path, *, evidence=None, log=None):
@@ -15,7 +20,7 @@ def load_uai(path, *, evidence=None, log=None):
     Parameters
     ----------
     path : path-like
-        A MARKOV or BAYES file; ``.gz`` files are decompressed.
+        A MARKOV or BAYES file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
     evidence : path-like or dict, default=None
         Evidence file, or observed states by variable.
     log : bool, default=None
@@ -35,21 +40,16 @@ def load_uai(path, *, evidence=None, log=None):
     """
     name = os.fspath(path)
     if log is None:
-        log = name.lower().removesuffix(".gz").endswith(".lg")
+        log = plain_name(path).lower().endswith(".lg")
     tokens = Tokens(read_bytes(path), name)
     kind = tokens.next("MARKOV or BAYES")
     if kind not in (b"MARKOV", b"BAYES"):
         tokens.fail(f"MARKOV or BAYES was expected, got {kind[:20]!r}")
     n = tokens.integer("the number of variables", 0, tokens.left)
-    sizes = array("q")
-    for v in range(n):
-        sizes.append(tokens.integer(f"the states of variable {v}", 1, 2**31 - 1))
-    first, scopes = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
+    sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
+    first, scopes, entries = _read_scopes(tokens, sizes, bayes=kind == b"BAYES")
     parts = Parts(sizes, share=16)
-    for f in range(len(first) - 1):
-        scope = scopes[first[f] : first[f + 1]]
-        if not parts.add(scope, _read_table(tokens, f, [sizes[v] for v in scope], log)):
-            tokens.fail(f"factor {f} is zero, or has too large sums with others")
+    read_all_tables(tokens, parts, first, scopes, entries, log)
     tokens.finish("table")
     # the graph takes about as much memory again
     del scopes, first
@@ -59,65 +59,56 @@ def load_uai(path, *, evidence=None, log=None):
 
 
 def _read_scopes(tokens, sizes, bayes):
-    """Where the scope of each factor begins, and all scopes in a row.
-
-    Checks that the file is long enough for the tables before allocating any memory.
-    """
+    """Where the scope of each factor begins, all scopes in a row, and table sizes."""
     n = len(sizes)
     m = tokens.integer("the number of factors", 0, tokens.left)
     if bayes and m != n:
         tokens.fail(f"a BAYES file has one factor for each of {n} variables, not {m}")
-    scopes, first = array("i"), array("q", [0])
-    # variables in some scope, and how often each is the last of one, up to 2
-    used, last, needed = bytearray(n), bytearray(n), 0
-    for f in range(m):
-        arity = tokens.integer(f"the arity of factor {f}", 0, min(n, tokens.left, 64))
-        entries, v = 1, -1
-        for _ in range(arity):
-            v = tokens.integer(f"a variable of factor {f}", 0, n - 1)
-            if v in scopes[first[f] :]:
-                tokens.fail(f"factor {f} names a variable twice")
-            scopes.append(v)
-            used[v] = 1
-            entries *= sizes[v]
-        if arity:
-            last[v] = min(last[v] + 1, 2)
-        first.append(len(scopes))
-        needed += entries + 1
-        if needed > tokens.left:
-            tokens.fail(
-                f"the tables up to factor {f} have {needed - f - 1} entries, which do "
-                "not fit into the file"
-            )
-    if bayes and any(count != 1 for count in last):
+    first, scopes, entries, used = read_scopes(tokens, sizes, m)
+    if bayes and not (used // 2 == 1).all():
         tokens.fail("each variable must be the last of the scope of one factor")
     # States of variables in some scope have entries in the file. The other states could
     # be so many that the graph does not fit into memory.
-    free = sum(size for size, seen in zip(sizes, used, strict=True) if not seen)
+    free = int(sizes[used == 0].sum())
     if free > len(tokens.data):
         tokens.fail(f"variables without factors have {free} states")
-    return first, scopes
+    return first, scopes, entries
 
 
-def _read_table(tokens, f, shape, log):
-    """Scores of one factor, from potentials or logarithms."""
-    entries = 1
-    for size in shape:
-        entries *= size
-    given = tokens.integer(f"the size of the table of factor {f}")
-    if given != entries:
-        tokens.fail(f"the table of factor {f} has {entries} entries, not {given}")
-    values = tokens.numbers(entries, f"the table of factor {f}", infinite=log)
-    if not log:
-        if values.min() < 0.0:
+def read_all_tables(tokens, parts, first, scopes, entries, log):
+    """Read the tables of all factors, some thousand entries at a time.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The file, up to the size of the first table.
+    parts : Parts
+        Receives the factors.
+    first, scopes, entries : ndarrays
+        Where the scope of each factor begins, all scopes in a row, and sizes of tables.
+    log : bool
+        Whether tables contain logarithms.
+    """
+    m, f = len(entries), 0
+    block = np.empty(min(max(_BLOCK, entries.max(initial=1)), int(entries.sum())))
+    while f < m:
+        last, size = read_tables(tokens, entries, f, block, log)
+        values = block[:size]
+        if not log:
+            if values.min(initial=0.0) < 0.0:
+                begins = np.cumsum(entries[f:last])
+                k = f + int(np.searchsorted(begins, np.argmax(values < 0.0), "right"))
+                tokens.fail(
+                    f"the table of factor {k} has a negative potential; do the tables "
+                    "hold logarithms (log=True)?"
+                )
+            with np.errstate(divide="ignore"):
+                np.log(values, out=values)
+        if not parts.add_all(first[f : last + 1], scopes, entries[f:last], values):
             tokens.fail(
-                f"the table of factor {f} has a negative potential; do the tables hold "
-                "logarithms (log=True)?"
+                f"factors up to {last - 1} have scores that are too large to be added"
             )
-        with np.errstate(divide="ignore"):
-            np.log(values, out=values)
-    values.shape = shape or 1
-    return values
+        f = last
 
 
 def load_uai_evidence(path, n_states):
@@ -127,7 +118,7 @@ def load_uai_evidence(path, n_states):
     ----------
     path : path-like
         An evidence file: ``k v1 x1 .. vk xk``, which may follow a number of samples
-        that has to be 0 or 1.
+        that has to be 0 or 1. ``/* Comments */`` are skipped.
     n_states : sequence of int
         Number of states of each variable.
 
@@ -136,7 +127,7 @@ def load_uai_evidence(path, n_states):
     evidence : dict of int to int
         Observed states by variable.
     """
-    tokens = Tokens(read_bytes(path), os.fspath(path))
+    tokens = Tokens(blank_comments(read_bytes(path)), os.fspath(path))
     values = array("q")
     while not tokens.done():
         values.append(tokens.integer("evidence", 0, 2**62))

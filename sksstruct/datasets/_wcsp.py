@@ -14,7 +14,9 @@ import os
 import numpy as np
 
 from sksstruct.datasets._parts import Parts, list_factors, write_out
-from sksstruct.datasets._text import Tokens, open_write, read_bytes
+from sksstruct.datasets._scan import read_tuples
+from sksstruct.datasets._text import open_write, read_bytes
+from sksstruct.datasets._tokens import Tokens
 
 
 def load_wcsp(path):
@@ -132,9 +134,7 @@ class _Reader:
     def _add_constant(self, default, count):
         if count:
             self._tokens.fail("a constant cost has no tuples")
-        self.parts.offset -= float(default)
-        if default >= self._top:
-            self._tokens.fail("a constant cost reaches the top cost")
+        self.parts.offset -= math.inf if default >= self._top else float(default)
 
     def _read_table(self, f, scope, default, count):
         """Scores of a function that is listed."""
@@ -150,16 +150,7 @@ class _Reader:
             )
         # compared as integers: beyond 2 ** 53 floats cannot represent all of them
         scores = np.full(shape, -np.inf if default >= top else -float(default))
-        seen = np.zeros(shape, dtype=bool)
-        for _ in range(count):
-            states = tuple(
-                tokens.integer(f"a state of cost function {f}", 0, k - 1) for k in shape
-            )
-            if seen[states]:
-                tokens.fail(f"cost function {f} has a tuple twice")
-            seen[states] = True
-            cost = tokens.integer(f"a cost of function {f}", 0)
-            scores[states] = -np.inf if cost >= top else -float(cost)
+        read_tuples(tokens, np.array(shape), count, top, scores.reshape(-1), f)
         return scores
 
 

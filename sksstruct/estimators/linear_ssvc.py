@@ -6,7 +6,7 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
@@ -15,6 +15,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.sparse_input import validate_rows
 
 
 @fill_doc(
@@ -164,7 +165,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Positive where the second class is predicted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = validate_rows(self, X, accept_sparse="csr", reset=False)
         return safe_sparse_dot(X, self.coef_[0]) + self.intercept_[0]
 
     def predict(self, X):

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._pair_scaling import choose_scaling
 from sksstruct.estimators._parameters import TEXTS, TRAINING
@@ -23,6 +23,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.sparse_input import validate_rows
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
@@ -40,7 +41,9 @@ def _is_likelihood(estimator):
     {
         **TEXTS,
         "solvers": listing(
-            SOLVERS.names("max", "factors", "coordinates", losses=("hinge",))
+            SOLVERS.names(
+                "max", "factors", "coordinates", "label_sets", losses=("hinge",)
+            )
         ),
     }
 )
@@ -275,7 +278,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _unaries(self, X):
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_rows(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _labels(self, unaries):

@@ -41,7 +41,7 @@ class FactorGraph:
     evidence : dict of int to int, default=None
         Observed states by variable; labelings have to agree with them.
     offset : float, default=0.0
-        Score of every labeling.
+        Score of every labeling; -inf forbids all of them.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class FactorGraph:
         edges = _edges(edges, n)
         tables, edge_tables = _edge_tables(tables, edge_tables, len(edges))
         weights = _weights(edge_weights, len(edges))
-        if not (isinstance(offset, numbers.Real) and np.isfinite(offset)):
-            raise ValueError(f"offset must be a finite number, got {offset!r}")
+        if not (isinstance(offset, numbers.Real) and offset < np.inf):
+            raise ValueError(f"offset must be a finite number or -inf, got {offset!r}")
         self.offset = float(offset)
         pairs = self._add_factors(factors, tables)
         if pairs:
@@ -101,6 +101,8 @@ class FactorGraph:
                 weights = np.concatenate([weights, np.ones(len(pairs))])
         self.edges, self.edge_tables, self.edge_weights = edges, edge_tables, weights
         self.tables = tuple(tables)
+        self.n_edges = len(edges)
+        self._check_edges()
         self._complete(evidence)
 
     def _add_factors(self, factors, tables):
@@ -137,16 +139,16 @@ class FactorGraph:
 
     @classmethod
     def _assemble(cls, n_states, unaries, edges, edge_tables, tables, scopes,
-                  factor_tables, offset, evidence):  # fmt: skip
+                  factor_tables, offset, evidence, edge_weights=None):  # fmt: skip
         """A graph of checked parts, without lists of arrays in between."""
         graph = object.__new__(cls)
         graph.n_states = np.array(n_states, dtype=np.int32)
         graph.first_state = np.zeros(len(n_states) + 1, dtype=np.intp)
         np.cumsum(graph.n_states, out=graph.first_state[1:])
         graph.unaries, graph.n_variables = unaries, len(n_states)
-        graph.edges = np.array(edges, dtype=np.int32).reshape(-1, 2)
-        graph.edge_tables = np.array(edge_tables, dtype=np.int32)
-        graph.edge_weights = None
+        graph.edges = np.asarray(edges, dtype=np.int32).reshape(-1, 2)
+        graph.edge_tables = np.asarray(edge_tables, dtype=np.int32)
+        graph.edge_weights = edge_weights
         graph.factor_scopes = tuple(scopes)
         graph.factor_tables = np.array(factor_tables, dtype=np.int32)
         graph.tables, graph.offset = tuple(tables), float(offset)
@@ -155,7 +157,6 @@ class FactorGraph:
 
     def _complete(self, evidence):
         self.n_edges, self.n_factors = len(self.edges), len(self.factor_scopes)
-        self._check_edges()
         largest = self.unaries.max(initial=0.0)
         if not largest < np.inf:
             raise ValueError("the unary scores of a variable are too large to be added")
@@ -164,8 +165,6 @@ class FactorGraph:
 
     def _check_edges(self):
         """Shapes of tables, all edges of the same table at once."""
-        if not self.n_edges:
-            return
         for t, edges in self.edges_by_table():
             table, sizes = self.tables[t], self.n_states[self.edges[edges]]
             wrong = (sizes != table.shape).any(axis=1) if len(table.shape) == 2 else [1]
@@ -190,12 +189,23 @@ class FactorGraph:
         edges : ndarray of int
             The edges that use it.
         """
-        if len(self.tables) == 1:
-            yield 0, np.arange(self.n_edges)
-            return
-        order = np.argsort(self.edge_tables, kind="stable")
-        used, starts = np.unique(self.edge_tables[order], return_index=True)
-        yield from zip(used.tolist(), np.split(order, starts[1:]), strict=True)
+        yield from _by_table(self.edge_tables)
+
+    def factors_by_table(self):
+        """The factors of three or more variables of each table.
+
+        Yields
+        ------
+        table : int
+            Index into `tables`.
+        factors : ndarray of int
+            The factors that use it.
+        scopes : ndarray of shape (n_factors_of_table, n_variables_of_table)
+            Their scopes.
+        """
+        scopes = self.factor_scopes
+        for t, factors in _by_table(self.factor_tables):
+            yield t, factors, np.array([scopes[f] for f in factors])
 
     def _freeze(self):
         for value in (*vars(self).values(), *self.factor_scopes):
@@ -296,8 +306,8 @@ class FactorGraph:
                 if self.edge_weights is not None:
                     scores = scores * self.edge_weights[edges]
                 total += scores.sum()
-        for scope, t in zip(self.factor_scopes, self.factor_tables, strict=True):
-            total += float(self.tables[t].scores(*x[scope]))
+        for t, _, scopes in self.factors_by_table():
+            total += self.tables[t].scores(*x[scopes.T]).sum()
         return float(total)
 
     def with_evidence(self, evidence):
@@ -318,6 +328,17 @@ class FactorGraph:
         graph.__dict__["evidence"] = _evidence(evidence, self.n_states)
         graph.evidence.flags.writeable = False
         return graph
+
+
+def _by_table(tables):
+    """Each table that is used, and the places where it is."""
+    if not len(tables):
+        return
+    order = np.argsort(tables, kind="stable")
+    starts = np.flatnonzero(np.diff(tables[order], prepend=-1))
+    yield from zip(
+        tables[order[starts]].tolist(), np.split(order, starts[1:]), strict=True
+    )
 
 
 def _unaries(unaries):

@@ -1,5 +1,38 @@
 """Attributes of tokens as lists of strings, as CRFsuite takes them."""
 
+from collections.abc import Mapping
+from numbers import Integral
+
+
+def _check_tokens(name, tokens):
+    """Refuse what is not a sequence of strings; say where the first other object is."""
+    if isinstance(tokens, str) or not hasattr(tokens, "__len__"):
+        raise TypeError(f"{name} must be a list of strings, got {tokens!r:.80}")
+    if set(map(type, tokens)) <= {str}:
+        return
+    for t, token in enumerate(tokens):
+        if not isinstance(token, str):
+            raise TypeError(f"{name}[{t}] must be a string, got {token!r:.80}")
+
+
+def _check_templates(templates, columns):
+    """Refuse templates that are not pairs of a column that is there and an offset."""
+    for k, template in enumerate(templates):
+        pairs = isinstance(template, list | tuple) and all(
+            isinstance(part, list | tuple)
+            and len(part) == 2
+            and isinstance(part[1], Integral)
+            for part in template
+        )
+        if not pairs or not template:
+            raise TypeError(
+                f"templates[{k}] must be a list of (column, offset) pairs, got "
+                f"{template!r:.80}"
+            )
+        for column, _ in template:
+            if column not in columns:
+                raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
+
 
 def window_features(columns, templates, *, boundary=True):
     """Attributes from templates over a window of positions.
@@ -20,21 +53,28 @@ def window_features(columns, templates, *, boundary=True):
     features : list of list of str
         Attributes of each position.
 
+    Raises
+    ------
+    TypeError
+        If a token is not a string; the error names its position.
+
     Examples
     --------
     >>> from sksstruct.feature_extraction import window_features
     >>> window_features({"w": ["a", "b"]}, [[("w", 0)], [("w", -1), ("w", 0)]])
     [['w[0]=a', '__BOS__'], ['w[0]=b', 'w[-1]|w[0]=a|b', '__EOS__']]
     """
+    if not isinstance(columns, Mapping):
+        raise TypeError(f"columns must be a dict of columns, got {columns!r:.80}")
+    for name, column in columns.items():
+        _check_tokens(f"columns[{name!r}]", column)
+    _check_templates(templates, columns)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns differ in length: {lengths}")
     size = next(iter(lengths.values()), 0)
     features = [[] for _ in range(size)]
     for template in templates:
-        for column, _ in template:
-            if column not in columns:
-                raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
         prefix = "|".join(f"{column}[{offset}]" for column, offset in template) + "="
         low = max(0, -min(offset for _, offset in template))
         high = size - max(0, max(offset for _, offset in template))
@@ -71,12 +111,18 @@ def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
     features : list of list of str
         Attributes of each position.
 
+    Raises
+    ------
+    TypeError
+        If a token is not a string; the error names its position.
+
     Examples
     --------
     >>> from sksstruct.feature_extraction import affix_features
     >>> affix_features(["cats"], lengths=[1, 3])
     [['w:prefix=c', 'w:suffix=s', 'w:prefix=cat', 'w:suffix=ats']]
     """
+    _check_tokens("tokens", tokens)
     features = []
     for token in tokens:
         row = []
@@ -103,12 +149,18 @@ def shape_features(tokens, *, name="w"):
     features : list of list of str
         Attributes of each position.
 
+    Raises
+    ------
+    TypeError
+        If a token is not a string; the error names its position.
+
     Examples
     --------
     >>> from sksstruct.feature_extraction import shape_features
     >>> shape_features(["McCain-99"])
     [['w:shape=XxXx-9']]
     """
+    _check_tokens("tokens", tokens)
     features = []
     for token in tokens:
         shape = []

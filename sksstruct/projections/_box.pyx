@@ -38,7 +38,9 @@ cdef struct Reach:
     # the least and the largest <a, x>, and the size of the numbers summed up for them
     double least
     double most
-    double size
+    # sums of the sizes of their terms
+    double least_size
+    double most_size
 
 
 cdef struct Bracket:
@@ -123,7 +125,8 @@ cdef class Problem:
     cdef Reach reach(self) noexcept nogil:
         """What <a, x> can be in the box."""
         cdef Py_ssize_t i
-        cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0, size = 0.0
+        cdef double normal, at_lower, at_upper, least = 0.0, most = 0.0
+        cdef double least_size = 0.0, most_size = 0.0, low, high
         for i in range(self.size):
             # sums in plain numbers: fields of a struct, which compilers pack and unpack
             # in each round, cost more than the rest
@@ -134,11 +137,14 @@ cdef class Problem:
                 continue
             at_lower *= normal
             at_upper *= normal
-            least += at_lower if at_lower < at_upper else at_upper
-            most += at_upper if at_lower < at_upper else at_lower
-            size += (fabs(at_lower) if fabs(at_lower) < INFINITY else 0.0)
-            size += (fabs(at_upper) if fabs(at_upper) < INFINITY else 0.0)
-        return Reach(least, most, size)
+            low = at_lower if at_lower < at_upper else at_upper
+            high = at_upper if at_lower < at_upper else at_lower
+            least += low
+            most += high
+            # an end far away says nothing of the other's rounding errors
+            least_size += fabs(low)
+            most_size += fabs(high)
+        return Reach(least, most, least_size, most_size)
 
     cdef inline double moved(self, Py_ssize_t i, double at) noexcept nogil:
         """Entry i at a value of rho, before it is clipped."""
@@ -326,60 +332,33 @@ cdef class Problem:
 
 
 def root_by_sorting(point, normal, lower, upper, target):
-    """The same root from all kinks in order, in O(n log n)."""
+    """The same root by bisection among the kinks in order, in O(n log n)."""
     # the others have no kinks, and would divide by zero
     moves = normal != 0.0
     entries = point[moves], normal[moves], lower[moves], upper[moves]
-    kinks, values = values_at_kinks(*entries, target)
-    n = len(kinks)
-    # a line, or zero if no entry moves at all: then any rho will do
-    if not n:
-        offset, slope = line_at(*entries, target, 0.0)
-        return -offset / slope if slope else 0.0
-    guess = int(np.searchsorted(values, 0.0))
-    # The running sums say between which kinks the root is, about; there f is formed
-    # from the entries themselves.
-    for place in (guess, guess - 1, guess + 1):
-        if not 0 <= place <= n:
-            continue
-        low = kinks[place - 1] if place > 0 else -np.inf
-        high = kinks[place] if place < n else np.inf
-        # a point inside the piece, so that no entry is on a bound by chance
-        if place == 0:
-            middle = high - 1
+    point, normal, lower, upper = entries
+    kinks = np.concatenate([(lower - point) / normal, (upper - point) / normal])
+    kinks = np.sort(kinks[np.isfinite(kinks)])
+    # f is formed from the entries themselves each time: running sums would keep the
+    # rounding errors of kinks that are far away
+    first, last = -1, len(kinks)
+    while last - first > 1:
+        middle = (first + last) // 2
+        offset, slope = line_at(*entries, target, kinks[middle])
+        if offset + slope * kinks[middle] < 0.0:
+            first = middle
         else:
-            middle = (low + high) / 2 if place < n else low + 1
-        offset, slope = line_at(*entries, target, middle)
-        if slope > 0.0:
-            root = -offset / slope
-            if low <= root <= high:
-                return root
-    return min(max(root, low), high) if slope > 0.0 else (low if place > 0 else high)
-
-
-def values_at_kinks(point, normal, lower, upper, target):
-    """All finite kinks in order, and f there; entries of the normal are not zero."""
-    kinks = np.stack([(lower - point) / normal, (upper - point) / normal])
-    starts, stops = kinks.min(axis=0), kinks.max(axis=0)
-    # Left of all kinks entries are at their first bound, but for those without one.
-    free, fixed = np.isneginf(starts), ~np.isneginf(starts)
-    slope = float((normal[free] ** 2).sum())
-    offset = float((normal[free] * point[free]).sum()) - target
-    offset += float(
-        np.where(normal > 0, normal * lower, normal * upper)[fixed].sum())
-    finite = np.isfinite(stops)
-    kinks = np.concatenate([starts[fixed], stops[finite]])
-    if not len(kinks):
-        return kinks, kinks
-    # each kink adds an entry to the slope, or takes one from it
-    change = np.concatenate([normal[fixed] ** 2, -(normal[finite] ** 2)])
-    order = np.argsort(kinks, kind="stable")
-    kinks, change = kinks[order], change[order]
-    slopes = slope + np.concatenate([[0.0], np.cumsum(change)])
-    values = np.empty(len(kinks))
-    values[0] = offset + slope * kinks[0]
-    values[1:] = values[0] + np.cumsum(slopes[1:len(kinks)] * np.diff(kinks))
-    return kinks, values
+            last = middle
+    low = kinks[first] if first >= 0 else -np.inf
+    high = kinks[last] if last < len(kinks) else np.inf
+    # a point inside the piece, so that no entry is on a bound by chance
+    if first >= 0:
+        inside = (low + high) / 2 if last < len(kinks) else low + max(1.0, abs(low))
+    else:
+        inside = high - max(1.0, abs(high)) if last < len(kinks) else 0.0
+    offset, slope = line_at(*entries, target, inside)
+    # where no entry moves, any rho of the piece will do
+    return min(max(-offset / slope, low), high) if slope > 0.0 else inside
 
 
 def line_at(point, normal, lower, upper, target, at):
@@ -447,15 +426,14 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     c = float(c)
     cdef Problem problem = Problem(z, a, lower, upper, c)
     cdef Reach reach
-    cdef double slack
     if not problem.is_finite() or not np.isfinite(c):
         raise ValueError("z, a and c must be finite")
     if not problem.is_ordered():
         raise ValueError("lower must not exceed upper, and neither may be NaN")
-    # what rounding may leave of a sum of numbers of this size
+    # what rounding may leave of sums of numbers of these sizes; infinite ends hold all
     reach = problem.reach()
-    slack = 1e-12 * (reach.size + abs(c))
-    if not reach.least - slack <= c <= reach.most + slack:
+    if (reach.least - c > 1e-12 * (reach.least_size + abs(c))
+            or c - reach.most > 1e-12 * (reach.most_size + abs(c))):
         raise ValueError(
             f"there is no such point: <a, x> is between {reach.least:g} and "
             f"{reach.most:g}, not {c:g}")

@@ -10,6 +10,7 @@ from sksstruct.solvers.bundle.bmrm import BMRM
 from sksstruct.solvers.bundle.cutting_plane import CuttingPlane
 from sksstruct.solvers.core.registry import Registry
 from sksstruct.solvers.core.result import SolverResult
+from sksstruct.solvers.dual_decomposition.bca import BCA
 from sksstruct.solvers.dual_decomposition.gdmm import GDMM
 from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
 from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
@@ -54,6 +55,7 @@ SOLVERS = Registry(
         "sgd": SGD,
         "dcd": DCD,
         "gdmm": GDMM,
+        "bca": BCA,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
     },
@@ -75,6 +77,7 @@ SOLVERS = Registry(
 resolve_solver = SOLVERS.resolve
 
 __all__ = [
+    "BCA",
     "BCFW",
     "BMRM",
     "DCD",

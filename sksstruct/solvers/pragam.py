@@ -18,6 +18,7 @@ from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.progress import Status
 
 # Dual variables at a bound are fixed until the next restart if their slope exceeds this
 # times the root of the relative gap. Then, the largest number of iterations of a round.
@@ -87,7 +88,14 @@ class Pragam(Solver):
     def _solve(self, model, alpha, options):
         space = model.dual_space()
         loop = Loop(self, alpha, options)
-        run = ExcessiveGap(self, space, alpha)
+        try:
+            run = ExcessiveGap(self, space, alpha)
+        except KeyboardInterrupt:
+            # the first projections take longest; there is no iterate before them
+            w = np.zeros(model.n_weights)
+            loop.report(space.risk(w, space.slopes(w)), w, 0.0)
+            loop.status = Status.INTERRUPTED
+            return loop.result()
         # all dual variables; those that move in this round, or None for all of them
         x, index, in_round, products = run.x, None, 0, 0
 
@@ -162,8 +170,11 @@ class ExcessiveGap:
             change = moved - center
             size = float(np.vdot(change, change))
             bend = space.combine(moved) - u
-            self.L = float(bend @ bend) / (self.alpha * size) if size > 0.0 else 1.0
-            self.L = max(self.L, 1e-12)
+            bent = float(bend @ bend)
+            # not over alpha times the size, which may be zero
+            self.L = max(bent / size / self.alpha, 1e-12) if size > 0.0 else 1.0
+            if not np.isfinite(self.L):
+                raise ValueError(f"training broke down: the dual overflows. {SCALING}")
         while True:
             self.x = space.project(center + self.slopes / self.L)
             self.u = space.combine(self.x)

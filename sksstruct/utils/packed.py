@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils.sparse_input import sound_csr
+
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
@@ -156,10 +158,7 @@ def _canonical_csr(values):
         raise ValueError(f"values must be 2-D, got {values.ndim}-D")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    out = sparse.csr_array(values)
-    # scipy does not check, and the kernels read wherever the indices point.
-    if out.nnz and not 0 <= out.indices.min() <= out.indices.max() < out.shape[1]:
-        raise ValueError(f"column indices must be between 0 and {out.shape[1] - 1}")
+    out = sparse.csr_array(sound_csr(values, "values"))
     if not out.has_canonical_format:
         if values.format == "csr" and np.may_share_memory(out.data, values.data):
             out = out.copy()

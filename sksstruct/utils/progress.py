@@ -146,15 +146,16 @@ class Progress:
         """Seconds since the run began."""
         return time.perf_counter() - self.started
 
-    def record(self, row, shown=None):
-        """Add a row to the trace, and print it, or `shown` in its place."""
+    def record(self, row):
+        """Add a row to the trace, and print it."""
         self.trace.add(*row)
-        if not self.verbose:
-            return
+        if self.verbose:
+            self.show(row)
+
+    def show(self, row):
+        """Print a row."""
         parts = []
-        for name, value in zip(
-            self.trace.columns, row if shown is None else shown, strict=True
-        ):
+        for name, value in zip(self.trace.columns, row, strict=True):
             if name == "seconds":
                 parts.append(f"{value:8.2f} s")
             elif isinstance(value, (int, np.integer)):

@@ -13,7 +13,10 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sksstruct.utils._layout import object_array
 from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.sparse_input import check_sparse
 
+# Labels whose Python counterparts are integers, if they are precise enough.
+_TIMES = np.datetime64, np.timedelta64
 _HINT = (
     "pass a list of arrays of shape (n_positions, n_features), or of scipy CSR "
     "matrices, one for each sequence; SequenceVectorizer makes them from dicts or "
@@ -92,7 +95,10 @@ def _pack(X, n_features, name):
         ]
     lengths, width = _shapes(items, n_features, name)
     if is_sparse:
-        items = [item if item is None else item.tocsr() for item in items]
+        items = [
+            item if item is None else _as_csr(item, f"{name}[{i}]")
+            for i, item in enumerate(items)
+        ]
     given = next((x for x in items if x is not None), np.zeros((0, width)))
     items = [given[:0] if item is None else item for item in items]
     dtypes = {item.dtype for item in items}
@@ -215,37 +221,60 @@ def _check_numeric(array, name):
         raise TypeError(f"{name} has dtype {array.dtype}, not a real number: {_HINT}")
 
 
+def _as_csr(item, name):
+    if item.format == "csr":  # whose structure is checked for all items at once
+        return item
+    check_sparse(item, name)
+    return item.tocsr()
+
+
 def _stack_csr(items, lengths, width, dtype, name):
     for i, item in enumerate(items):
         _check_numeric(item, f"{name}[{i}]")
-    nnz = np.fromiter((len(item.data) for item in items), np.int64, len(items))
+    _check_all_sparse(items, lengths, width, name)
+    nnz = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
     # Stored entries beyond indptr[-1] are legal and not part of the matrix.
-    ends = np.fromiter((item.indptr[-1] for item in items), np.int64, len(items))
-    if (nnz != ends).any():
-        items = [item.copy() for item in items]
-        for item in items:
-            item.prune()
-        nnz = ends
+    parts = [
+        (item.data[:end], item.indices[:end])
+        for item, end in zip(items, nnz.tolist(), strict=True)
+    ]
     indptr = np.zeros(lengths.sum() + 1, dtype=np.int64)
     np.concatenate([item.indptr[1:] for item in items], out=indptr[1:])
-    starts = np.concatenate([[0], np.cumsum(nnz)[:-1]])
-    indptr[1:] += np.repeat(starts, lengths)
+    indptr[1:] += np.repeat(np.cumsum(nnz) - nnz, lengths)
     data = np.empty(nnz.sum(), dtype=dtype)
-    np.concatenate([item.data for item in items], out=data, casting="unsafe")
+    np.concatenate([values for values, _ in parts], out=data, casting="unsafe")
     indices = np.empty(nnz.sum(), dtype=np.int32)
-    np.concatenate([item.indices for item in items], out=indices, casting="same_kind")
-    # scipy does not look, and the kernels go where the indices point.
-    if len(indices) and not 0 <= indices.min() <= indices.max() < width:
-        bad = np.flatnonzero((indices < 0) | (indices >= width))[0]
-        i = np.searchsorted(np.cumsum(nnz), bad, "right")
-        raise ValueError(
-            f"{name}[{i}] has the column index {indices[bad]}, but {width} columns"
-        )
+    # all columns are known to be below the width
+    np.concatenate([columns for _, columns in parts], out=indices, casting="same_kind")
     if indptr[-1] <= np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
     out = sparse.csr_array((data, indices, indptr), shape=(lengths.sum(), width))
     out.sum_duplicates()
     return out
+
+
+def _check_all_sparse(items, lengths, width, name):
+    """Check the structure of CSR matrices: all at once, as most are small."""
+    if not items:
+        return
+    if width > np.iinfo(np.int32).max:
+        raise ValueError(f"{name} has {width} features, which 32 bits cannot number")
+    pointers = [item.indptr for item in items]
+    sound = all(
+        len(pointer) == length + 1 and pointer[0] == 0
+        and pointer[-1] <= min(len(item.indices), len(item.data))
+        for item, pointer, length in zip(items, pointers, lengths, strict=True)
+    )  # fmt: skip
+    if sound:
+        ends = np.concatenate([pointer[1:] for pointer in pointers])
+        starts = np.concatenate([pointer[:-1] for pointer in pointers])
+        columns = np.concatenate([item.indices[: item.indptr[-1]] for item in items])
+        sound = (starts <= ends).all() and (
+            not len(columns) or 0 <= columns.min() <= columns.max() < width
+        )
+    # one by one, for an error that says where it is
+    for i, item in enumerate([] if sound else items):
+        check_sparse(item, f"{name}[{i}]")
 
 
 def _feature_names(items):
@@ -280,10 +309,10 @@ class LabelEncoder:
     def from_labels(cls, labels):
         """Encoder of the distinct values of an iterable of labels."""
         distinct = set(labels)
-        if _all_of(distinct, str) or _all_of(distinct, Real):
+        if _are_plain(distinct):
             ordered = sorted(distinct)
         else:  # some kinds, such as sets, have a partial order only
-            ordered = sorted(distinct, key=lambda x: (type(x).__name__, repr(x)))
+            ordered = sorted(distinct, key=lambda x: (type(x).__name__, _text(x)))
         return cls(_class_array(ordered))
 
     def encode(self, flat, default=None):
@@ -299,12 +328,25 @@ class LabelEncoder:
         return np.fromiter(map(get, flat), dtype=np.int32, count=len(flat))
 
 
-def _all_of(labels, kind):
-    return all(isinstance(label, kind) for label in labels)
+def _are_plain(labels):
+    """Whether labels are all strings, or all numbers; times are neither."""
+    if any(isinstance(label, _TIMES) for label in labels):
+        return False
+    return any(all(isinstance(x, kind) for x in labels) for kind in (str, Real))
+
+
+def _text(label):
+    """What labels without an order are sorted by: the same in every process."""
+    # sets print their elements in an order that depends on the seed of their hashes
+    if isinstance(label, Set):
+        return "{" + ", ".join(sorted(map(_text, label))) + "}"
+    if isinstance(label, tuple):
+        return "(" + ", ".join(map(_text, label)) + ")"
+    return repr(label)
 
 
 def _class_array(ordered):
-    if _all_of(ordered, str) or _all_of(ordered, Real):
+    if _are_plain(ordered):
         out = np.array(ordered)
         # Arrays change some labels: trailing zero characters, integers beside floats.
         if out.ndim == 1 and out.tolist() == ordered:
@@ -346,7 +388,8 @@ def check_labels(y, lengths, *, name="y", unknown=False):
                 raise ValueError(
                     f"{name}[{i}] is {row.ndim}-D: the labels of a sequence must be 1-D"
                 )
-            row = row.tolist()
+            # as Python objects, but for times, some of which would become numbers
+            row = list(row) if row.dtype.kind in "mM" else row.tolist()
         elif not _is_list(row) or hasattr(row, "columns"):
             raise TypeError(
                 f"{name}[{i}] is {row!r:.80}: the labels of a sequence must be a list "
@@ -360,7 +403,10 @@ def check_labels(y, lengths, *, name="y", unknown=False):
         rows.append(row)
     flat = list(chain.from_iterable(rows))
     if any(issubclass(kind, np.generic) for kind in set(map(type, flat))):
-        flat = [x.item() if isinstance(x, np.generic) else x for x in flat]
+        flat = [
+            x.item() if isinstance(x, np.generic) and not isinstance(x, _TIMES) else x
+            for x in flat
+        ]
     # Checks the distinct labels; looks for the sequence only if one is bad.
     try:
         distinct = set(flat)

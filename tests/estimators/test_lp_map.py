@@ -1,6 +1,7 @@
 """The predictor and the command line."""
 
 import gzip
+import importlib.util
 import json
 import pickle
 import subprocess
@@ -16,7 +17,9 @@ from sksstruct import LPMAPPredictor
 from sksstruct.__main__ import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import SOLVERS, TRWS, HiGHS
+from sksstruct.inference.lp import SOLVERS, TRWS, HiGHS, Toulbar2
+
+HAS_TOULBAR2 = importlib.util.find_spec("pytoulbar2") is not None
 
 
 def graphs(n=5):
@@ -26,6 +29,8 @@ def graphs(n=5):
 @pytest.mark.parametrize("solver", [*SOLVERS, TRWS(), HiGHS(exact=True)])
 def test_every_solver_is_reached(solver):
     X = graphs()
+    if solver == "toulbar2" and not HAS_TOULBAR2:
+        pytest.skip("needs pytoulbar2")
     if solver == "gdmm_binary":
         X = [random_graph(np.random.default_rng(k), states=(2, 2)) for k in range(5)]
     predictor = LPMAPPredictor(solver, random_state=0).fit(X)
@@ -137,24 +142,107 @@ def test_command_line(tmp_path, capsys):
     dump_uai(graph, path)
     assert main(["map", str(path)]) == 0
     shown = capsys.readouterr().out
-    assert "bound" in shown
-    assert "status    optimal" in shown
+    # a line for each field, and nothing else
+    fields = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert fields["status"] == "optimal"
+    assert float(fields["score"]) == pytest.approx(best_score(graph))
     labeling = load_uai_solution(tmp_path / "graph.uai.MPE", graph.n_states)
-    assert graph.score(labeling) == pytest.approx(best_score(graph))
+    assert graph.score(labeling) == float(fields["score"])
     # evidence beside the file is read
     (tmp_path / "graph.uai.evid").write_text("1\n1 2 0")
-    assert main(["map", str(path), "--quiet", "--output", str(tmp_path / "b")]) == 0
+    assert main(["map", str(path), "--output", str(tmp_path / "b")]) == 0
     assert load_uai_solution(tmp_path / "b", graph.n_states)[2] == 0
     assert main(["map", str(tmp_path / "none.uai")]) == 2
     assert "error" in capsys.readouterr().err
     path.write_bytes(gzip.compress(b"MARKOV\n1\n2\n1\n1 0\n2\n0 0"))
-    assert main(["map", str(path), "--quiet", "--evidence", str(tmp_path / "e")]) == 2
+    assert main(["map", str(path), "--evidence", str(tmp_path / "e")]) == 2
+
+
+def test_command_line_json(tmp_path, capsys):
+    path = tmp_path / "a.wcsp"
+    path.write_text("s 2 2 2 9\n2 2\n2 0 1 0 1\n0 0 3\n0 4 0\n")
+    arguments = ["map", str(path), "--json", "--solver", "trws", "--seed", "1", "-v"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (found["status"], found["score"], found["solver"]) == ("optimal", -4, "TRWS")
+    assert found["written"] == f"{path}.MPE"
+    assert "read in" in shown.err
+    # infeasible: no numbers, no labeling, and no file
+    path.write_text("s 1 2 1 9\n2\n0 9 0\n")
+    (tmp_path / "a.wcsp.MPE").unlink()
+    assert main(["map", str(path), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["status"] == "infeasible"
+    assert found["score"] is found["bound"] is found["labeling"] is None
+    assert not (tmp_path / "a.wcsp.MPE").exists()
+    # what was found is shown even if it cannot be written
+    path.write_text("s 1 2 0 9\n2\n")
+    assert main(["map", str(path), "--output", str(tmp_path / "no" / "file")]) == 2
+    assert "optimal" in capsys.readouterr().out
+
+
+def test_progress_is_short(capsys):
+    """At first, at last, and at growing intervals."""
+    graph = random_graph(np.random.default_rng(0), n=60, m=200, states=(3, 5))
+    TRWS(max_iter=400, patience=400).solve(graph, verbose=1, random_state=0)
+    short = capsys.readouterr().out.splitlines()
+    TRWS(max_iter=30).solve(graph, verbose=2, random_state=0)
+    assert len(capsys.readouterr().out.splitlines()) == 30
+    assert 2 <= len(short) <= 30
+    assert "np." not in "".join(short)
+
+
+def test_numbers_are_plain():
+    predictor = LPMAPPredictor(random_state=0)
+    predictor.predict([FactorGraph([[-10310.0, -10311.0]])])
+    result = predictor.results_[0]
+    assert repr(result.score) == repr(result.bound) == "-10310.0"
+
+
+def test_toulbar2_is_asked_for():
+    """An error that says what to install, before any work."""
+    if HAS_TOULBAR2:
+        pytest.skip("pytoulbar2 is there")
+    with pytest.raises(ImportError, match=r"pip install 'sksstruct\[toulbar2\]'"):
+        LPMAPPredictor("toulbar2").fit()
+
+
+@pytest.mark.skipif(not HAS_TOULBAR2, reason="needs pytoulbar2")
+@pytest.mark.parametrize("seed", range(8))
+def test_toulbar2(seed):
+    graph = random_graph(
+        np.random.default_rng(seed), n=6, m=8, weights=seed % 3 == 0,
+        infinite=0.1 * (seed % 3), integers=seed % 2, parametric=seed % 5 == 0,
+        factors=seed % 4, logic=2 * (seed == 7), evidence=seed % 3,
+    )  # fmt: skip
+    result = Toulbar2().solve(graph, random_state=0)
+    best = best_score(graph)
+    if best == -np.inf:
+        assert result.status == "infeasible"
+    else:
+        assert result.status == "optimal"
+        assert result.score == pytest.approx(best)
+        assert best - 1e-9 <= result.bound <= best + 1e-6 * max(1.0, abs(best))
+
+
+@pytest.mark.skipif(not HAS_TOULBAR2, reason="needs pytoulbar2")
+def test_toulbar2_returns_what_it_has():
+    rng = np.random.default_rng(0)
+    edges = [tuple(rng.choice(60, 2, replace=False)) for _ in range(400)]
+    graph = FactorGraph(np.zeros((60, 5)), edges, list(rng.random((400, 5, 5))))
+    result = Toulbar2().solve(graph, time_limit=2.0, random_state=0)
+    assert result.status == "time_limit"
+    # far above the labeling that it starts from, and below the sum of all maxima
+    assert result.score > graph.score(np.zeros(60, dtype=int)) + 20
+    assert result.score < result.bound < 400
+    assert result.trace["seconds"][-1] < 10.0
 
 
 def test_module_runs(tmp_path):
     path = tmp_path / "a.wcsp"
     path.write_text("s 2 2 1 9\n2 2\n2 0 1 0 1\n0 0 3\n")
-    run = [sys.executable, "-m", "sksstruct", "map", str(path), "--quiet"]
+    run = [sys.executable, "-m", "sksstruct", "map", str(path)]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "optimal" in done.stdout
 

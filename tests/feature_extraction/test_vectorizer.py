@@ -157,6 +157,26 @@ def test_window_features_skip_what_leaves_the_sequence():
         window_features({"w": ["a"], "t": []}, [[("w", 0)]])
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: shape_features(None), "tokens must be a list of strings, got None"),
+        (lambda: shape_features("word"), "tokens must be a list of strings"),
+        (lambda: shape_features(["a", 3]), r"tokens\[1\] must be a string, got 3"),
+        (lambda: affix_features([None]), r"tokens\[0\] must be a string, got None"),
+        (lambda: window_features(["a"], [[("w", 0)]]), "columns must be a dict"),
+        (lambda: window_features({"w": [1]}, [[("w", 0)]]), r"columns\['w'\]\[0\]"),
+        (lambda: window_features({"w": "ab"}, [[("w", 0)]]), r"columns\['w'\] must be"),
+        (lambda: window_features({"w": ["a"]}, [("w", 0)]), r"templates\[0\] must be"),
+        (lambda: window_features({"w": ["a"]}, [[]]), r"templates\[0\] must be"),
+        (lambda: window_features({"w": ["a"]}, [[("w", 0.5)]]), r"templates\[0\] must"),
+    ],
+)
+def test_helpers_refuse_what_is_not_text(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
 def test_affixes_and_shapes():
     assert affix_features(["ab"], lengths=[1, 2, 3]) == [
         ["w:prefix=a", "w:suffix=b", "w:prefix=ab", "w:suffix=ab"]

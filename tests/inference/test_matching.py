@@ -88,6 +88,7 @@ def test_large_and_small_scores_together():
         ([[np.nan]], None, "scores has an entry that is NaN"),
         ([[1.0]], np.inf, "unassigned has an entry"),
         ([[1e308, -1e308], [1e308, 1.0]], None, "too large"),
+        (np.zeros((2, 2)), 1e308, "unassigned: the scores are too large"),
         ([[1.0]], [1.0, 2.0], "unassigned must be a number or have shape"),
     ],
 )

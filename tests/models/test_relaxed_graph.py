@@ -48,7 +48,7 @@ def test_objective_bounds_the_hinge(pairwise, features):
         value = fitted.loss(y_true, answer) + fitted.joint_feature(x, answer) @ w
         relaxed += value - score
         # the best labeling is never above the best fractional one
-        graph = fitted._graph(x, w, (1.0 - fitted._marginals(y_true)[0]) / 9)
+        graph = fitted._graph(x, w, (1.0 - fitted._marginals(y_true)) / 9)
         best = Enumeration().solve(graph).score
         assert value >= best - 1e-6
         hinge += best - score

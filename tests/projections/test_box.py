@@ -139,3 +139,26 @@ def test_bad_input(arguments, match):
         project_box_equality(*arguments)
     with pytest.raises(ValueError, match="method must be"):
         project_box_equality([1.0], 0, 1, 1, 0.5, method="bisect")
+
+
+@pytest.mark.parametrize("method", ["median", "sort"])
+@pytest.mark.parametrize(
+    ("z", "lower", "upper", "a", "c"),
+    [
+        ([-0.3], [-1e20], [np.inf], [2.0], 2.5),
+        ([0.0, 0.1], [-np.inf, -1.5], [1e20, 1e15], [2.0, 0.0], -1.25),
+        ([1.0, 2.0, 3.0], [-1e20, 0.0, -1.0], [1e15, 1.0, 1e20], [1.0, -1.0, 1.0], 0.5),
+    ],
+)
+def test_bounds_far_away(method, z, lower, upper, a, c):
+    """They must not drown what is near in rounding errors."""
+    vectors = (np.array(v) for v in (z, lower, upper, a))
+    z, lower, upper, a = vectors
+    x = project_box_equality(z, lower, upper, a, c, method=method)
+    is_projection(x, z, lower, upper, a, c)
+
+
+@pytest.mark.parametrize("c", [-3.0, -1.001])
+def test_infeasible_beside_a_bound_far_away(c):
+    with pytest.raises(ValueError, match="there is no such point"):
+        project_box_equality([1.34], -1.0, 1e15, 1.0, c)

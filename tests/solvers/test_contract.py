@@ -326,11 +326,19 @@ def test_bundles_reach_what_cutting_planes_do(scale, alpha):
     assert one.dual_gap_ <= 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+def test_casimir_overflows_with_an_error():
+    for scale in (1e200, 1e300):
+        with pytest.raises(ValueError, match="broke down"):
+            ChainCRF(solver="casimir").fit([scale * np.eye(3)], [[0, 1, 0]])
+
+
 @pytest.mark.parametrize("solver", ["pragam", "bmrm", "bcfw", "ssg", "cutting_plane"])
 def test_overflow_is_an_error_or_a_true_certificate(solver):
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(20, 3)), rng.randint(2, size=20)
-    for scale, alpha in ((1e150, 0.01), (1.0, 1e-310), (1e160, 0.01)):
+    scales = (1e150, 0.01), (1.0, 1e-310), (1.0, 5e-324), (1e160, 0.01), (1e300, 0.01)
+    for scale, alpha in scales:
         model = LinearSSVC(alpha, solver=solver, max_iter=5, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -340,6 +348,22 @@ def test_overflow_is_an_error_or_a_true_certificate(solver):
                 assert "broke down" in str(error)
             else:
                 assert np.isfinite(model.objective_ + model.coef_.sum())
+
+
+def test_interrupt_of_the_first_projection_of_pragam(monkeypatch):
+    def interrupted(self, x):
+        raise KeyboardInterrupt
+
+    data = make_chain(5, random_state=0)
+    X, y = data.X, data.y
+    monkeypatch.setattr("sksstruct.models.chain._dual.ChainDual.project", interrupted)
+    model = ChainCRF(0.1, solver="pragam")
+    with pytest.raises(KeyboardInterrupt, match="after 0 passes; the tagger can"):
+        model.fit(X, y)
+    assert len(model.predict(X)) == 5
+    # of weights zero: each position costs its share, and nothing is known below
+    assert model.objective_ == pytest.approx(1.0, rel=0.5)
+    assert model.dual_gap_ == model.objective_
 
 
 def test_pragam_without_a_tolerance():

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -158,7 +162,7 @@ class TestCheckSequences:
         bad.indptr = np.array([0, 1], dtype=np.int32)
         with pytest.raises(ValueError, match=rf"X\[1\] has the column index {index}"):
             check_sequences([sparse.csr_array(np.eye(2)), bad])
-        with pytest.raises(ValueError, match="column indices must be between 0 and 1"):
+        with pytest.raises(ValueError, match=f"column index {index}"):
             PackedSequences(bad, [0, 1])
 
     def test_number_of_features(self):
@@ -207,6 +211,41 @@ class TestLabels:
         with pytest.raises(ValueError, match=r"y\[0\] has a missing label"):
             check_labels([[1, pd.NA]], [2])
         assert check_labels([pd.Series(["a", "b"], index=[5, 6])], [2]) == ["a", "b"]
+
+    def test_order_of_sets_is_that_of_their_elements(self):
+        """Sets print in an order that depends on the seed of the hashes."""
+        labels = [frozenset(words) for words in ("ba", "c", "ad", "ab")]
+        labels.append((frozenset("zyx"), 1))
+        found = LabelEncoder.from_labels(labels).classes_.tolist()
+        assert found[:3] == [frozenset("ab"), frozenset("ad"), frozenset("c")]
+        code = (
+            "from sksstruct.utils.validation import LabelEncoder\n"
+            "labels = [(frozenset([a, b]), 1) for a in 'abcde' for b in 'vwxyz']\n"
+            "classes = LabelEncoder.from_labels(labels).classes_\n"
+            "print([sorted(x[0]) for x in classes])"
+        )
+        runs = [
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for seed in ("1", "2")
+        ]
+        assert runs[0] == runs[1] != ""
+
+    @pytest.mark.parametrize(
+        "kind", ["datetime64[ns]", "datetime64[D]", "timedelta64[ns]"]
+    )
+    def test_times_stay_times(self, kind):
+        row = np.array([20, 10, 20]).astype(kind)
+        flat = check_labels([row, list(row)], [3, 3])
+        encoder = LabelEncoder.from_labels(flat)
+        assert encoder.classes_.tolist() == [row[1], row[0]]
+        assert all(isinstance(x, type(row[0])) for x in encoder.classes_.tolist())
+        assert encoder.encode(flat).tolist() == [1, 0, 1, 1, 0, 1]
 
     def test_numpy_scalars_become_python_values(self):
         assert check_labels([[np.int64(3)]], [1]) == [3]

@@ -65,7 +65,8 @@ def matching(scores, unassigned=None):
     Raises
     ------
     ValueError
-        If the shapes do not fit, or an entry is NaN or ``+inf``.
+        If the shapes do not fit, or an entry is NaN, ``+inf``, or so large that sums
+        could overflow.
 
     References
     ----------
@@ -172,6 +173,7 @@ def _extend(scores, unassigned):
                 f"unassigned must be a number or have shape {(n_rows,)}, got shape "
                 f"{alone.shape}"
             )
+        check_sums("unassigned", 4 * n_rows, alone)
         alone = np.broadcast_to(alone, (n_rows,))
         extra = np.repeat(alone[:, None], n_rows, axis=1)
     else:

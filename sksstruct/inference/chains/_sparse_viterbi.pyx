@@ -3,195 +3,335 @@
     max over y of  sum_t unary[t, y_t] + sum_t v[y_t, y_{t+1}]
 
 over K labels at positions t; a and b are labels at neighboring positions. The recursion
-is that of `_viterbi.pyx`. The best way into label b comes from the best label before
-it, score 0, unless a stored score is in the way. So a step looks at the stored scores
-of the column of b that are large enough to matter, in descending order, and at the best
-label that has nothing stored with b: about K + (stored scores above zero) and no K x K.
-Exact.
+is that of `_viterbi.pyx`,
+
+    delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + v[a, b].
+
+For nearly all b the maximum is M = max_a delta_{t-1}(a), at one label for all of them:
+a vector of K equal numbers, which is then corrected. It is lower where the best label
+before has a negative score with b, and higher where a stored score is large enough,
+which asks of its row that delta_{t-1}(a) plus the row's highest score reaches M. Rows
+are kept in descending order while scores change, so that a look ends at the first score
+that does not matter. No K x K; exact, and ties go as they go there.
 """
+
+cimport cython
 
 import numpy as np
 from scipy import sparse
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
-from sksstruct.inference.trees._messages cimport best_state
-from sksstruct.utils._simd cimport sks_max
+from sksstruct.inference.chains._pair_index cimport PairIndex
+from sksstruct.utils._memory cimport reserve, resize
+from sksstruct.utils._simd cimport (
+    sks_axpy, sks_first, sks_max, sks_max_below, sks_reaching,
+)
 
 from sksstruct.inference._checks import check_scores
-from sksstruct.utils._layout import pad_rows
+from sksstruct.utils._layout import aligned_zeros, pad_rows
 
 
+cdef class ViterbiScratch:
+    """Memory of one thread for `SparseTransitions.decode`.
+
+    Parameters
+    ----------
+    max_size : int
+        Most positions.
+    ld : int
+        Length of the rows of scores.
+    """
+
+    def __init__(self, Py_ssize_t max_size, Py_ssize_t ld):
+        cdef double[::1] delta = aligned_zeros(2 * ld)
+        cdef int32_t[::1] labels = np.empty((max_size + 2) * ld, dtype=np.int32)
+        self._arrays = delta, labels
+        self.delta, self.order = &delta[0], &labels[0]
+        self.rows, self.back = self.order + ld, self.order + 2 * ld
+
+
+cdef int descending(const void* one, const void* other) noexcept nogil:
+    """The order of scores in a row."""
+    cdef double first = (<const PairScore*> one).value
+    cdef double second = (<const PairScore*> other).value
+    return (first < second) - (first > second)
+
+
+@cython.final
 cdef class SparseTransitions:
     """Scores of pairs of labels, zero where nothing is stored.
 
     Parameters
     ----------
-    transitions : sparse array of shape (n_states, n_states)
-        Scores, from -> to.
+    pairs : PairIndex
+        Pairs that may have a score. It may grow, and other tables may use it.
     """
 
-    def __init__(self, transitions):
-        csr = sparse.csr_array(transitions, dtype=np.float64, copy=True)
-        csr.sum_duplicates()
+    def __cinit__(self, PairIndex pairs):
+        cdef Py_ssize_t label
+        self.n_labels, self.pairs = pairs.n_labels, pairs
+        self._rows = <PairRow*> calloc(self.n_labels, sizeof(PairRow))
+        self._highest = <double*> malloc(self.n_labels * sizeof(double))
+        if self._rows == NULL or self._highest == NULL:
+            raise MemoryError()
+        for label in range(self.n_labels):
+            self._highest[label] = -INFINITY
+
+    def __dealloc__(self):
+        cdef Py_ssize_t label
+        if self._rows != NULL:
+            for label in range(self.n_labels):
+                free(self._rows[label].items)
+        free(self._rows)
+        free(self._highest)
+        free(self._place)
+
+    @staticmethod
+    def of_table(table):
+        """Return the scores of a sparse array of shape (n_labels, n_labels)."""
         # an array of the caller's, with all duplicates, may change
-        self.csr = csr
-        self.n_states = csr.shape[0]
-        self._row_first = csr.indptr.astype(np.intp)
+        csr = sparse.csr_array(table, dtype=np.float64, copy=True)
+        csr.sum_duplicates()
+        rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        cdef PairIndex pairs = PairIndex(csr.shape[0])
+        pairs.extend(rows.astype(np.int32), csr.indices.astype(np.int32))
+        cdef SparseTransitions scores = SparseTransitions(pairs)
         # one entry more, so that there is an address where nothing is stored
-        self._to = np.append(csr.indices, 0).astype(np.int32)
-        self._row_score = np.append(csr.data, 0.0)
-        rows = np.repeat(np.arange(self.n_states), np.diff(csr.indptr))
-        # by column, then descending, then by row
-        order = np.lexsort((rows, -csr.data, csr.indices))
-        self._first = np.searchsorted(
-            csr.indices[order], np.arange(self.n_states + 1)).astype(np.intp)
-        self._from = np.append(rows[order], 0).astype(np.int32)
-        self._score = np.append(csr.data[order], 0.0)
+        cdef double[::1] values = np.append(csr.data, 0.0)
+        scores.load(&values[0], csr.nnz)
+        return scores
 
-    cdef double score(self, Py_ssize_t before, Py_ssize_t label,
-                      bint* stored) noexcept nogil:
-        """v[before, label], and whether it is stored."""
-        # by bisection: labels ascend in a row
-        cdef Py_ssize_t low = self._row_first[before], middle
-        cdef Py_ssize_t last = self._row_first[before + 1], high = last
-        # labels before low are below this one, those from high on are not
-        while low < high:
-            middle = (low + high) // 2
-            if self._to[middle] < label:
-                low = middle + 1
-            else:
-                high = middle
-        stored[0] = low < last and self._to[low] == label
-        return self._row_score[low] if stored[0] else 0.0
+    # ---- scores, and their order ----
 
-    cdef bint _is_stored(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil:
-        """Whether v[before, label] is stored."""
-        cdef bint stored
-        self.score(before, label, &stored)
-        return stored
+    cdef int load(self, const double* scores, Py_ssize_t n_pairs) except -1 nogil:
+        """Set the scores of the first pairs; no other pair has one."""
+        cdef Py_ssize_t label, k
+        cdef PairRow* row
+        for label in range(self.n_labels):
+            self._rows[label].size = 0
+        self._reserve_places()
+        for k in range(self._n_places):
+            self._place[k] = -1
+        # positive ones first, which are in order in the end
+        for k in range(n_pairs):
+            if scores[k] > 0.0:
+                self._append(k, scores[k])
+        for label in range(self.n_labels):
+            self._rows[label].n_positive = self._rows[label].size
+        for k in range(n_pairs):
+            if not scores[k] > 0.0:
+                self._append(k, scores[k])
+        for label in range(self.n_labels):
+            row = &self._rows[label]
+            qsort(row.items, row.n_positive, sizeof(PairScore), descending)
+            for k in range(row.n_positive):
+                self._place[row.items[k].pair] = <int32_t> k
+            self._highest[label] = row.items[0].value if row.n_positive else -INFINITY
+        return 0
 
-    cdef void _step(self, const double* previous, double* best,
-                    int32_t* order) noexcept nogil:
-        """best[b] = max_a previous[a] + v[a, b]"""
-        cdef Py_ssize_t label, i
-        cdef double top = sks_max(self.n_states, previous), value
-        # most columns have nothing stored with the best label
-        for label in range(self.n_states):
+    cdef int _reserve_places(self) except -1 nogil:
+        """Make room for a place of every pair."""
+        cdef Py_ssize_t size = self.pairs._capacity, k
+        if self._n_places < size:
+            resize(<void**> &self._place, size * sizeof(int32_t))
+            for k in range(self._n_places, size):
+                self._place[k] = -1
+            self._n_places = size
+        return 0
+
+    cdef int _append(self, Py_ssize_t pair, double score) except -1 nogil:
+        """Put a pair at the end of its row."""
+        cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
+        cdef PairScore item = PairScore(
+            score, self.pairs._ends[2 * pair + 1], <int32_t> pair)
+        reserve(<void**> &row.items, &row.capacity, row.size + 1, sizeof(PairScore))
+        row.size += 1
+        self._put(row, row.size - 1, item)
+        return 0
+
+    cdef void _put(self, PairRow* row, Py_ssize_t place,
+                   PairScore item) noexcept nogil:
+        """Write a pair to a place of its row."""
+        row.items[place] = item
+        self._place[item.pair] = <int32_t> place
+
+    cdef int set(self, Py_ssize_t pair, double score) except -1 nogil:
+        """Change a score, and put it in order."""
+        cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
+        cdef PairScore item
+        cdef Py_ssize_t place, last
+        self._reserve_places()
+        if self._place[pair] < 0:
+            self._append(pair, 0.0)
+        place = self._place[pair]
+        item, item.value = row.items[place], score
+        # among the positive ones: from the end of these, or from where it was
+        if score > 0.0 and place >= row.n_positive:
+            self._put(row, place, row.items[row.n_positive])
+            place = row.n_positive
+            row.n_positive += 1
+        last = row.n_positive - 1
+        # by neighbors: most scores change by little
+        while place < last and row.items[place + 1].value > score:
+            self._put(row, place, row.items[place + 1])
+            place += 1
+        if score > 0.0:
+            while place > 0 and row.items[place - 1].value < score:
+                self._put(row, place, row.items[place - 1])
+                place -= 1
+        elif place == last:
+            # it has passed all that are still positive
+            row.n_positive -= 1
+        self._put(row, place, item)
+        self._highest[self.pairs._ends[2 * pair]] = (
+            row.items[0].value if row.n_positive else -INFINITY)
+        return 0
+
+    cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil:
+        """v[before, label]"""
+        cdef Py_ssize_t pair = self.pairs.find(before, label)
+        # the index may know pairs that have no score here
+        if pair < 0 or pair >= self._n_places or self._place[pair] < 0:
+            return 0.0
+        return self._rows[before].items[self._place[pair]].value
+
+    # ---- max-product ----
+
+    cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
+                       const double* unary, int32_t* labeling) noexcept nogil:
+        """Best labeling of unary scores (size x ld), and its score.
+
+        Without any that is allowed, the labels are all 0 and the score is -inf.
+        """
+        cdef const double* previous = unary
+        cdef double* best
+        cdef Py_ssize_t t, label
+        cdef double score
+        for t in range(1, size):
+            best = scratch.delta + (t & 1) * ld
+            self._step(scratch, previous, best, scratch.back + t * ld)
+            sks_axpy(ld, 1.0, unary + t * ld, best)
+            previous = best
+        score = sks_max(self.n_labels, previous)
+        if score == -INFINITY:
+            # there is no way back
+            memset(labeling, 0, size * sizeof(int32_t))
+            return score
+        label = sks_first(self.n_labels, previous, score)
+        for t in range(size - 1, -1, -1):
+            labeling[t] = <int32_t> label
+            if t:
+                label = scratch.back[t * ld + label]
+        return score
+
+    cdef void _step(self, ViterbiScratch scratch, const double* previous,
+                    double* best, int32_t* back) noexcept nogil:
+        """best[b] = max_a previous[a] + v[a, b], and the lowest a that has it"""
+        cdef double top = sks_max(self.n_labels, previous), least
+        cdef int32_t first
+        cdef Py_ssize_t label
+        for label in range(self.n_labels):
             best[label] = top
         # all prefixes are forbidden, and the rest would compare -inf with itself
         if top == -INFINITY:
+            memset(back, 0, self.n_labels * sizeof(int32_t))
             return
-        order[0] = 0
-        while previous[order[0]] != top:
-            order[0] += 1
-        self._set_unstored(previous, best, order)
-        for label in range(self.n_states):
-            for i in range(self._first[label], self._first[label + 1]):
-                # scores descend: no later one reaches the best, with any label before
-                value = self._score[i]
-                if value + top <= best[label]:
+        first = <int32_t> sks_first(self.n_labels, previous, top)
+        for label in range(self.n_labels):
+            back[label] = first
+        scratch.order[0], scratch.n_ordered = first, 1
+        # what is lower now says how small a score may be that still matters
+        least = self._lower(scratch, previous, best, back)
+        self._raise(scratch, previous, least, best, back)
+
+    cdef double _lower(self, ViterbiScratch scratch, const double* previous,
+                       double* best, int32_t* back) noexcept nogil:
+        """Correct what has a negative score with the best label before; positive scores
+        with others do not count yet. Returns the lowest best score."""
+        cdef int32_t* order = scratch.order
+        cdef PairRow* row = &self._rows[order[0]]
+        cdef double top = previous[order[0]], least = top, value, score
+        cdef Py_ssize_t k, rank
+        cdef int32_t label
+        for k in range(row.n_positive, row.size):
+            if row.items[k].value == 0.0:
+                continue
+            label = row.items[k].label
+            value = top + row.items[k].value
+            # labels in descending order, until one has no negative score with this one
+            for rank in range(1, self.n_labels):
+                if rank == scratch.n_ordered:
+                    order[rank] = next_best(self.n_labels, previous, order[rank - 1])
+                    scratch.n_ordered += 1
+                if previous[order[rank]] < value:
                     break
-                value += previous[self._from[i]]
-                if value > best[label]:
-                    best[label] = value
-
-    cdef void _set_unstored(self, const double* previous, double* best,
-                            int32_t* order) noexcept nogil:
-        """Correct best[b] where the best label before, order[0], has b stored."""
-        cdef Py_ssize_t i, label, rank, n_ordered = 1
-        # The best of the others is tried then, and so on. The descending order is found
-        # as far as it is needed: two or three labels, if few scores are stored.
-        for i in range(self._row_first[order[0]], self._row_first[order[0] + 1]):
-            label = self._to[i]
-            # what remains if all labels have something stored with this one
-            best[label] = -INFINITY
-            for rank in range(1, self.n_states):
-                if rank == n_ordered:
-                    order[rank] = next_best(self.n_states, previous, order[rank - 1])
-                    n_ordered += 1
-                if not self._is_stored(order[rank], label):
-                    best[label] = previous[order[rank]]
+                score = self.score(order[rank], label)
+                if score > 0.0:
+                    score = 0.0
+                score += previous[order[rank]]
+                if score > value or score == value and order[rank] < back[label]:
+                    value, back[label] = score, order[rank]
+                if score == previous[order[rank]]:
                     break
+            best[label] = value
+            if value < least:
+                least = value
+        return least
 
-    cdef int32_t _way_in(self, const double* previous, Py_ssize_t label,
-                         double best) noexcept nogil:
-        """The lowest label a with previous[a] + v[a, label] = best."""
-        cdef Py_ssize_t before, i
-        cdef int32_t found = -1
-        # The step kept maxima only. The same sum of two numbers gives the same bits, so
-        # that equality finds the maximiser.
-        for i in range(self._first[label], self._first[label + 1]):
-            before = self._from[i]
-            if previous[before] + self._score[i] == best and (
-                    found < 0 or before < found):
-                found = <int32_t> before
-        # one that has nothing stored counts only if it is lower
-        for before in range(self.n_states if found < 0 else found):
-            if previous[before] == best and not self._is_stored(before, label):
-                return <int32_t> before
-        return found
-
-    cdef double decode(self, Py_ssize_t size, Py_ssize_t ld, double* delta,
-                       double* best, int32_t* order, int32_t* labeling) noexcept nogil:
-        """Best labeling of unary scores delta (size x ld), and its score.
-
-        The best scores of prefixes replace delta. best has room for size x ld numbers,
-        order for K.
-        """
-        cdef Py_ssize_t t, label
-        cdef double score
-        # best without the unary scores is kept for the way back, where it is compared
-        for t in range(1, size):
-            self._step(delta + (t - 1) * ld, best + t * ld, order)
-            for label in range(self.n_states):
-                delta[t * ld + label] += best[t * ld + label]
-        label = best_state(self.n_states, delta + (size - 1) * ld)
-        labeling[size - 1] = <int32_t> label
-        score = delta[(size - 1) * ld + label]
-        if score == -INFINITY:
-            # all is forbidden: there is no way in to be found
-            memset(labeling, 0, size * sizeof(int32_t))
-            return score
-        for t in range(size - 2, -1, -1):
-            label = self._way_in(delta + t * ld, label, best[(t + 1) * ld + label])
-            labeling[t] = <int32_t> label
-        return score
+    cdef void _raise(self, ViterbiScratch scratch, const double* previous,
+                     double least, double* best, int32_t* back) noexcept nogil:
+        """Correct what is higher by a positive score; all best are at least `least`."""
+        cdef PairScore* item
+        cdef double base, value
+        cdef int32_t before
+        cdef Py_ssize_t k, place
+        cdef Py_ssize_t n_rows = sks_reaching(
+            self.n_labels, previous, self._highest, least, scratch.rows)
+        for k in range(n_rows):
+            before = scratch.rows[k]
+            base, item = previous[before], self._rows[before].items
+            for place in range(self._rows[before].n_positive):
+                value = base + item.value
+                # those that follow are lower
+                if value < least:
+                    break
+                if value > best[item.label] or (
+                        value == best[item.label] and before < back[item.label]):
+                    best[item.label], back[item.label] = value, before
+                item += 1
 
 
 cdef int32_t next_best(Py_ssize_t n, const double* scores, int32_t last) noexcept nogil:
     """The entry that comes after the last one in descending order."""
-    cdef Py_ssize_t k
-    cdef int32_t found = -1
-    # A pass over all: it is asked for two or three entries, too few for a sort.
-    for k in range(n):
-        # equal entries are in the order of their numbers
-        if (scores[k] < scores[last] or scores[k] == scores[last] and k > last) and (
-                found < 0 or scores[k] > scores[found]):
-            found = <int32_t> k
-    return found
+    cdef Py_ssize_t first = last + 1
+    cdef Py_ssize_t found = first + sks_first(n - first, scores + first, scores[last])
+    # Passes over all: it is asked for two or three entries, too few for a sort. Equal
+    # entries are in the order of their numbers.
+    if found == n:
+        found = sks_first(n, scores, sks_max_below(n, scores, scores[last]))
+    return <int32_t> found
 
 
 def viterbi_sparse(unary, transitions):
     """`viterbi` where pairs of labels that are not stored score zero."""
     unary = check_scores("unary", unary, 2)
-    cdef Py_ssize_t size = unary.shape[0], n_states = unary.shape[1]
-    if transitions.shape != (n_states, n_states):
+    cdef Py_ssize_t size = unary.shape[0], n_labels = unary.shape[1]
+    if transitions.shape != (n_labels, n_labels):
         raise ValueError(
-            f"pairwise has shape {transitions.shape}, expected {(n_states, n_states)}")
+            f"pairwise has shape {transitions.shape}, expected {(n_labels, n_labels)}")
     values = transitions.data
     if np.isnan(values).any() or (values == np.inf).any():
         raise ValueError("pairwise has an entry that is NaN or +inf")
-    cdef SparseTransitions table = SparseTransitions(transitions)
-    cdef double[:, ::1] delta = pad_rows(unary)
-    cdef double[:, ::1] best = np.empty_like(delta)
-    cdef int32_t[::1] order = np.empty(n_states, dtype=np.int32)
+    cdef SparseTransitions table = SparseTransitions.of_table(transitions)
+    cdef double[:, ::1] rows = pad_rows(unary)
+    cdef ViterbiScratch scratch = ViterbiScratch(size, rows.shape[1])
     labeling = np.empty(size, dtype=np.int32)
     cdef int32_t[::1] labels = labeling
     cdef double score
     with nogil:
-        score = table.decode(size, delta.shape[1], &delta[0, 0], &best[0, 0],
-                             &order[0], &labels[0])
+        score = table.decode(scratch, size, rows.shape[1], &rows[0, 0], &labels[0])
     return labeling, score

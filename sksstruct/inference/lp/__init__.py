@@ -10,6 +10,7 @@ from sksstruct.inference.lp.auto import Auto
 from sksstruct.inference.lp.core.result import MAPResult
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.enumeration import Enumeration
+from sksstruct.inference.lp.exact.branch_and_bound import BranchAndBound
 from sksstruct.inference.lp.gdmm.ad3 import AD3
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
@@ -17,6 +18,7 @@ from sksstruct.inference.lp.highs import HiGHS
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
     "auto": Auto,
@@ -28,7 +30,9 @@ MAP_SOLVERS = {
     "subgradient": Subgradient,
     "lp": HiGHS,
     "exact": partial(HiGHS, exact=True),
+    "branch_and_bound": BranchAndBound,
     "enumeration": Enumeration,
+    "toulbar2": Toulbar2,
 }
 
 # Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
@@ -43,6 +47,7 @@ __all__ = [
     "SOLVERS",
     "TRWS",
     "Auto",
+    "BranchAndBound",
     "BinaryGDMM",
     "Enumeration",
     "HiGHS",
@@ -50,6 +55,7 @@ __all__ = [
     "MAPResult",
     "MAPSolver",
     "Subgradient",
+    "Toulbar2",
     "resolve_map_solver",
 ]
 

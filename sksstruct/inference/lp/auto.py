@@ -6,6 +6,7 @@ import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable
 from sksstruct.inference.lp.core.solver import MAPSolver
+from sksstruct.inference.lp.exact.search import MOST_ENTRIES, ExactSearch, n_entries
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.lp.local_search._rounds import search_in_rounds
@@ -22,6 +23,8 @@ _ELIMINATE = 2e6
 _MANY_EDGES = 200_000
 # Number of states from which on a few iterations of GDMM precede TRW-S.
 _MANY_STATES = 128
+# Entries of tables that branch and bound looks at before any local search.
+_FIRST_WORK = 20_000_000
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
@@ -33,8 +36,9 @@ class Auto(MAPSolver):
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`, or from `MPLP` where factors have three or more
     variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
-    start with a few iterations of `MAPGDMM`. A labeling that is not optimal then is
-    improved by iterated local search with exact moves in windows.
+    start with a few iterations of `MAPGDMM`. Where a labeling is not optimal
+    then, branch and bound takes turns with iterated local search with exact moves in
+    windows.
 
     Parameters
     ----------
@@ -72,7 +76,9 @@ class Auto(MAPSolver):
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
-            search_in_rounds(run, self.effort)
+            exact = self._exact(run)
+            if run.status is None:
+                search_in_rounds(run, self.effort, exact)
             run.status = run.status or status
         if run.status is Status.OPTIMAL:
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
@@ -88,6 +94,14 @@ class Auto(MAPSolver):
         run.report(bound=run.score)
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
+
+    def _exact(self, run):
+        """A branch and bound with some work done; None where tables are too large."""
+        if n_entries(run.problem.graph) > MOST_ENTRIES:
+            return None
+        exact = ExactSearch(run)
+        exact.advance(_FIRST_WORK)
+        return exact
 
     def _bound(self, run, many_edges):
         """Run the solvers that fit the graph; return the final scores of the states."""

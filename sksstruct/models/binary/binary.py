@@ -6,10 +6,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import validate_data
 
 from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.spec import ROWS, ModelSpec
+from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 
@@ -34,7 +34,7 @@ class BinaryModel(ModelSpec):
     class_weight: dict | str | None = None
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(seen, X, y, **ROWS, accept_large_sparse=False)
+        X, y = validate_rows(seen, X, y, **ROWS)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) > 2:

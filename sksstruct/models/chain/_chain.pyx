@@ -90,6 +90,8 @@ cdef class BoundChain(BoundModel):
         Labels that are not allowed at a position.
     pairs : PairSupport or None
         Weights of features on pairs of labels; only of a `PairChain`.
+    pair_index, n_forbidden, ends, n_slots : objects
+        Only of a `SparseBoundChain`.
 
     Attributes
     ----------
@@ -107,7 +109,7 @@ cdef class BoundChain(BoundModel):
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
                   known=None, mask=None, forbidden_labels=None, loss_length=None,
-                  pairs=None):
+                  pairs=None, pair_index=None, n_forbidden=0, ends=None, n_slots=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary

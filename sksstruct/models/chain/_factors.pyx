@@ -13,21 +13,19 @@ the scores of the table's entries in the order they came: they grow with the tab
 import numpy as np
 from scipy import sparse
 
-from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.inference.chains._ordered_table cimport IndicatorTable
-from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
-from sksstruct.models.tables._feature_rows cimport FeatureRows
-from sksstruct.utils._simd cimport sks_axpy, sks_max
+from sksstruct.models.protocols._factors cimport Messages, Outcome
+from sksstruct.models.tables._row_factors cimport (
+    FIRST_MARK, SECOND_MARK, RowFactors,
+)
 
 from sksstruct.models.chain._sparse import SparseChain
-from sksstruct.models.protocols._factors import feature_weights
-from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
 
 
-cdef class ChainFactors(FactorModel):
+cdef class ChainFactors(RowFactors):
     """Positions and pairs of neighbors of labeled sequences.
 
     Parameters
@@ -66,48 +64,21 @@ cdef class ChainFactors(FactorModel):
             position_costs(
                 labels, lengths, starts, n_labels, label_costs, known, loss_length),
             example_weights, n_labels)
-        self.fit_intercept, self.boundary = fit_intercept, boundary
-        self.n_features, self.ld = X.n_features, padded_length(n_labels)
-        self._rows, self._packed = FeatureRows(X), X
+        self.boundary = boundary
         # without boundary weights no position is first or last
         place = np.zeros(n_positions, dtype=np.uint8)
         if boundary:
             # a sequence of one position is both
-            place[starts] += FIRST
-            place[ends - 1] += LAST
-        self._ends = place
-        values = X.values
-        squares = values.multiply(values) if X.is_sparse else values * values
-        norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-        # bias, start and end are features that are one
-        self._norms = norms + fit_intercept + (place & FIRST) + (place >> 1)
-        # all labels are looked at until `set_partition` divides them
-        self.width = self.ld
+            place[starts] += FIRST_MARK
+            place[ends - 1] += SECOND_MARK
+        self.set_rows(X, fit_intercept, place)
         self.start()
 
-    def set_partition(self, n_parts):
-        # parts are whole vectors of labels, so that scores are computed by vectors
-        step = 4 if self.ld == 4 else 8
-        self.width = min(-(-self.ld // (n_parts * step)) * step, self.ld)
-        # parts of padding alone do not count
-        return (self.n_labels + self.width - 1) // self.width
-
     def start(self):
-        cdef double[::1] scores
         # a new table, and not zeros in the old one: what is not stored scores nothing,
         # and is not visited either
         self.table = IndicatorTable(self.n_labels, self.n_labels)
-        # bias, start and end are the last three features
-        self._weights = feature_weights(
-            self.n_features + 3, self.n_labels, self._rows.sparse)
-        self._feature_step = self._weights.strides[0] // 8
-        self._label_step = self._weights.strides[1] // 8
-        self._first_weight = <double*> <size_t> self._weights.ctypes.data
-        # one row for all visits, which are not made in parallel
-        self._buffer = aligned_zeros(self.ld)
-        scores = self._buffer
-        self._scores = &scores[0]
-        self.visited = 0
+        self.start_rows()
 
     # ---- weights ----
 
@@ -144,7 +115,7 @@ cdef class ChainFactors(FactorModel):
             (self.n_labels, self.n_labels)))
         return float((self._weights ** 2).sum()) + float(table.data @ table.data)
 
-    def maxima(self, weights, n_jobs=None):
+    def maxima(self, weights, n_jobs=None, multipliers=None):
         n_dense = (self.n_features + 3) * self.ld
         chain = SparseChain(self._packed, weights[:n_dense].reshape(-1, self.ld),
                             self.views(weights)["transitions"])
@@ -156,107 +127,6 @@ cdef class ChainFactors(FactorModel):
                 start, stop, labels, values, self._y_true, self._cost),
             self.n_examples, n_jobs)
         return float(self.example_weights @ values)
-
-    # ---- unigram factors ----
-
-    cdef int find_label(
-        self, Py_ssize_t variable, double part, Py_ssize_t n, const int32_t* labels,
-        double floor, int32_t* label, double* value
-    ) except -1 nogil:
-        cdef Py_ssize_t low = 0, high = self.ld, k, n_parts
-        cdef double* scores = self._scores
-        cdef double best
-        # the last part may be shorter than the others
-        if part >= 0.0 and self.width < self.ld:
-            n_parts = (self.n_labels + self.width - 1) // self.width
-            low = <Py_ssize_t> (part * n_parts) * self.width
-            high = low + self.width if low + self.width < self.ld else self.ld
-        self._score_part(variable, low, high)
-        # the caller knows what active labels gain, with messages
-        for k in range(n):
-            if low <= labels[k] < high:
-                scores[labels[k] - low] = -INFINITY
-        self.visited += high - low
-        # the maximum by vectors first: few calls go on to ask where it is
-        best = sks_max(high - low, scores)
-        if best + self._cost[variable] <= floor or best == -INFINITY:
-            return 0
-        value[0] = best + self._cost[variable]
-        k = 0
-        while scores[k] != best:
-            k += 1
-        label[0] = <int32_t> (low + k)
-        return 1
-
-    cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
-                         Py_ssize_t high) except -1 nogil:
-        """Write the scores of labels low <= k < high, -inf for those of the padding."""
-        cdef Py_ssize_t ld = self.ld, k
-        cdef double* scores = self._scores
-        cdef double* weights
-        # label by label where their weights lie in a row, else all at once
-        if self._feature_step == 1:
-            for k in range(low, high):
-                scores[k - low] = self._score(variable, k)
-        else:
-            weights = self._first_weight + low
-            self._rows.scores_of_part(
-                variable, weights, ld, high - low, weights + self.n_features * ld,
-                scores)
-            weights += (self.n_features + 1) * ld
-            if self._ends[variable] & FIRST:
-                sks_axpy(high - low, 1.0, weights, scores)
-            if self._ends[variable] & LAST:
-                sks_axpy(high - low, 1.0, weights + ld, scores)
-        # the padding has weights of zero, and must not win
-        for k in range(self.n_labels, high):
-            scores[k - low] = -INFINITY
-        return 0
-
-    cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
-        """Return the score of one label."""
-        cdef Py_ssize_t step = self._feature_step
-        cdef double* weights = self._first_weight + label * self._label_step
-        cdef double* bias = weights + self.n_features * step
-        cdef double score = self._rows.column_score(variable, weights, step) + bias[0]
-        if self._ends[variable] & FIRST:
-            score += bias[step]
-        if self._ends[variable] & LAST:
-            score += bias[2 * step]
-        return score
-
-    cdef int label_scores(self, Py_ssize_t variable, Py_ssize_t n,
-                          const int32_t* labels, double* scores) except -1 nogil:
-        cdef Py_ssize_t k
-        self.visited += n
-        # one by one: active labels are few, and anywhere in the row
-        for k in range(n):
-            scores[k] = self._score(variable, labels[k])
-        return 0
-
-    cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,
-                        const int32_t* labels, const double* changes) except -1 nogil:
-        cdef Py_ssize_t step = self._feature_step, k
-        cdef double* weights
-        cdef double* bias
-        for k in range(n):
-            # most labels that are active keep their weight from visit to visit
-            if changes[k] == 0.0:
-                continue
-            weights = self._first_weight + labels[k] * self._label_step
-            bias = weights + self.n_features * step
-            self._rows.add_to_column(variable, changes[k], weights, step)
-            # a bias that does not exist is zero, which needs no test where it is read
-            if self.fit_intercept:
-                bias[0] += changes[k]
-            if self._ends[variable] & FIRST:
-                bias[step] += changes[k]
-            if self._ends[variable] & LAST:
-                bias[2 * step] += changes[k]
-        return 0
-
-    cdef double label_norm(self, Py_ssize_t variable) noexcept nogil:
-        return self._norms[variable]
 
     # ---- bigram factors ----
 
@@ -285,8 +155,8 @@ cdef class ChainFactors(FactorModel):
         # all pairs share the table, so the pair does not matter
         return self.table.insert(first_label, second_label)
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
-                         double* norms) except -1 nogil:
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
         for k in range(n):
@@ -295,7 +165,7 @@ cdef class ChainFactors(FactorModel):
             norms[k] = 1.0
         return 0
 
-    cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):

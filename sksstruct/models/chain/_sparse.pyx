@@ -13,7 +13,7 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions
+from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions, ViterbiScratch
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._workspace cimport BIAS, END, START
 from sksstruct.models.tables._feature_rows cimport FeatureRows
@@ -43,7 +43,7 @@ cdef class SparseChain:
         self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
         # both are shared by threads, which only read them
         self._rows = FeatureRows(X)
-        self._transitions = SparseTransitions(transitions)
+        self._transitions = SparseTransitions.of_table(transitions)
         self._weights = weights
         self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         # forbidden transitions are entries of the sparse array
@@ -58,13 +58,11 @@ cdef class SparseChain:
     cdef void _unary_scores(self, Py_ssize_t i, double* theta) noexcept nogil:
         """Write theta of a sequence, -inf where a constraint forbids the label."""
         cdef Py_ssize_t first = self._offsets[i], size = self._offsets[i + 1] - first
-        cdef Py_ssize_t ld = self.ld, t
+        cdef Py_ssize_t ld = self.ld
         cdef const double* weights = &self._weights[0, 0]
         cdef const double* tail = weights + self._rows.n_features * ld
         # the bias is what the scores begin with
-        for t in range(size):
-            self._rows.scores(
-                first + t, weights, ld, tail + BIAS * ld, theta + t * ld)
+        self._rows.scores_of_rows(first, size, weights, ld, tail + BIAS * ld, theta)
         # a sequence of one position has both
         sks_axpy(ld, 1.0, tail + START * ld, theta)
         sks_axpy(ld, 1.0, tail + END * ld, theta + (size - 1) * ld)
@@ -83,17 +81,16 @@ cdef class SparseChain:
         cdef Py_ssize_t size = self._offsets[i + 1] - self._offsets[i], t
         cdef double observed = 0.0
         cdef double* gain
-        cdef bint stored
         # the first position has no pair before it
         for t in range(size):
             gain = theta + t * self.ld + y_true[t]
             observed += gain[0] - costs[t]
             gain[0] -= costs[t]
             if t:
-                observed += self._transitions.score(y_true[t - 1], y_true[t], &stored)
+                observed += self._transitions.score(y_true[t - 1], y_true[t])
         return observed
 
-    def workspace(self, training=False):
+    def workspace(self, weights=None, training=False):
         """Return None: `decode` has a workspace of its own."""
         # callers ask every kind of chain for one
         return None
@@ -127,10 +124,8 @@ cdef class SparseChain:
         # the caller's threads decode sequences of their own, each with its own arrays
         for i in range(start, stop):
             longest = max(longest, self._offsets[i + 1] - self._offsets[i])
-        # theta, Viterbi's prefix scores, and the labels in the order of these
         cdef double[::1] theta = aligned_zeros(longest * self.ld)
-        cdef double[::1] best = aligned_zeros(longest * self.ld)
-        cdef int32_t[::1] order = np.empty(self.n_labels, dtype=np.int32)
+        cdef ViterbiScratch scratch = ViterbiScratch(longest, self.ld)
         with nogil:
             for i in range(start, stop):
                 first = self._offsets[i]
@@ -140,5 +135,5 @@ cdef class SparseChain:
                     observed = self._augment(i, &y_true[first], &costs[first],
                                              &theta[0])
                 scores[i] = self._transitions.decode(
-                    self._offsets[i + 1] - first, self.ld, &theta[0], &best[0],
-                    &order[0], &labels[first]) - observed
+                    scratch, self._offsets[i + 1] - first, self.ld, &theta[0],
+                    &labels[first]) - observed

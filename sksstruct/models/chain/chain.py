@@ -5,10 +5,13 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from sklearn.base import clone
 
+from sksstruct.inference.chains._pair_index import PairIndex
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._chain import BoundChain, chain_views
 from sksstruct.models.chain._pair_chain import bind_chain
+from sksstruct.models.chain._sparse_training import SparseBoundChain
 from sksstruct.models.chain.constraints import (
+    SparseMask,
     check_forbidden,
     check_permitted,
     transition_mask,
@@ -25,6 +28,9 @@ from sksstruct.utils.packed import PackedSequences
 # What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
 # alpha n / 2, with the likelihood.
 HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
+# From so many labels on, unless so many transitions are forbidden for each of them,
+# training with the hinge keeps transitions only where they have a weight.
+FEWEST_SPARSE, MOST_FORBIDDEN = 100, 10
 
 
 @dataclass(eq=False, repr=False)
@@ -50,8 +56,10 @@ class_weight
         Their names.
     forbidden_ : list of tuple
         Pairs of labels that must not follow each other.
-    mask_ : ndarray of shape (2 + n_classes, ld) or None
+    mask_ : ndarray of shape (2 + n_classes, ld), SparseMask or None
         The forbidden pairs as scores of 0 or -inf.
+    pair_index_ : PairIndex or None
+        Pairs of labels that have a weight, where not all have one.
     n_seen_ : float
         Weight, or number, of the sequences.
     n_sequences_ : int
@@ -122,8 +130,8 @@ class_weight
             self._costs = label_costs(self.class_weight, data.classes, data)
         index = {label: k for k, label in enumerate(data.classes.tolist())}
         self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
-        self.mask_ = transition_mask(self.forbidden_, index, padded_length(len(index)))
-        if self.mask_ is not None:
+        self._set_mask(index)
+        if self.forbidden_:
             known = data.known
             if known is None:
                 known = np.ones(len(data.labels), dtype=bool)
@@ -145,6 +153,22 @@ class_weight
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         return data
+
+    def _set_mask(self, index):
+        """Decide what form transitions have, and forbid some."""
+        ld, n_forbidden = padded_length(len(index)), len(self.forbidden_)
+        self.pair_index_ = None
+        if (
+            self.loss == "hinge"
+            and self.score_function is None
+            and self.transition_features is None
+            and sparse_pays(len(index), n_forbidden)
+        ):
+            self.mask_ = SparseMask(self.forbidden_, index, ld)
+            self.pair_index_ = PairIndex(len(index))
+            self.pair_index_.extend(*self.mask_.pairs)
+        else:
+            self.mask_ = transition_mask(self.forbidden_, index, ld)
 
     @property
     def default_alpha(self):
@@ -180,6 +204,8 @@ class_weight
             "mask": self.mask_ if mask is None else mask,
         }
         packed, n_classes = data.packed.compact(), len(data.classes)
+        if self.pair_index_ is not None:
+            return self._bound_sparse(packed, chain, data.numbers)
         if self.score_function is not None:
             self._score = clone(self.score_function)
             return self._scored(packed, chain)
@@ -196,6 +222,21 @@ class_weight
         model.support = existing_weights(
             model, data, self.all_possible_states, self.all_possible_transitions
         )
+        return model
+
+    def _bound_sparse(self, packed, chain, numbers):
+        """The chain whose transitions are kept where they have a weight."""
+        mask = chain.pop("mask")
+        model = SparseBoundChain(
+            packed,
+            len(self.classes_),
+            fit_intercept=self.fit_intercept,
+            pair_index=self.pair_index_,
+            n_forbidden=len(mask.pairs[0]),
+            ends=mask.ends,
+            **chain,
+        )
+        model.numbers = numbers
         return model
 
     def _scored(self, packed, chain):
@@ -245,13 +286,11 @@ class_weight
         if "weights" in state and not equal_supports(previous.pairs_, self.pairs_):
             return False
         # natural parameters of what is forbidden are infinite, and stay so
+        forbidden, before = set(self.forbidden_), set(previous.forbidden_)
         if "entropy_dual" in state:
-            return equal_masks(previous.mask_, self.mask_)
+            return forbidden == before
         # labelings that have a weight must still be allowed
-        if self.surrogate_ is None and self.mask_ is not None:
-            before = 0.0 if previous.mask_ is None else previous.mask_
-            return bool((self.mask_ >= before).all())
-        return True
+        return self.surrogate_ is not None or forbidden <= before
 
 
 def equal_supports(one, other):
@@ -261,11 +300,9 @@ def equal_supports(one, other):
     return np.array_equal(one.keys, other.keys)
 
 
-def equal_masks(one, other):
-    """Whether two masks forbid the same; None forbids nothing."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def sparse_pays(n_labels, n_forbidden):
+    """Whether training is faster without a table of all pairs of labels."""
+    return n_labels >= FEWEST_SPARSE and n_forbidden <= MOST_FORBIDDEN * n_labels
 
 
 def view_attributes(views, pairs=None):

@@ -1,5 +1,7 @@
 """Constraints given as labels, turned into masks of potentials."""
 
+import copy
+
 import numpy as np
 from scipy import sparse
 
@@ -65,6 +67,52 @@ def transition_mask(pairs, index, ld):
     return mask
 
 
+class SparseMask:
+    """Forbidden labels and pairs, where a table of all pairs would be too large.
+
+    Parameters
+    ----------
+    pairs : list of tuple
+        Pairs of labels that must not follow each other.
+    index : dict
+        Code of each label.
+    ld : int
+        Length of rows of scores.
+
+    Attributes
+    ----------
+    ends : ndarray of shape (2, ld) or None
+        Scores 0 or -inf of first and last labels.
+    pairs : tuple of ndarray, int32
+        First and second labels of the other pairs, each pair once.
+    """
+
+    def __init__(self, pairs, index, ld):
+        ends = aligned_zeros(2 * ld).reshape(-1, ld)
+        places = sorted(set(_forbid_ends(ends, pairs, index)))
+        self.ends = ends if ends.any() else None
+        self.pairs = tuple(np.array(places, dtype=np.int32).reshape(-1, 2).T.copy())
+        self._n_labels = len(index)
+
+    def without_ends(self):
+        """The mask of sequences that may start and end anywhere."""
+        mask = copy.copy(self)
+        mask.ends = None
+        return mask
+
+    def forbids_end(self, side, labels):
+        """Whether first (side 0) or last (side 1) labels are forbidden."""
+        if self.ends is None:
+            return np.zeros(len(labels), dtype=bool)
+        return self.ends[side, labels] < 0
+
+    def forbids(self, first, second):
+        """Whether pairs of labels are forbidden."""
+        first, rows = (np.asarray(a, dtype=np.int64) for a in (first, self.pairs[0]))
+        forbidden = rows * self._n_labels + self.pairs[1]
+        return np.isin(first * self._n_labels + second, forbidden)
+
+
 def sparse_mask(pairs, index, ld, transitions):
     """The mask for sparse transitions, in two parts.
 
@@ -96,14 +144,24 @@ def _forbid_ends(mask, pairs, index):
 def check_permitted(mask, labels, known, offsets, classes, numbers):
     """Raise an error if observed labels violate the mask; it numbers sequences."""
     first, last = offsets[:-1], offsets[1:] - 1
+    if isinstance(mask, SparseMask):
+        forbids_end, forbids = mask.forbids_end, mask.forbids
+    else:
+
+        def forbids_end(side, labels):
+            return mask[side, labels] < 0
+
+        def forbids(first, second):
+            return mask[2 + first, second] < 0
+
     both = known[:-1] & known[1:]
     both[offsets[1:-1] - 1] = False
     for place, bad, text in (
-        (first, known[first] & (mask[0, labels[first]] < 0), "starts with"),
-        (last, known[last] & (mask[1, labels[last]] < 0), "ends with"),
+        (first, known[first] & forbids_end(0, labels[first]), "starts with"),
+        (last, known[last] & forbids_end(1, labels[last]), "ends with"),
         (
             np.arange(len(both)),
-            both & (mask[2 + labels[:-1], labels[1:]] < 0),
+            both & forbids(labels[:-1], labels[1:]),
             "has the forbidden transition from",
         ),
     ):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from sksstruct.models.chain._pair_chain import bind_chain
+from sksstruct.models.chain.constraints import SparseMask
 from sksstruct.models.chain.data import rows_of
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.parallel import run_in_chunks
@@ -24,7 +25,7 @@ class IncompleteChain:
     bind : callable
         ``bind(data, labels=None, mask=..., boundary=True)`` returns the chain bound
         to data, with other labels, constraints, or without weights of the ends.
-    mask : ndarray or None
+    mask : ndarray, SparseMask or None
         Forbidden transitions as scores.
     pairs : PairSupport or None
         Weights of features on pairs of labels.
@@ -42,7 +43,10 @@ class IncompleteChain:
     def __init__(self, data, bind, mask, pairs):
         self.data, self.mask, self.pairs = data, mask, pairs
         self._bind = bind
-        if mask is not None:  # segments start and end anywhere
+        # segments start and end anywhere
+        if isinstance(mask, SparseMask):
+            mask = mask.without_ends()
+        elif mask is not None:
             mask = mask.copy()
             mask[:2] = 0.0
         self.segments = bind(known_segments(data), mask=mask, boundary=False)
@@ -61,22 +65,26 @@ class IncompleteChain:
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
         forbidden[data.known] = 1
         forbidden[data.known, data.labels[data.known]] = 0
-        chain = bind_chain(
-            data.packed,
-            n_classes,
-            pairs=self.pairs,
-            mask=self.mask,
-            forbidden_labels=forbidden,
-        )
         labels = np.empty_like(data.labels)
         scores = np.empty(len(data.packed))
-        run_in_chunks(
-            lambda a, b: chain.predict(
-                chain.workspace(weights, training=False), a, b, labels, scores
-            ),
-            len(data.packed),
-            n_jobs,
-        )
+        if isinstance(self.mask, SparseMask):
+            chain = self.segments.prediction(
+                data.packed, weights, self.mask.ends, forbidden
+            )
+        else:
+            chain = bind_chain(
+                data.packed,
+                n_classes,
+                pairs=self.pairs,
+                mask=self.mask,
+                forbidden_labels=forbidden,
+            )
+
+        def decode(start, stop):
+            workspace = chain.workspace(weights, training=False)
+            chain.predict(workspace, start, stop, labels, scores)
+
+        run_in_chunks(decode, len(data.packed), n_jobs)
         if not (scores > -np.inf).all():
             i = data.numbers[np.flatnonzero(scores == -np.inf)[0]]
             raise ValueError(

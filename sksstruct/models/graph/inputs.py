@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sksstruct.inference._checks import check_edges
 from sksstruct.models._compiled import check_features
+from sksstruct.utils.sparse_input import sound_csr
 
 
 class Graph(NamedTuple):
@@ -101,7 +102,7 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
 def _rows(values, name, n_features):
     if not sparse.issparse(values):
         return check_features(values, name, 2, n_features)
-    values = sparse.csr_array(values, dtype=np.float64)
+    values = sparse.csr_array(sound_csr(values, name), dtype=np.float64)
     if not values.has_canonical_format:
         values = values.copy()
         values.sum_duplicates()

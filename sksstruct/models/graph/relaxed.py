@@ -21,6 +21,7 @@ from sksstruct.models.graph.inputs import (
     shaped,
     total_weight,
 )
+from sksstruct.models.graph.labeled import BoundRelaxedGraph
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.models.structured import StructuredModel
 from sksstruct.utils._doc import fill_doc
@@ -144,13 +145,18 @@ class RelaxedGraphModel(StructuredModel):
             K * (self.n_features_ + self.fit_intercept) + self.n_edges_ * per_edge
         )
 
-    def _split(self, w):
-        """Weights of nodes, biases, and of edges."""
+    def _bind(self, examples):
+        return BoundRelaxedGraph(self, *examples)
+
+    def _blocks(self, w):
+        """Views of the weights of nodes, biases or None, and weights of edges."""
         K, n = len(self.classes_), self.n_features_
-        nodes = w[: n * K].reshape(n, K)
-        rest = w[n * K :]
-        bias = rest[:K] if self.fit_intercept else np.zeros(K)
-        return nodes, bias, rest[K if self.fit_intercept else 0 :]
+        nodes, rest = w[: n * K].reshape(n, K), w[n * K :]
+        bias = rest[:K] if self.fit_intercept else None
+        edges = rest[K if self.fit_intercept else 0 :]
+        return nodes, bias, edges if self.pairwise == "potts" else edges.reshape(
+            self.n_edges_, K, K
+        )
 
     def _scale(self, nodes):
         """What features are multiplied by."""
@@ -158,9 +164,11 @@ class RelaxedGraphModel(StructuredModel):
 
     def _graph(self, x, w, extra=0.0):
         nodes, edges, rows = self._parts(x)[:3]
-        coef, bias, edge_coef = self._split(np.asarray(w) * self._scale(nodes))
+        coef, bias, edge_coef = self._blocks(np.asarray(w) * self._scale(nodes))
         K = len(self.classes_)
-        unaries = nodes @ coef + bias + extra
+        unaries = nodes @ coef + extra
+        if bias is not None:
+            unaries += bias
         if not len(edges):
             return FactorGraph(unaries)
         if self.pairwise == "potts":
@@ -170,33 +178,41 @@ class RelaxedGraphModel(StructuredModel):
             unaries, edges, (rows @ edge_coef.reshape(-1, K * K)).reshape(-1, K, K)
         )
 
-    def _marginals(self, y, x=None):
-        """Marginals of the nodes, and of the edges of x."""
+    def _marginals(self, y):
+        """Marginals of the nodes."""
         if isinstance(y, dict):
-            return y["nodes"], y["edges"]
-        codes = [self._codes[plain(label)] for label in in_a_row(y)]
-        eye = np.eye(len(self.classes_))
-        nodes = eye[np.array(codes, dtype=np.intp)]
-        if x is None:
-            return nodes, None
-        u, v = np.asarray(x[1], dtype=np.intp).reshape(-1, 2).T
-        return nodes, nodes[u][:, :, None] * nodes[v][:, None, :]
+            return y["nodes"]
+        return np.eye(len(self.classes_))[self._labels(y)]
+
+    def _labels(self, y):
+        return np.array([self._codes[plain(label)] for label in in_a_row(y)], np.intp)
+
+    def _edge_marginals(self, x, y):
+        """Marginals of the tables of the edges, flat, mostly zero for a labeling."""
+        K = len(self.classes_)
+        if isinstance(y, dict):
+            return y["edges"].reshape(-1, K * K)
+        u, v = self._labels(y)[np.asarray(x[1], dtype=np.intp).reshape(-1, 2).T]
+        n_edges = len(u)
+        return sparse.csr_array(
+            (np.ones(n_edges), u * K + v, np.arange(n_edges + 1)), (n_edges, K * K)
+        )
 
     # ---- the model ----
 
     def joint_feature(self, x, y):
         nodes, _, rows = self._parts(x)[:3]
-        of_nodes, of_edges = self._marginals(y, x)
+        of_nodes = self._marginals(y)
         if len(of_nodes) != len(nodes):
             raise ValueError(f"expected {len(nodes)} labels, got {len(of_nodes)}")
         parts = [(nodes.T @ of_nodes).ravel()]
         if self.fit_intercept:
             parts.append(of_nodes.sum(axis=0))
+        of_edges = self._edge_marginals(x, y)
         if self.pairwise == "potts":
-            parts.append(rows.T @ np.trace(of_edges, axis1=1, axis2=2))
-        else:
-            tables = of_edges.reshape(len(rows), len(self.classes_) ** 2)
-            parts.append((rows.T @ tables).ravel())
+            # equal labels are the diagonal
+            of_edges = of_edges[:, :: len(self.classes_) + 1].sum(axis=1)
+        parts.append((of_edges.T @ rows).T.ravel())
         return self._scale(nodes) * np.concatenate(parts)
 
     def loss(self, y, y_hat, node_weights=None):
@@ -214,7 +230,7 @@ class RelaxedGraphModel(StructuredModel):
         loss : float
             Not negative.
         """
-        y_true, found = self._marginals(y)[0], self._marginals(y_hat)[0]
+        y_true, found = self._marginals(y), self._marginals(y_hat)
         if len(y_true) != len(found):
             raise ValueError(f"expected {len(y_true)} labels, got {len(found)}")
         weights, divided_by = self._weights(len(y_true), node_weights)
@@ -233,7 +249,7 @@ class RelaxedGraphModel(StructuredModel):
         return weights, divisor(self.loss_normalization, weights.sum(), mean)
 
     def loss_augmented_decode(self, x, y, w):
-        y_true = self._marginals(y)[0]
+        y_true = self._marginals(y)
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
         # message passing shows where the relaxation is tight

@@ -8,7 +8,7 @@ from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_X_y
 
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
 from sksstruct.models.scores.score import fitted_score, score_rows
@@ -16,6 +16,7 @@ from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.spec import ROWS
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
+from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 
@@ -66,7 +67,7 @@ class MulticlassModel(StructuredModel):
     }
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(seen, X, y, **ROWS, accept_large_sparse=False)
+        X, y = validate_rows(seen, X, y, **ROWS)
         labels = self._learn(X.shape[1], y)
         # scikit-learn's class_weight is a parameter of the estimator
         keep, weight = check_example_weight(
@@ -117,7 +118,7 @@ class MulticlassModel(StructuredModel):
         )[labels]
 
     def _check_input(self, X, estimator):
-        return validate_data(
+        return validate_rows(
             estimator, X, accept_sparse="csr", dtype=np.float64, reset=False
         )
 

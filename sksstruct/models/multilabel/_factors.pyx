@@ -188,7 +188,7 @@ cdef class MultilabelGraph(FactorModel):
         """Return named views of flat weights."""
         return self.labels.views(weights)
 
-    def maxima(self, weights, n_jobs=None):
+    def maxima(self, weights, n_jobs=None, multipliers=None):
         return self.labels.maxima(weights, n_jobs)
 
     def work_of_maxima(self):
@@ -285,8 +285,8 @@ cdef class MultilabelGraph(FactorModel):
                           Py_ssize_t second_label) except -1 nogil:
         return 4 * pair + 2 * first_label + second_label
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
-                         double* norms) except -1 nogil:
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
         cdef Py_ssize_t k
         self.visited += n
         for k in range(n):
@@ -295,7 +295,7 @@ cdef class MultilabelGraph(FactorModel):
             norms[k] = self.pair_norm if entries[k] % 4 == 3 else 0.0
         return 0
 
-    cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil:
         cdef Py_ssize_t k
         for k in range(n):

@@ -82,13 +82,13 @@ cdef class BoundMultilabel(BoundTable):
         # the same bits stand for other pairs elsewhere
         self._structure += [self.pairs, exact]
 
-    oracles = ("max", "factors")
+    oracles = ("max", "factors", "label_sets")
     # pairs of labels have no place of their own without the data
     views_need_data = True
 
     @property
     def preferred_solver(self):
-        return None if self.exact else "gdmm"
+        return None if self.exact else "bca"
 
     @classmethod
     def bind(cls, X, n_labels, pairs, Y, example_weights, *, scaling, exact,

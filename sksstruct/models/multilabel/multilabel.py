@@ -3,7 +3,6 @@
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import validate_data
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._roof_dual import RoofDual
@@ -13,6 +12,7 @@ from sksstruct.models.multilabel._pairs import check_pairs
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 # Largest number of labels left open by the relaxation that are enumerated.
@@ -59,7 +59,7 @@ class MultilabelModel(ModelSpec):
         self.choose_scaling = choose_scaling
 
     def _read(self, X, y, sample_weight, seen):
-        X, y = validate_data(seen, X, y, **ROWS, multi_output=True)
+        X, y = validate_rows(seen, X, y, **ROWS, multi_output=True)
         if sparse.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

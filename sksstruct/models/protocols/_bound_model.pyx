@@ -37,6 +37,13 @@ from libc.string cimport memcmp
 from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 
+class WeightsFull(Exception):
+    """Raised by models that give weights to what they meet when there are none left.
+
+    Whoever trains calls the model's `grow`, and begins again.
+    """
+
+
 cdef inline int decode_with_loss(BoundModel model, Workspace ws, Py_ssize_t i,
                                  int32_t* y, double* hinge) except -1 nogil:
     """Write the labeling of the largest H_i(y), and max_y H_i(y)."""
@@ -108,6 +115,8 @@ cdef class BoundModel:
     oracle_note = None
     # Whether `views` reads the data, and not only the layout of the weights.
     views_need_data = False
+    # Whether lists of mean parameters can stand for labelings: `indicator`, `add_mean`.
+    has_means = True
     # The solver that "auto" stands for, where it is not the one for all models.
     preferred_solver = None
     # Whether a hinge smoothed by its k best labelings has compiled sweeps, which take

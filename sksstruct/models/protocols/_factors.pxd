@@ -43,9 +43,9 @@ cdef class FactorModel:
                        double floor, Outcome* outcome) except -1 nogil
     cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
                           Py_ssize_t second_label) except -1 nogil
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
-                         double* norms) except -1 nogil
-    cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil
 
 

@@ -107,8 +107,21 @@ cdef class FactorModel:
         """Return about how many scores `maxima` looks at."""
         return self.n_variables * self.n_labels
 
-    def maxima(self, weights, n_jobs=None):
-        """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>."""
+    def maxima(self, weights, n_jobs=None, multipliers=None):
+        """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>.
+
+        Where the maximum is that of a relaxation, an upper bound of it may be returned.
+
+        Parameters
+        ----------
+        weights : ndarray
+            Flat weights.
+        n_jobs : int, default=None
+            Threads.
+        multipliers : callable, default=None
+            Returns those of the constraints between pairs and variables, which make a
+            bound tight; see `_multipliers.pyx` of the solver.
+        """
         raise NotImplementedError
 
     # ---- unigram factors ----
@@ -155,12 +168,12 @@ cdef class FactorModel:
         """Return the number by which the methods below know an outcome of a pair."""
         raise NotImplementedError
 
-    cdef int pair_scores(self, Py_ssize_t n, const int32_t* entries, double* scores,
-                         double* norms) except -1 nogil:
-        """Write the scores, and the |phi_f|^2, of n outcomes."""
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
+        """Write the scores, and the |phi_f|^2, of n outcomes of a pair."""
         raise NotImplementedError
 
-    cdef int add_pairs(self, Py_ssize_t n, const int32_t* entries,
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil:
         """w += sum_k changes_k phi_f(entries_k)"""
         raise NotImplementedError

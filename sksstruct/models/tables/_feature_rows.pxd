@@ -34,6 +34,9 @@ cdef class FeatureRows:
     # against the weights of all labels, or of a part of them
     cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,
                      const double* init, double* out) noexcept nogil
+    cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
+                             const double* weights, Py_ssize_t ld, const double* init,
+                             double* out) noexcept nogil
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil

@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.utils._simd cimport (
     sks_dense_axpy_f32, sks_dense_axpy_f64, sks_dense_dot_f32, sks_dense_dot_f64,
-    sks_prefetch, sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
+    sks_prefetch, sks_product_f32, sks_product_f64, sks_scatter_f32, sks_scatter_f64,
+    sks_scores_f32, sks_scores_f64,
     sks_scores_part_f32, sks_scores_part_f64, sks_spread_dot_f32, sks_spread_dot_f64,
     sks_spread_f32, sks_spread_f64,
 )
@@ -125,6 +126,23 @@ cdef class FeatureRows:
         else:
             sks_scores_f64(row.count, row.index, self.values64 + row.first, weights, ld,
                            init, out)
+
+    cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
+                             const double* weights, Py_ssize_t ld, const double* init,
+                             double* out) noexcept nogil:
+        """out = init + the rows times the weights, for `count` positions"""
+        cdef RowEntries row = self.row(first)
+        cdef Py_ssize_t k
+        # dense rows share what is read of the weights
+        if self.sparse:
+            for k in range(count):
+                self.scores(first + k, weights, ld, init, out + k * ld)
+        elif self.single:
+            sks_product_f32(count, row.count, self.values32 + row.first, weights, ld,
+                            ld, init, out)
+        else:
+            sks_product_f64(count, row.count, self.values64 + row.first, weights, ld,
+                            ld, init, out)
 
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,

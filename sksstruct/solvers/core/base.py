@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.utils._param_validation import Interval, validate_params
 
 SCALING = (
@@ -81,7 +82,7 @@ class Solver(BaseEstimator):
     ----------------
     required_oracles : tuple of str
         Oracles of which the model must have one: "max", "topk", "exp", "projection",
-        "factors" or "nonlinear".
+        "factors", "label_sets" or "nonlinear".
     losses : tuple of str
         Losses that it minimises: "hinge", or "smooth", which have a gradient.
     penalties : tuple of str
@@ -284,7 +285,12 @@ class Solver(BaseEstimator):
         # and in some libraries many times slower.
         blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
         with blas:
-            return self._solve(model, alpha, options)
+            while True:
+                try:
+                    return self._solve(model, alpha, options)
+                except WeightsFull:
+                    # rare: there is room for many more than are met as a rule
+                    model.grow()
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError

@@ -404,7 +404,7 @@ cdef class AwayGDMMState(GDMMState):
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 outcomes = &self._outcomes[pair]
                 self._scale_direction(n + pair, outcomes.size, scale)
-                self.model.add_pairs(outcomes.size, outcomes.entry,
+                self.model.add_pairs(pair, outcomes.size, outcomes.entry,
                                      self._scratch.change)
         return 0
 

@@ -66,7 +66,7 @@ cdef class GDMMState:
                                bint linear) except -1.0 nogil
     cdef double _extend_pair(self, Py_ssize_t pair, double C,
                              bint linear) except -1.0 nogil
-    cdef int _store_pair(self, ActiveOutcomes* outcomes, double C) except -1 nogil
+    cdef int _store_pair(self, Py_ssize_t pair, double C) except -1 nogil
     cdef int _visit_pair(self, Py_ssize_t pair, double C,
                          bint linear) except -1 nogil
 

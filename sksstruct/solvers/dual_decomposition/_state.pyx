@@ -339,8 +339,8 @@ cdef class GDMMState:
             for k in range(labels.size):
                 self._scratch.message[side][k] = -self.rho * (
                     end.marginal[k] + end.u[k] - labels.q[k])
-        return self.model.pair_scores(
-            outcomes.size, outcomes.entry, self._scratch.score, self._scratch.norm)
+        return self.model.pair_scores(pair, outcomes.size, outcomes.entry,
+                                      self._scratch.score, self._scratch.norm)
 
     cdef int _find_pair(self, Py_ssize_t pair, bint linear, double floor,
                         Outcome* outcome) except -1 nogil:
@@ -378,8 +378,12 @@ cdef class GDMMState:
 
     cdef double _pair_curvature(self, const ActiveOutcomes* outcomes,
                                 double C) noexcept nogil:
-        """Return Q of the active outcomes of a pair."""
-        return C * self.model.pair_norm + self.rho * largest_overlap(outcomes)
+        """Return Q of the active outcomes of the pair in the scratch."""
+        cdef double norm = 0.0
+        cdef Py_ssize_t k
+        for k in range(outcomes.size):
+            norm = self._scratch.norm[k] if self._scratch.norm[k] > norm else norm
+        return C * norm + self.rho * largest_overlap(outcomes)
 
     cdef double _pair_progress(self, Py_ssize_t pair, double C,
                                bint linear) except -1.0 nogil:
@@ -423,14 +427,15 @@ cdef class GDMMState:
                 and self._activate_pair(pair, &outcome)):
             best = outcome.value if outcome.value > best else best
             # the oracle's value has the messages in it, which change in the steps
-            self.model.pair_scores(1, &outcomes.entry[n], &scratch.score[n],
+            self.model.pair_scores(pair, 1, &outcomes.entry[n], &scratch.score[n],
                                    &scratch.norm[n])
             curvature = self._pair_curvature(outcomes, C)
         self.block_gap += C * (best - mean)
         return curvature
 
-    cdef int _store_pair(self, ActiveOutcomes* outcomes, double C) except -1 nogil:
+    cdef int _store_pair(self, Py_ssize_t pair, double C) except -1 nogil:
         """Carry the change of q_f since the visit began to marginals and weights."""
+        cdef ActiveOutcomes* outcomes = &self._outcomes[pair]
         cdef double* change = self._scratch.change
         cdef PairEnd* end
         cdef Py_ssize_t k
@@ -445,7 +450,7 @@ cdef class GDMMState:
         # weights go by e_truth - q (10)
         for k in range(outcomes.size):
             change[k] *= -C
-        return self.model.add_pairs(outcomes.size, outcomes.entry, change)
+        return self.model.add_pairs(pair, outcomes.size, outcomes.entry, change)
 
     cdef int _visit_pair(self, Py_ssize_t pair, double C,
                          bint linear) except -1 nogil:
@@ -463,7 +468,7 @@ cdef class GDMMState:
             take_step(&self._scratch, outcomes, C, self.rho)
             if largest < LEAST_CHANGE:
                 break
-        self._store_pair(outcomes, C)
+        self._store_pair(pair, C)
         deactivate_outcomes(outcomes, previous)
         return 0
 

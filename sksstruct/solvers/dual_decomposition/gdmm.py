@@ -8,6 +8,7 @@ is a certificate.
 """
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -22,6 +23,7 @@ from sksstruct.solvers.dual_decomposition._feasible import (
     expected_loss,
     feasible_changes,
 )
+from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -313,12 +315,17 @@ class GDMMRun:
     def evaluate(self):
         """Report the objective at the weights, and a dual value."""
         weights = self.model.weights()
-        loss = self.model.maxima(weights, self.n_jobs)
+        loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
         dual = self.expected_loss() - self.alpha / 2 * self.feasible_square()
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
         self.visited_before = self.model.visited
+
+    def maxima(self, weights):
+        """Return the loss at the weights, or an upper bound from the multipliers."""
+        messages = partial(scaled_multipliers, self.state)
+        return self.model.maxima(weights, self.n_jobs, messages)
 
     def expected_loss(self):
         """Return the linear term of the dual."""
@@ -363,6 +370,9 @@ class BinaryGDMMRun(GDMMRun):
             state.rho = self.next_rho()
         if self.loop.n_iter - self.n_alone in _DEACTIVATE_AFTER:
             state.deactivate_pairs()
+
+    def maxima(self, weights):
+        return self.model.maxima(weights, self.n_jobs)
 
     def expected_loss(self):
         return self.state.expected_loss()

@@ -90,8 +90,8 @@ cdef class BCFWKernel(Blocks):
         self.step = STEPS[step]
         # all but plain steps ask for the labelings that the mixture is made of
         Blocks.__init__(
-            self, model, weights, alpha, use_means=self.step == FW and not cache,
-            cache=cache, max_cached=max_cached)
+            self, model, weights, alpha, cache=cache, max_cached=max_cached,
+            use_means=self.step == FW and not cache and model.has_means)
         self.factor, self.nu = cache_factor, cache_nu
         self.inner_steps = inner_steps
         self.gaps_ = np.zeros(self.n_blocks)

@@ -235,6 +235,7 @@ cdef class Blocks:
         self.loss *= share
         # v is linear in the duals, and mu_i(y_i) contributes nothing to it
         self.weights.set(self.weights.v * (share * self.alpha / alpha))
+        self.workspace.read(self.weights.w)
         self.alpha = alpha
 
     cdef int _mix_with_observed(self, Py_ssize_t i, double share) except -1:

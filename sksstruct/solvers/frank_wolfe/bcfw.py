@@ -244,7 +244,8 @@ class BCFW(Solver):
         return w, averaged
 
     def accepts(self, dual_state, model):
-        return fits(dual_state, model, self.step == "fw" and not self.cache)
+        means = self.step == "fw" and not self.cache and model.has_means
+        return fits(dual_state, model, means)
 
     def _kernel(self, model, weights, alpha):
         return BCFWKernel(

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.bundle.bmrm import Segment
-from sksstruct.solvers.core.base import GradientSolver, example
+from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import Loop
@@ -191,6 +191,8 @@ class CasimirRun:
         if rate == "auto":
             find = first_length if hinge else calibrate
             rate = find(self.epochs, ridge)
+        if not rate > 0.0:
+            raise ValueError(f"training broke down: all steps are too long. {SCALING}")
         self.steps = StepLength(rate) if hinge else None
         self.smoothness = max(1.0 / rate - alpha, alpha)
         self._accelerate(mu)

@@ -31,7 +31,9 @@ def search_locally(run, labeling):
     """
     search = LocalSearch(run.problem, labeling, run.seed())
     search.conditional_modes()
-    search.forests(_FORESTS)
+    for _ in range(_FORESTS):
+        if not run.late():
+            search.forests(1)
     run.offer(search.labeling)
     return search
 
@@ -52,7 +54,10 @@ def search_promising(run, search, beliefs):
     moves = max(20, run.problem.n_variables // 16)
     for n_states, width in _WINDOWS:
         window.best_states(run.problem, beliefs, n_states, search.labeling)
-        search.windows(moves, width, _BUDGET, _TOTAL)
+        for _ in range(moves):
+            if run.late():
+                break
+            search.windows(1, width, _BUDGET, _TOTAL)
     window.all_states(run.problem)
     run.offer(search.labeling)
 

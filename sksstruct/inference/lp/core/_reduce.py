@@ -3,6 +3,7 @@
 import numpy as np
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic, Potts
+from sksstruct.inference.lp.core._forced import Forced
 
 
 class Reduced:
@@ -35,94 +36,16 @@ class Reduced:
 
     def __init__(self, graph):
         self.given = graph
-        self.offset = graph.offset
         self.penalty = 0.0
-        self.feasible = True
-        self.states = _forced(graph)
-        if (self.states == -2).any():
-            self.feasible = False
+        forced = Forced(graph)
+        self.states, self.offset = forced.states, forced.offset
+        self.feasible = forced.feasible
+        if not self.feasible:
             return
-        reduced = graph
-        while True:
-            self.free = np.flatnonzero(self.states < 0)
-            if len(self.free) < graph.n_variables:
-                self.offset = graph.offset
-                reduced = self._restrict(graph)
-            # slices may leave a neighbor with one state, or with none
-            more = _forced(reduced)
-            if self.offset == -np.inf or (more == -2).any():
-                self.feasible = False
-                return
-            if (more < 0).all():
-                break
-            self.states[self.free[more >= 0]] = more[more >= 0]
-        self.graph = self._penalise(reduced)
-
-    def _restrict(self, graph):
-        """The graph of the variables that are free."""
-        fixed = self.states >= 0
-        place = np.full(graph.n_variables, -1)
-        place[self.free] = np.arange(len(self.free))
-        unaries = [np.array(graph.unary(v)) for v in self.free]
-        for v in np.flatnonzero(fixed):
-            self.offset += graph.unary(v)[self.states[v]]
-        keep = ~fixed[graph.edges].any(axis=1)
-        self._absorb_edges(graph, np.flatnonzero(~keep), unaries, place)
-        factors = self._restrict_factors(graph, unaries, place)
-        weights = graph.edge_weights
-        observed = self.free[graph.evidence[self.free] >= 0]
-        return FactorGraph(
-            unaries,
-            place[graph.edges[keep]],
-            graph.tables,
-            edge_tables=graph.edge_tables[keep],
-            edge_weights=None if weights is None else weights[keep],
-            factors=factors,
-            evidence={int(place[v]): int(graph.evidence[v]) for v in observed},
-        )
-
-    def _absorb_edges(self, graph, edges, unaries, place):
-        """Add scores of edges with a fixed end to the other end, or to the offset."""
-        weights = graph.edge_weights
-        for e in edges:
-            scope = graph.edges[e]
-            scores = self._slice(graph.tables[graph.edge_tables[e]], scope)
-            scores = scores * (1.0 if weights is None else weights[e])
-            left = scope[self.states[scope] < 0]
-            if len(left):
-                unaries[place[left[0]]] += scores
-            else:
-                self.offset += float(scores)
-
-    def _restrict_factors(self, graph, unaries, place):
-        """The larger factors of free variables; others become unaries, or offset."""
-        factors = []
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-            table, left = graph.tables[t], scope[self.states[scope] < 0]
-            if len(left) < len(scope):
-                table = self._slice(table, scope)
-            if len(left) == 0:
-                self.offset += float(table)
-            elif len(left) == 1:
-                unaries[place[left[0]]] += table
-            else:
-                factors.append((place[left], table))
-        return factors
-
-    def _slice(self, table, scope):
-        """Scores of the free variables of a scope."""
-        if isinstance(table, DenseTable):
-            return table.values[
-                tuple(
-                    slice(None) if self.states[v] < 0 else int(self.states[v])
-                    for v in scope
-                )
-            ]
-        states = [
-            np.arange(n) if self.states[v] < 0 else int(self.states[v])
-            for v, n in zip(scope, table.shape, strict=True)
-        ]
-        return table.scores(*states)
+        self.free = np.flatnonzero(self.states < 0)
+        if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
+            graph = forced.rest()
+        self.graph = self._penalise(graph)
 
     def _penalise(self, graph):
         """The graph with finite scores."""
@@ -141,21 +64,15 @@ class Reduced:
                 graph.tables, infinite, smallest, strict=True
             )
         ]
-        unaries = []
-        for v in range(graph.n_variables):
-            row = np.array(graph.unary(v))
-            if graph.evidence[v] >= 0:
-                row[np.arange(len(row)) != graph.evidence[v]] = -np.inf
-            unaries.append(np.where(row > -np.inf, row, row.max() - spread))
-        scopes = zip(graph.factor_scopes, graph.factor_tables, strict=True)
-        return FactorGraph(
-            unaries,
-            graph.edges,
-            tables,
-            edge_tables=graph.edge_tables,
+        scores = np.array(graph.unaries)
+        high = np.maximum.reduceat(scores, graph.first_state[:-1]) - spread
+        low = scores == -np.inf
+        scores[low] = np.repeat(high, graph.n_states)[low]
+        return FactorGraph._assemble(
+            graph.n_states, scores, graph.edges, graph.edge_tables, tables,
+            graph.factor_scopes, graph.factor_tables, 0.0, None,
             edge_weights=graph.edge_weights,
-            factors=[(scope, tables[t]) for scope, t in scopes],
-        )
+        )  # fmt: skip
 
     def _choose_penalty(self, graph):
         """Set the penalty and the lowest score; return minus the penalty."""
@@ -201,32 +118,14 @@ class Reduced:
         marginals : list of ndarrays of shape (n_states[i],)
             Distributions over the states of all variables.
         """
-        full = []
-        for v, n in enumerate(self.given.n_states):
-            full.append(np.zeros(n))
-            if self.states[v] >= 0:
-                full[v][self.states[v]] = 1.0
-        for v, part in zip(self.free, parts, strict=True):
-            full[v] = np.array(part)
-        return full
-
-
-def _forced(graph):
-    """States of variables with one allowed state, -1 with several, -2 with none."""
-    states = np.array(graph.evidence)
-    first, unaries = graph.first_state, graph.unaries
-    if graph.n_states.min(initial=2) == 1 or unaries.min(initial=0.0) == -np.inf:
-        for v in range(graph.n_variables):
-            allowed = unaries[first[v] : first[v + 1]] > -np.inf
-            if states[v] >= 0:
-                states[v] = states[v] if allowed[states[v]] else -2
-            elif allowed.sum() <= 1:
-                states[v] = int(np.argmax(allowed)) if allowed.any() else -2
-    # conditions are not cut down: their variables stay even if their states are known
-    for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-        if isinstance(graph.tables[t], Logic):
-            states[scope] = np.minimum(states[scope], -1)
-    return states
+        graph = self.given
+        full = np.zeros(graph.first_state[-1])
+        fixed = np.flatnonzero(self.states >= 0)
+        full[graph.first_state[fixed] + self.states[fixed]] = 1.0
+        if parts:
+            free = np.repeat(self.states < 0, graph.n_states)
+            full[free] = np.concatenate(parts)
+        return np.split(full, graph.first_state[1:-1])
 
 
 def _weights(graph):
@@ -259,9 +158,10 @@ def _bounds(graph):
     np.add.at(uses[0], graph.edge_tables, np.maximum(weights, 0.0))
     np.add.at(uses[1], graph.edge_tables, np.minimum(weights, 0.0))
     np.add.at(uses[0], graph.factor_tables, 1.0)
-    rows = [graph.unary(v) for v in range(graph.n_variables)]
-    ranges = np.array([_range(row) for row in rows]).reshape(-1, 2)
-    lowest, highest = ranges.sum(axis=0)
+    first, scores = graph.first_state[:-1], graph.unaries
+    highest = np.maximum.reduceat(scores, first).sum()
+    finite = np.where(scores > -np.inf, scores, np.inf)
+    lowest = np.minimum.reduceat(finite, first).sum()
     for table, (plus, minus) in zip(graph.tables, uses.T, strict=True):
         low, high = _table_range(table)
         lowest += plus * low + minus * high

@@ -5,6 +5,8 @@ import numpy as np
 from sksstruct.inference.lp.core.result import MAPResult
 from sksstruct.utils.progress import Progress, Status
 
+# Seconds until the second line of progress is printed.
+_FIRST_LINE = 0.5
 COLUMNS = ("iteration", "seconds", "score", "bound")
 
 
@@ -26,22 +28,31 @@ class MAPRun(Progress):
     offset : float, default=0.0
         Number that is added to scores when they are shown.
     verbose : int, default=0
-        Whether to print progress.
+        1: print progress from time to time, less and less often; 2: print every report.
     callback : callable, default=None
         ``callback(iteration, score, bound)`` after every report; true: stop.
+    name : str, default=""
+        Name of the solver.
+    started : float, default=None
+        Reading of `time.perf_counter` from which seconds count; None: now.
+    lowest : float, default=-inf
+        Where there are penalties: labelings of a lower score are not allowed.
     """
 
     def __init__(
         self, problem, tol, max_iter, time_limit, rng, *, offset=0.0, verbose=0,
-        callback=None, name="",
+        callback=None, name="", started=None, lowest=-np.inf,
     ):  # fmt: skip
         super().__init__(name, COLUMNS, ("iteration",), verbose)
+        if started is not None:
+            self.started = started
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
         self.time_limit, self.rng, self.offset = time_limit, rng, offset
-        self.callback = callback
+        self.callback, self.lowest = callback, lowest
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False
+        self._next_line = 0.0
 
     def seed(self):
         """A seed for a compiled generator."""
@@ -90,7 +101,7 @@ class MAPRun(Progress):
         self.bound = max(self.bound, self.score)
         shift = self.offset
         row = self.n_iter, self.seconds(), self.score, self.bound
-        self.record(row, (*row[:2], self.score + shift, self.bound + shift))
+        self.trace.add(*row)
         if self.callback is not None and self.callback(
             self.n_iter, self.score + shift, self.bound + shift
         ):
@@ -101,7 +112,16 @@ class MAPRun(Progress):
             self.status = Status.STOPPED
         elif not self.late() and self.n_iter >= self.max_iter:
             self.status = Status.MAX_ITER
+        if self._is_line_due(row[1]):
+            self.show((*row[:2], self.score + shift, self.bound + shift))
         return self.status is not None
+
+    def _is_line_due(self, seconds):
+        """Whether to print: at first and last, and each time half as late again."""
+        if self.verbose == 1 and self.status is None and seconds < self._next_line:
+            return False
+        self._next_line = max(_FIRST_LINE, 1.5 * seconds)
+        return bool(self.verbose)
 
     def result(self):
         """The result, for the reduced graph."""

@@ -1,5 +1,6 @@
 """The base class of MAP solvers: parameters, and one call."""
 
+import time
 from numbers import Integral, Real
 
 import numpy as np
@@ -50,12 +51,12 @@ class MAPSolver(BaseEstimator):
         graph : FactorGraph
             The graph.
         time_limit : float, default=None
-            Seconds after which to stop; None: as long as it takes.
+            Seconds after which to stop, from this call on; None: as long as it takes.
         random_state : int, RandomState instance or None, default=None
             Source of random choices. With an int, results repeat unless the time limit
             ends the run.
         verbose : int, default=0
-            Whether to print progress.
+            1: print progress from time to time; 2: print every iteration.
         callback : callable, default=None
             ``callback(iteration, score, bound)``; if it returns true the run stops.
 
@@ -69,6 +70,7 @@ class MAPSolver(BaseEstimator):
         ValueError
             If the solver does not support the graph.
         """
+        started = time.perf_counter()
         self.check()
         if not isinstance(graph, FactorGraph):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
@@ -88,7 +90,8 @@ class MAPSolver(BaseEstimator):
         run = MAPRun(
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
             time_limit, check_random_state(random_state), offset=reduced.offset,
-            verbose=verbose, callback=callback, name=name,
+            verbose=verbose, callback=callback, name=name, started=started,
+            lowest=reduced.lowest - reduced.offset if reduced.penalty else -np.inf,
         )  # fmt: skip
         if reduced.graph.n_variables:
             self._run(run)
@@ -124,7 +127,9 @@ def _complete(run, reduced):
             impossible = result.bound < lowest or result.status is Status.INFEASIBLE
             result.status = Status.INFEASIBLE if impossible else Status.NOT_FOUND
             result.bound = -np.inf if impossible else result.bound
-    result.bound = max(result.bound, result.score)
+    # Python's numbers, which print as numbers
+    result.score = float(result.score)
+    result.bound = max(float(result.bound), result.score)
     return result
 
 

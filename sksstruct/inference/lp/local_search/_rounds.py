@@ -1,5 +1,7 @@
 """Iterated local search: rounds of annealing and of exact moves in windows."""
 
+import numpy as np
+
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
 # Work is counted in visits of variables. A round makes several calls of `anneal`, each
@@ -13,11 +15,13 @@ _WIDTH, _BUDGET = 200, 512.0
 _FEW_STATES = 8
 # Windows at the end of a round: variables, and entries of a table at first and at most.
 _WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
+# Entries of tables that take branch and bound about as long as visiting a variable.
+_ENTRIES_PER_VISIT = 30
 # Seconds of one call where there is a time limit, and visits while speed is not known.
 _SECONDS, _TRIAL = 0.1, 100
 
 
-def search_in_rounds(run, effort):
+def search_in_rounds(run, effort, exact=None):
     """Search from the best labeling of a run, in rounds that get longer.
 
     Parameters
@@ -27,6 +31,8 @@ def search_in_rounds(run, effort):
     effort : float
         The search ends after this much work without an improvement, in units of the
         work before it or, if more, of some thousand visits of each variable.
+    exact : ExactSearch, default=None
+        Branch and bound that takes turns with the rounds, until nothing is left.
     """
     rounds = _Rounds(run)
     least = _least_work(run.problem)
@@ -39,13 +45,32 @@ def search_in_rounds(run, effort):
         work = rounds.in_time(work)
         rounds.anneal(work)
         rounds.look_in_windows()
-        if run.report(step=0):
+        if _report(run):
             return
+        if exact is not None and not exact.closed:
+            found = run.score
+            if found > before:
+                exact.prefer(run.labeling)
+            exact.advance(work * _ENTRIES_PER_VISIT)
+            if run.status is not None:
+                return
+            if run.score > found:
+                rounds = _Rounds(run)
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
-        if idle >= effort * max(done - idle, least):
+        # a labeling that is not allowed is no result
+        if run.score >= run.lowest and idle >= effort * max(done - idle, least):
             return
         work = 5 * work // 4
+
+
+def _report(run):
+    """Note a round; whether to stop."""
+    # the sweeps before the search may have used up the iterations, which are theirs
+    most, run.max_iter = run.max_iter, np.inf
+    stop = run.report(step=0)
+    run.max_iter = most
+    return stop
 
 
 def _least_work(problem):

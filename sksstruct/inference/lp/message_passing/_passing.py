@@ -95,11 +95,9 @@ def ties(problem, beliefs):
     marginals : ndarray of shape (n_states.sum(),)
         Distributions over the states of the variables.
     """
-    flat = np.zeros(len(beliefs))
-    first_state = problem.graph.first_state
+    beliefs, sizes = np.asarray(beliefs), problem.graph.n_states
+    first = problem.graph.first_state[:-1]
     scale = max(1.0, float(np.abs(beliefs).max(initial=0.0)))
-    for first, last in zip(first_state[:-1], first_state[1:], strict=True):
-        part = beliefs[first:last]
-        tie = part >= part.max() - _TIE * scale
-        flat[first:last] = tie / tie.sum()
-    return flat
+    least = np.maximum.reduceat(beliefs, first) - _TIE * scale
+    tied = beliefs >= np.repeat(least, sizes)
+    return tied / np.repeat(np.add.reduceat(tied, first, dtype=np.float64), sizes)

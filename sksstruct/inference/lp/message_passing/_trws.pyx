@@ -71,6 +71,19 @@ cdef class TreeReweighted(Messages):
     def labeling(self):
         return np.asarray(self._labeling)
 
+    def begin(self, messages):
+        """Set the messages that the first sweep reads, those to earlier nodes.
+
+        Any are valid. Where they are multipliers of a bound of the relaxation, the
+        first sweep, which must not be backward, gives a bound that is not above it.
+
+        Parameters
+        ----------
+        messages : ndarray of shape (n_edges, n_states)
+            A row for each edge; all variables have as many states.
+        """
+        np.asarray(self._messages)[:] = messages.reshape(-1)
+
     cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
         """Visit all nodes in their order, or backward."""
         cdef Py_ssize_t k, node, n_later

@@ -1,0 +1,79 @@
+"""Bayesian networks in the Ergo format, of the UAI evaluations before 2008.
+
+The number of variables and their numbers of states; the parents of each variable, after
+their number; ``/* Probabilities */``, and for each variable the size of its table and
+the table, whose last index is the variable itself. Other sections, which begin with a
+comment as well, hold names.
+"""
+
+import os
+
+import numpy as np
+
+from sksstruct.datasets._parts import Parts
+from sksstruct.datasets._text import blank_comments, read_bytes
+from sksstruct.datasets._tokens import Tokens
+from sksstruct.datasets._uai import load_uai_evidence, read_all_tables
+
+
+def load_ergo(path, *, evidence=None):
+    """Read a Bayesian network in Ergo format.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.erg`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Parents
+        are counted from 0, or from 1 where that is the only way to read them.
+    evidence : path-like or dict, default=None
+        Evidence file, or observed states by variable.
+
+    Returns
+    -------
+    graph : FactorGraph
+        Its scores are natural logarithms of the probabilities, -inf for zero.
+
+    Raises
+    ------
+    ValueError
+        If the file is not valid; the error names the line.
+    """
+    data = read_bytes(path)
+    begin = data.find(b"/* Probabilities */")
+    if begin < 0:
+        raise ValueError(f"{os.fspath(path)} has no section /* Probabilities */")
+    end = data.find(b"/*", begin + 2)
+    tokens = Tokens(blank_comments(data[:end] if end > 0 else data), os.fspath(path))
+    n = tokens.integer("the number of variables", 0, tokens.left)
+    sizes = tokens.integers(n, "the number of states of a variable", 1, 2**31 - 1)
+    parents = []
+    for v in range(n):
+        count = tokens.integer(f"the number of parents of variable {v}", 0, min(n, 63))
+        parents.append(tokens.integers(count, f"a parent of variable {v}", 0, n))
+    shift = _first_number(tokens, parents, n)
+    scopes = [np.append(p - shift, v) for v, p in enumerate(parents)]
+    for v, scope in enumerate(scopes):
+        if len(set(scope.tolist())) < len(scope):
+            tokens.fail(f"variable {v} names a parent twice, or itself")
+    # checked before memory is taken: in floats, which do not overflow
+    entries = [np.prod(sizes[scope], dtype=np.float64) for scope in scopes]
+    if sum(entries) + n > tokens.left:
+        tokens.fail(f"the tables have {sum(entries):g} entries, too many for the file")
+    parts = Parts(sizes, share=16)
+    first = np.cumsum([0, *(len(scope) for scope in scopes)])
+    flat = np.concatenate([*scopes, np.zeros(0, dtype=np.int64)])
+    read_all_tables(
+        tokens, parts, first, flat, np.array(entries, dtype=np.int64), log=False
+    )
+    tokens.finish("table")
+    if evidence is not None and not isinstance(evidence, dict):
+        evidence = load_uai_evidence(evidence, sizes)
+    return parts.build(evidence)
+
+
+def _first_number(tokens, parents, n):
+    """What the first variable is called: 0, or 1 if no other reading is possible."""
+    named = np.concatenate([*parents, np.zeros(0, dtype=np.int64)])
+    from_one = (named == n).any() or any(v in p for v, p in enumerate(parents))
+    if from_one and (named == 0).any():
+        tokens.fail("parents are counted neither from 0 nor from 1")
+    return int(from_one)

@@ -1,0 +1,112 @@
+"""Pairs of labels that have a number: that of their arrival."""
+
+cimport cython
+
+import numpy as np
+
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from sksstruct.utils._memory cimport resize
+
+
+@cython.final
+cdef class PairIndex:
+    """Numbers of some of the pairs of n labels, by a hash table.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels.
+
+    Attributes
+    ----------
+    n_pairs : int
+        Pairs that have a number.
+    """
+
+    def __cinit__(self, Py_ssize_t n_labels):
+        if not 1 <= n_labels < 2**31:
+            raise ValueError(f"there cannot be pairs of {n_labels} labels")
+        self.n_labels = n_labels
+        # a power of two, so that a mask does for a remainder
+        self._hash_size = 64
+        self._hash = <int32_t*> calloc(self._hash_size, sizeof(int32_t))
+        if self._hash == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self._hash)
+        free(self._ends)
+
+    def extend(self, const int32_t[::1] first, const int32_t[::1] second):
+        """Give numbers to pairs, where they have none; return the numbers."""
+        cdef Py_ssize_t k
+        numbers = np.empty(first.shape[0], dtype=np.intp)
+        cdef Py_ssize_t[::1] out = numbers
+        for k in range(first.shape[0]):
+            out[k] = self.add(first[k], second[k])
+        return numbers
+
+    def pairs(self):
+        """Return first and second labels, in the order of the numbers."""
+        cdef Py_ssize_t k
+        ends = np.empty((2, self.n_pairs), dtype=np.int32)
+        cdef int32_t[:, ::1] out = ends
+        for k in range(self.n_pairs):
+            out[0, k], out[1, k] = self._ends[2 * k], self._ends[2 * k + 1]
+        return ends[0], ends[1]
+
+    cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+        """Where the hash table has a pair, or would take it."""
+        cdef Py_ssize_t pair, slot
+        cdef uint64_t key = (<uint64_t> first) * (<uint64_t> self.n_labels)
+        key += <uint64_t> second
+        # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
+        # over the high bits (Knuth, vol. 3, 6.4), of which the slot is to depend.
+        key *= <uint64_t> 0x9E3779B97F4A7C15
+        key ^= key >> 32
+        slot = <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
+        # There is an empty slot, since half of them are; pairs are never removed, so
+        # that no pair lies behind it.
+        while self._hash[slot]:
+            pair = self._hash[slot] - 1
+            if self._ends[2 * pair] == first and self._ends[2 * pair + 1] == second:
+                break
+            slot = (slot + 1) & (self._hash_size - 1)
+        return slot
+
+    cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+        """The number of a pair; -1 if it has none."""
+        return self._hash[self._slot(first, second)] - 1
+
+    cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
+        """The number of a pair, which has one from now on."""
+        cdef Py_ssize_t pair = self.find(first, second)
+        if pair >= 0:
+            return pair
+        # memory first: a pair must not be known in part
+        if self.n_pairs == self._capacity:
+            self._widen()
+        pair = self.n_pairs
+        self._ends[2 * pair] = <int32_t> first
+        self._ends[2 * pair + 1] = <int32_t> second
+        self._hash[self._slot(first, second)] = <int32_t> (pair + 1)
+        self.n_pairs += 1
+        return pair
+
+    cdef int _widen(self) except -1 nogil:
+        """Make room for more pairs; half of the hash table stays empty."""
+        cdef Py_ssize_t capacity = 2 * self._capacity if self._capacity else 32, pair
+        resize(<void**> &self._ends, 2 * capacity * sizeof(int32_t))
+        if 2 * capacity > self._hash_size:
+            resize(<void**> &self._hash, 2 * capacity * sizeof(int32_t))
+            self._hash_size = 2 * capacity
+            # no slot can be kept: each depends on the size
+            memset(self._hash, 0, self._hash_size * sizeof(int32_t))
+            for pair in range(self.n_pairs):
+                self._hash[self._slot(self._ends[2 * pair], self._ends[2 * pair + 1])] = (
+                    <int32_t> (pair + 1))
+        self._capacity = capacity
+        return 0

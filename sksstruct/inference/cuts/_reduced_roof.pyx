@@ -1,0 +1,492 @@
+"""The LP relaxation of `_roof_dual.pyx`, with a cut of only those labels that need one.
+
+At any labeling z, let b_j be what label j loses by flipping alone, and v'_jk what
+flipping both j and k adds to that: v_jk if both are off or both are on in z, -v_jk
+else. In terms of flips x the problem is that of `_roof_dual.pyx` again,
+
+    max  - sum_j b_j x_j + sum_e v'_e s_e
+
+As s_e <= x_j, a label with b_j >= the sum of its positive v' gains nothing by flipping,
+whatever the others do: it stays, in some best point of the relaxation. Its pairs are
+gone then, so that others may have no more reason to flip. The labels that are left are
+the core. Usually there is none, when z is a labeling that no single flip improves.
+
+What it needs of a label that is off is the sum of the scores of labels that are on, so
+that the work is that of the pairs of labels that are on.
+"""
+
+import numpy as np
+
+from libc.math cimport fabs
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+
+from sksstruct.inference.cuts._maxflow cimport FlowTrees
+from sksstruct.inference.cuts._roof_dual cimport together
+from sksstruct.utils._memory cimport reserve
+
+from sksstruct.inference._checks import check_edges, check_scores
+
+# Rounds of single flips. The labeling that they lead to may be any: rounds only save
+# cuts.
+cdef int MOST_ROUNDS = 20
+# A point of the core must be better than no flips by this part of what it adds up.
+cdef double ROUNDING = 1e-13
+
+
+cdef class LabelPairs:
+    """Pairs of labels and their scores, listed under both labels.
+
+    Parameters
+    ----------
+    pairs : array-like of shape (n_pairs, 2)
+        Pairs of different labels, each at most once.
+    n_labels : int
+        Number of labels.
+    """
+
+    def __init__(self, pairs, n_labels):
+        pairs = check_edges(pairs, n_labels)
+        self.pairs, self.n_labels, self.n_pairs = pairs, n_labels, len(pairs)
+        if 2 * len(pairs) >= 2**31:
+            raise ValueError("there are too many pairs for 32-bit indices")
+        ends = pairs.T.ravel()
+        # stable, so that partners come in the order of their pairs
+        order = np.argsort(ends, kind="stable")
+        cdef const Py_ssize_t[::1] first_partner = np.searchsorted(
+            ends[order], np.arange(n_labels + 1)).astype(np.intp)
+        # one entry more than needed, so that there is always a first one
+        others = pairs[:, ::-1].T.ravel()[order]
+        cdef const int32_t[::1] partner = np.append(others, 0).astype(np.int32)
+        cdef const int32_t[::1] partner_pair = np.append(
+            order % max(len(pairs), 1), 0).astype(np.int32)
+        places = np.empty(len(order), dtype=np.int32)
+        places[order] = np.arange(len(order))
+        self.places = np.ascontiguousarray(places.reshape(2, -1).T)
+        cdef double[::1] score = np.zeros(len(order) + 1)
+        cdef double[:, ::1] sums = np.zeros((2, n_labels + 1))
+        self._owned = first_partner, partner, partner_pair, score, sums
+        self.lists.n_labels, self.lists.n_pairs = n_labels, len(pairs)
+        self.lists.first_partner, self.lists.partner = &first_partner[0], &partner[0]
+        self.lists.partner_pair, self.lists.score = &partner_pair[0], &score[0]
+        self.lists.attraction, self.lists.repulsion = &sums[0, 0], &sums[1, 0]
+
+    def set_scores(self, pair_scores):
+        """Set the scores of all pairs.
+
+        Parameters
+        ----------
+        pair_scores : array-like of shape (n_pairs,)
+            Score of each pair if both of its labels are on.
+        """
+        cdef const double[::1] scores
+        pair_scores = np.ascontiguousarray(check_scores("pairwise", pair_scores, 1))
+        if pair_scores.shape != (self.n_pairs,):
+            raise ValueError(
+                f"pairwise must have shape {(self.n_pairs,)}, got {pair_scores.shape}")
+        if not np.isfinite(pair_scores).all():
+            raise ValueError("scores must be finite")
+        scores = np.append(pair_scores, 0.0)
+        self.load(&scores[0])
+
+    cdef void load(self, const double* pair_scores) noexcept nogil:
+        """Set the scores of all pairs."""
+        cdef Py_ssize_t place
+        for place in range(2 * self.n_pairs):
+            self.lists.score[place] = pair_scores[self.lists.partner_pair[place]]
+        self.add_up()
+
+    cdef void add_up(self) noexcept nogil:
+        """Sum the positive and the negative scores of every label."""
+        cdef PairLists graph = self.lists
+        cdef Py_ssize_t label, place
+        cdef double attraction, repulsion, score
+        for label in range(graph.n_labels):
+            attraction = repulsion = 0.0
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                score = graph.score[place]
+                attraction += score if score > 0.0 else 0.0
+                repulsion -= score if score < 0.0 else 0.0
+            graph.attraction[label], graph.repulsion[label] = attraction, repulsion
+
+    cdef void put(self, Py_ssize_t pair, double score) noexcept nogil:
+        """Set the score of one pair."""
+        cdef PairLists graph = self.lists
+        cdef Py_ssize_t first = self.places[pair, 0], second = self.places[pair, 1]
+        cdef double old = graph.score[first]
+        # the partner at the one place is the label of the other
+        cdef Py_ssize_t label = graph.partner[second], other = graph.partner[first]
+        cdef double attraction = (
+            (score if score > 0.0 else 0.0) - (old if old > 0.0 else 0.0))
+        graph.score[first] = graph.score[second] = score
+        graph.attraction[label] += attraction
+        graph.attraction[other] += attraction
+        # what is not attraction is repulsion
+        graph.repulsion[label] += attraction - (score - old)
+        graph.repulsion[other] += attraction - (score - old)
+
+
+cdef class ReducedRoofDual(FlowTrees):
+    """Best half-integral points, for scores of labels and the scores of `graph`.
+
+    Parameters
+    ----------
+    graph : LabelPairs
+        Pairs and their scores, which may change between two calls. Threads may share
+        it, each with a `ReducedRoofDual` of its own.
+    """
+
+    def __init__(self, LabelPairs graph):
+        n = graph.n_labels
+        self.graph = graph
+        # two nodes for each label; the edges are those of the core, different each time
+        FlowTrees.__init__(self, np.empty((0, 2), dtype=np.intp), 2 * n)
+        self._up, self._down = np.zeros(n), np.zeros(n)
+        self._budget, self._most = np.zeros(n), np.zeros(n)
+        self._place, self._core = np.full((2, n), -1, dtype=np.int32)
+        self._flip = np.zeros(n, dtype=np.int32)
+        self._next = np.zeros(2 * n, dtype=np.int32)
+
+    def __dealloc__(self):
+        free(self._core_pairs)
+
+    def solve(self, unary, start=None):
+        """Best half-integral point for given scores of labels.
+
+        Parameters
+        ----------
+        unary : array-like of shape (n_labels,)
+            Score of each label if it is on.
+        start : array-like of shape (n_labels,), default=None
+            A labeling of 0 and 1 to start from. None: labels with a positive score.
+
+        Returns
+        -------
+        y : ndarray of shape (n_labels,)
+            0, 1, or one half.
+        value : float
+            Its score, an upper bound of that of all labelings.
+        """
+        unary = np.ascontiguousarray(check_scores("unary", unary, 1))
+        if unary.shape != (self.graph.n_labels,):
+            raise ValueError(
+                f"unary must have shape {(self.graph.n_labels,)}, got {unary.shape}")
+        if not np.isfinite(unary).all():
+            raise ValueError("scores must be finite")
+        start = unary > 0.0 if start is None else np.asarray(start)
+        cdef const double[::1] scores = unary
+        cdef int32_t[::1] states = 2 * start.astype(np.int32)
+        cdef double value
+        with nogil:
+            self.relax(&scores[0], &states[0])
+            value = self.value(&scores[0], &states[0])
+        return np.asarray(states) / 2.0, value
+
+    cdef double value(self, const double* unary, const int32_t* states) noexcept nogil:
+        """Score of the point with these states."""
+        cdef PairLists graph = self.graph.lists
+        cdef Py_ssize_t label, place, partner
+        cdef double total = 0.0
+        for label in range(graph.n_labels):
+            if not states[label]:
+                continue
+            total += 0.5 * states[label] * unary[label]
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                partner = graph.partner[place]
+                # both ends list the pair, which counts once
+                if partner < label and states[partner]:
+                    total += 0.5 * graph.score[place] * together(
+                        states[label], states[partner], graph.score[place])
+        return total
+
+    cdef int relax(self, const double* unary, int32_t* states) except -1 nogil:
+        """Replace a labeling, in states 0 and 2, by the best half-integral point."""
+        self._climb(unary, states)
+        self._find_core(unary, states)
+        if self._n_core:
+            self._shrink_core(states)
+        if self._n_core:
+            self._list_pairs(states)
+            self._cut_attracting()
+        if self._n_core:
+            self._cut_core(states)
+        return 0
+
+    # ---- a labeling that no flip improves ----
+
+    cdef void _climb(self, const double* unary, int32_t* states) noexcept nogil:
+        """Flip single labels while the score rises."""
+        cdef Py_ssize_t label, n = self.graph.n_labels
+        cdef double gain
+        cdef bint changed
+        for label in range(n):
+            self._up[label] = self._down[label] = 0.0
+        for label in range(n):
+            if states[label]:
+                self._spread(label, 1.0)
+        for _round in range(MOST_ROUNDS):
+            changed = False
+            for label in range(n):
+                gain = unary[label] + self._up[label] - self._down[label]
+                if (gain < 0.0) if states[label] else (gain > 0.0):
+                    self._spread(label, -1.0 if states[label] else 1.0)
+                    states[label] = 2 - states[label]
+                    changed = True
+            if not changed:
+                break
+
+    cdef void _spread(self, Py_ssize_t label, double sign) noexcept nogil:
+        """Tell the partners of a label that it was switched on (sign 1) or off (-1)."""
+        cdef PairLists graph = self.graph.lists
+        cdef Py_ssize_t place
+        cdef double score
+        for place in range(graph.first_partner[label], graph.first_partner[label + 1]):
+            score = sign * graph.score[place]
+            if graph.score[place] > 0.0:
+                self._up[graph.partner[place]] += score
+            else:
+                self._down[graph.partner[place]] -= score
+
+    # ---- labels that may flip together ----
+
+    cdef void _find_core(self, const double* unary,
+                         const int32_t* states) noexcept nogil:
+        """List the labels that all others together could pay for flipping."""
+        cdef PairLists graph = self.graph.lists
+        cdef Py_ssize_t label
+        cdef double most, gain
+        self._n_core = 0
+        for label in range(graph.n_labels):
+            gain = unary[label] + self._up[label] - self._down[label]
+            # scores of partners in the same state count as they are, others negated
+            if states[label]:
+                most = graph.repulsion[label] - self._down[label] + self._up[label]
+            else:
+                gain = -gain
+                most = graph.attraction[label] - self._up[label] + self._down[label]
+            self._budget[label] = gain
+            if gain < most:
+                self._place[label] = <int32_t> self._n_core
+                self._core[self._n_core] = <int32_t> label
+                self._n_core += 1
+            else:
+                self._place[label] = -1
+
+    cdef int _shrink_core(self, const int32_t* states) except -1 nogil:
+        """Drop labels that the rest of the core cannot pay, until there are none."""
+        cdef PairLists graph = self.graph.lists
+        cdef Py_ssize_t k, label, place, partner, n = 0, last = self._n_core
+        cdef double most, score
+        for k in range(self._n_core):
+            label = self._core[k]
+            most = 0.0
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                partner = graph.partner[place]
+                if self._place[partner] >= 0:
+                    score = graph.score[place]
+                    score = score if states[label] == states[partner] else -score
+                    most += (score if score > 0.0 else 0.0)
+            self._most[label] = most
+        # a label that is dropped may be what others need: until a round drops none
+        while n < last:
+            last, n = self._n_core, 0
+            for k in range(last):
+                label = self._core[k]
+                if self._budget[label] < self._most[label]:
+                    self._core[n] = <int32_t> label
+                    n += 1
+                    continue
+                self._place[label] = -1
+                for place in range(graph.first_partner[label],
+                                   graph.first_partner[label + 1]):
+                    partner = graph.partner[place]
+                    score = graph.score[place]
+                    score = score if states[label] == states[partner] else -score
+                    self._most[partner] -= (score if score > 0.0 else 0.0)
+            self._n_core = n
+        return 0
+
+    cdef int _list_pairs(self, const int32_t* states) except -1 nogil:
+        """List the pairs within the core."""
+        cdef PairLists graph = self.graph.lists
+        cdef Py_ssize_t k, label, place, partner
+        cdef CorePair* item
+        cdef double score
+        self._n_core_pairs = 0
+        for k in range(self._n_core):
+            self._place[self._core[k]] = <int32_t> k
+        for k in range(self._n_core):
+            label = self._core[k]
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                partner = graph.partner[place]
+                score = graph.score[place]
+                if partner > label or self._place[partner] < 0 or score == 0.0:
+                    continue
+                reserve(<void**> &self._core_pairs, &self._core_capacity,
+                        self._n_core_pairs + 1, sizeof(CorePair))
+                item = &self._core_pairs[self._n_core_pairs]
+                item.first, item.second = <int32_t> k, self._place[partner]
+                item.score = score if states[label] == states[partner] else -score
+                self._n_core_pairs += 1
+        return 0
+
+    # ---- the cut ----
+
+    cdef int _cut_attracting(self) except -1 nogil:
+        """Keep the labels of the core that flip if no two flips repel each other.
+
+        Without the pairs that repel, what a set of flips gains is supermodular, and the
+        labels outside of the best set stay in some best point with those pairs too:
+        leaving them out of any flips gains as much as before, and loses no more.
+        """
+        cdef Py_ssize_t k, n = 0, n_pairs = 0
+        cdef CorePair* item
+        self._begin_graph(self._n_core)
+        for k in range(self._n_core_pairs):
+            item = &self._core_pairs[k]
+            if item.score > 0.0:
+                self._first[item.first + 1] += 1
+                self._first[item.second + 1] += 1
+                # v x_j x_k = v x_j - v x_j (1 - x_k)
+                self._terminal[item.first] += 0.5 * item.score
+        self._end_graph()
+        for k in range(self._n_core_pairs):
+            item = &self._core_pairs[k]
+            if item.score > 0.0:
+                self._join(item.first, item.second, 0.5 * item.score)
+        self._start()
+        self._maximise()
+        self.n_cut += self._n_core
+        for k in range(self._n_core):
+            self._flip[k] = -1
+            if self._from_source(k):
+                self._flip[k] = <int32_t> n
+                self._core[n] = self._core[k]
+                n += 1
+        self._n_core = n
+        # the pairs of those, by their new places
+        for k in range(self._n_core_pairs if n else 0):
+            item = &self._core_pairs[k]
+            if self._flip[item.first] >= 0 and self._flip[item.second] >= 0:
+                self._core_pairs[n_pairs].first = self._flip[item.first]
+                self._core_pairs[n_pairs].second = self._flip[item.second]
+                self._core_pairs[n_pairs].score = item.score
+                n_pairs += 1
+        self._n_core_pairs = n_pairs
+        return 0
+
+    cdef int _cut_core(self, int32_t* states) except -1 nogil:
+        """Flip the labels of the core that a minimum cut says, wholly or by half."""
+        cdef Py_ssize_t k, n = self._n_core
+        cdef int32_t label
+        self._set_capacities()
+        self._start()
+        self._maximise()
+        for k in range(n):
+            # a label's two nodes, as in `_roof_dual.pyx`
+            self._flip[k] = <int32_t> (
+                1 + self._from_source(k) - self._from_source(n + k))
+        # where flips only tie, halves among them would be for nothing
+        if not self._flips_gain():
+            return 0
+        for k in range(n):
+            label = self._core[k]
+            # from 0 upwards, from 2 downwards
+            states[label] += self._flip[k] * (1 - states[label])
+        return 0
+
+    cdef bint _flips_gain(self) noexcept nogil:
+        """Whether the flips found score more than none."""
+        cdef Py_ssize_t k
+        cdef CorePair* item
+        cdef double gain = 0.0, size = 0.0, change
+        for k in range(self._n_core):
+            change = 0.5 * self._flip[k] * self._budget[self._core[k]]
+            gain -= change
+            size += fabs(change)
+        for k in range(self._n_core_pairs):
+            item = &self._core_pairs[k]
+            change = 0.5 * item.score * together(
+                self._flip[item.first], self._flip[item.second], item.score)
+            gain += change
+            size += fabs(change)
+        return gain > ROUNDING * size
+
+    cdef int _set_capacities(self) except -1 nogil:
+        """Form the doubled graph of the core, each capacity half of what counts twice.
+
+        Pairs that attract join nodes of the same kind, others those of different kinds:
+        two edges for each pair, with capacity in one direction.
+        """
+        cdef Py_ssize_t k, n = self._n_core
+        cdef CorePair* item
+        self._begin_graph(2 * n)
+        for k in range(self._n_core_pairs):
+            item = &self._core_pairs[k]
+            # one arc at each of the nodes of both labels
+            self._first[item.first + 1] += 1
+            self._first[item.second + 1] += 1
+            self._first[n + item.first + 1] += 1
+            self._first[n + item.second + 1] += 1
+            if item.score > 0.0:
+                self._terminal[item.first] += 0.5 * item.score
+        self._end_graph()
+        for k in range(self._n_core_pairs):
+            item = &self._core_pairs[k]
+            if item.score > 0.0:
+                self._join(item.first, item.second, 0.5 * item.score)
+                self._join(n + item.second, n + item.first, 0.5 * item.score)
+            else:
+                self._join(item.first, n + item.second, -0.5 * item.score)
+                self._join(item.second, n + item.first, -0.5 * item.score)
+        for k in range(n):
+            self._terminal[n + k] = -self._terminal[k]
+        return 0
+
+    cdef int _begin_graph(self, Py_ssize_t n_nodes) except -1 nogil:
+        """Have nodes without arcs, the first of them for what labels lose by flipping.
+        """
+        cdef Py_ssize_t k
+        self._n = n_nodes
+        for k in range(n_nodes + 1):
+            self._first[k] = 0
+        for k in range(self._n_core):
+            self._terminal[k] = -0.5 * self._budget[self._core[k]]
+        return 0
+
+    cdef int _end_graph(self) except -1 nogil:
+        """Make room for the arcs that were counted, at the node after theirs."""
+        cdef Py_ssize_t k
+        for k in range(self._n):
+            self._first[k + 1] += self._first[k]
+            self._next[k] = self._first[k]
+        return self._make_room(self._first[self._n])
+
+    cdef void _join(self, Py_ssize_t tail, Py_ssize_t head,
+                    double capacity) noexcept nogil:
+        """Add an edge with capacity from its tail to its head."""
+        cdef int32_t arc = self._next[tail], sister = self._next[head]
+        self._next[tail] += 1
+        self._next[head] += 1
+        self._head[arc], self._head[sister] = <int32_t> head, <int32_t> tail
+        self._sister[arc], self._sister[sister] = sister, arc
+        self._residual[arc], self._residual[sister] = capacity, 0.0
+
+    cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil:
+        """Have arrays of at least so many arcs."""
+        if n_arcs <= self._residual.shape[0]:
+            return 0
+        if n_arcs >= 2147483647:
+            with gil:
+                raise ValueError("the graph is too large for 32-bit indices")
+        with gil:
+            # at least twice as many, so that this is rare
+            size = max(n_arcs, 2 * self._residual.shape[0])
+            self._residual = np.zeros(size)
+            self._head = np.empty(size, dtype=np.int32)
+            self._sister = np.empty(size, dtype=np.int32)
+        return 0

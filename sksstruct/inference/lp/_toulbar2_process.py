@@ -1,0 +1,39 @@
+"""The process that runs toulbar2: a script that needs numpy and pytoulbar2 only.
+
+toulbar2 keeps global state, prints, and does not return to Python while it searches, so
+that it has a process of its own. SIGINT makes it return with what it has found.
+"""
+
+import json
+import sys
+
+import numpy as np
+
+
+def main(source, target):
+    """Solve the problem in a file of arrays; write the answer to another, as JSON."""
+    import pytoulbar2
+
+    with np.load(source, allow_pickle=False) as problem:
+        sizes, top, seed = problem["sizes"], int(problem["top"]), int(problem["seed"])
+        first, scopes = problem["first"].tolist(), problem["scopes"].tolist()
+        begin, costs = problem["begin"].tolist(), problem["costs"]
+    model = pytoulbar2.CFN(ubinit=float(top), resolution=0, seed=seed, verbose=-1)
+    for v, size in enumerate(sizes.tolist()):
+        model.AddVariable(f"x{v}", range(size))
+    for f in range(len(first) - 1):
+        scope = scopes[first[f] : first[f + 1]]
+        model.AddFunction(scope, costs[begin[f] : begin[f + 1]].tolist())
+    # the parent has the clock; with a limit of its own, toulbar2 minds SIGINT
+    found = model.Solve(timeLimit=10**8)
+    answer = {
+        "labeling": None if found is None else [int(x) for x in found[0]],
+        "cost": None if found is None else found[1],
+        "bound": model.GetDDualBound(),
+    }
+    with open(target, "w") as file:
+        json.dump(answer, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Branch and bound: the best labeling, with a proof."""

@@ -1,0 +1,158 @@
+"""The costs of a graph as integers, and what is left of them at the root."""
+
+import math
+
+import numpy as np
+
+from sksstruct.inference.lp.exact._consistency import Consistency
+
+# The limit of the costs at the root, and a cost that no labeling below it has.
+_RESOLUTION, FORBIDDEN = 2.0**46, 2**58
+# Sweeps end where one in both directions raises the bound by less than this share of
+# what is left below the limit.
+_LEAST_PROGRESS = 0.005
+
+
+class Terms:
+    """The costs of a graph: what is missing from the best scores, as integers.
+
+    Costs are rounded down, and so are the bounds they give.
+
+    Parameters
+    ----------
+    problem : MAPProblem
+        The graph.
+    score : float
+        Labelings of lower score are of no interest.
+    tol : float
+        Difference of scores that does not matter.
+
+    Attributes
+    ----------
+    top : float
+        The score of a labeling without costs.
+    scale : float
+        Costs for each unit of score.
+    grain : int
+        Labelings that are better by less need not be found.
+    limit : int
+        Cost of a labeling with the given score, rounded up.
+    unaries, scopes, tables : list
+        Costs of the variables and of the factors, whose variables are in increasing
+        order.
+    """
+
+    def __init__(self, problem, score, tol):
+        graph = problem.graph
+        self.top, self.merged = 0.0, {}
+        unaries = [self._missing(graph.unary(v)) for v in range(graph.n_variables)]
+        weights = graph.edge_weights
+        for e, (scope, t) in enumerate(zip(graph.edges, graph.edge_tables, strict=True)):
+            table = graph.tables[t].dense()
+            self._add(scope, table if weights is None else table * weights[e])
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+            # a condition that does not hold is as bad as any labeling can be
+            self._add(scope, graph.tables[t].dense())
+        tables = [self._missing(table) for table in self.merged.values()]
+        self.scopes = list(self.merged)
+        del self.merged
+        gap = max(self.top - score, 1e-12 * max(1.0, abs(score)))
+        terms = [*unaries, *tables]
+        if all(_whole(term, gap) for term in terms) and tol < 1.0:
+            # powers of two, so that whole numbers stay whole
+            self.scale = 2.0 ** math.floor(math.log2(_RESOLUTION / gap))
+            self.grain = int(min(max(1.0, self.scale), FORBIDDEN))
+        else:
+            self.scale = _RESOLUTION / gap
+            self.grain = int(min(max(1.0, 0.25 * tol * self.scale), FORBIDDEN))
+        self.limit = math.ceil(gap * self.scale)
+        self.unaries = [self._integers(term) for term in unaries]
+        self.tables = [self._integers(term) for term in tables]
+
+    def _add(self, scope, table):
+        """Add a table to those of the same variables."""
+        order = np.argsort(scope, kind="stable")
+        key = tuple(int(v) for v in np.asarray(scope)[order])
+        table = np.transpose(table, order)
+        old = self.merged.get(key)
+        self.merged[key] = table if old is None else old + table
+
+    def _missing(self, scores):
+        """What is missing from the best of some scores."""
+        best = scores.max()
+        if best == -np.inf:
+            return np.full(scores.shape, np.inf)
+        self.top += float(best)
+        return best - scores
+
+    def _integers(self, costs):
+        """Costs rounded down; those at the limit or above are forbidden."""
+        scaled = np.minimum(costs * self.scale, float(FORBIDDEN))
+        # above by more than the rounding of sums of scores
+        forbidden = scaled > 1.000001 * self.limit
+        return np.where(forbidden, FORBIDDEN, np.floor(scaled)).astype(np.int64)
+
+    def cost(self, labeling):
+        """Cost of a labeling; at least FORBIDDEN where it is of no interest.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            States.
+
+        Returns
+        -------
+        cost : int
+            Its cost.
+        """
+        return labeling_cost(self.unaries, self.scopes, self.tables, labeling)
+
+
+def labeling_cost(unaries, scopes, tables, labeling):
+    """Sum of the costs of a labeling."""
+    total = sum(int(row[x]) for row, x in zip(unaries, labeling, strict=True))
+    for scope, table in zip(scopes, tables, strict=True):
+        total += int(table[tuple(labeling[v] for v in scope)])
+    return total
+
+
+def _whole(costs, gap):
+    """Whether all costs up to the gap are whole numbers."""
+    small = costs[costs <= gap]
+    return bool((small == np.round(small)).all())
+
+
+def consistent_root(terms, limit, late):
+    """A network with as much as possible in c0; None where nothing is below the limit.
+
+    Parameters
+    ----------
+    terms : Terms
+        The costs.
+    limit : int
+        Labelings that cost so much are of no interest.
+    late : callable
+        Whether to stop early.
+
+    Returns
+    -------
+    network : Consistency or None
+        The network.
+    """
+    network = Consistency(terms.unaries, terms.scopes, terms.tables, limit)
+    network.wake_all()
+    if not network.make_consistent() or not sweep_until_stalled(network, late):
+        return None
+    return network
+
+
+def sweep_until_stalled(network, late):
+    """Sweep while it raises the bound by enough; False: nothing is below the limit."""
+    while not late():
+        before = network.c0
+        if not (network.sweep() and network.sweep(True)):
+            return False
+        if network.c0 - before <= _LEAST_PROGRESS * (network.limit - network.c0):
+            break
+    network.wake_all()
+    return network.make_consistent()

@@ -1,0 +1,165 @@
+"""Exact search on the graph of a run: from its costs to labelings and bounds."""
+
+import numpy as np
+
+from sksstruct.inference.lp.exact._best_first import Component
+from sksstruct.inference.lp.exact._simplify import Simplified
+from sksstruct.inference.lp.exact._terms import Terms, consistent_root
+from sksstruct.utils.progress import Status
+
+# Entries of all tables, written out, above which there is no exact search, and that of
+# one condition.
+MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
+# Work between two looks at the clock.
+_SLICE = 2_000_000
+
+
+def n_entries(graph):
+    """Number of entries of all tables, written out; inf where one is too large.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    n_entries : float
+        The number.
+    """
+    states = graph.n_states.astype(np.float64)
+    total = float((states[graph.edges[:, 0]] * states[graph.edges[:, 1]]).sum())
+    for scope in graph.factor_scopes:
+        size = float(np.prod(states[scope]))
+        total += size if size <= _MOST_CONDITION or len(scope) < 5 else np.inf
+    return total
+
+
+class ExactSearch:
+    """Branch and bound on the components of a graph, which can be interrupted.
+
+    Parameters
+    ----------
+    run : MAPRun
+        Has a labeling, and receives better ones and bounds.
+
+    Attributes
+    ----------
+    closed : bool
+        Whether nothing is left to search: the labeling of the run is optimal.
+    work : int
+        Entries of tables that were looked at.
+    """
+
+    def __init__(self, run):
+        self.run, self.closed, self.work = run, False, 0
+        self.components = []
+        allowed = run.score >= run.lowest
+        # where no labeling is allowed yet, any that is
+        score = run.score if allowed else run.lowest
+        scale = max(1.0, abs(score + run.offset))
+        self._terms = terms = Terms(run.problem, score, run.tol * scale)
+        limit = terms.limit + (0 if allowed else 1)
+        if allowed:
+            limit = min(limit, terms.cost(run.labeling) - terms.grain + 1)
+        self._limit = limit
+        root = consistent_root(terms, limit, run.late)
+        if root is None:
+            self._close()
+            return
+        self.work = root.work
+        self._left = left = Simplified(root, terms.scopes)
+        del root
+        self._report_bound(left.constant)
+        for members, *parts in left.components:
+            start = left.restrict(run.labeling, members) if allowed else None
+            component = Component(
+                *parts, limit - left.constant, terms.grain, start, run.late
+            )
+            self.components.append(component)
+            self.work += component.network.work
+        self._tighten()
+
+    def _report_bound(self, cost):
+        run = self.run
+        # what ends iterations is not what ends the search
+        most, run.max_iter = run.max_iter, np.inf
+        stop = run.report(bound=self._terms.top - cost / self._terms.scale, step=0)
+        run.max_iter = most
+        return stop
+
+    def _close(self):
+        """Nothing below the limit is left."""
+        self.closed = True
+        run = self.run
+        if run.score >= run.lowest:
+            run.report(bound=run.score, step=0)
+        else:
+            # below everything that is allowed: the result will say infeasible
+            run.bound, run.status = run.score, Status.INFEASIBLE
+
+    def _tighten(self):
+        """Bounds of the others limit what each component may cost."""
+        run, parts = self.run, self.components
+        if all(part.best is not None for part in parts):
+            places = [part.best for part in parts]
+            run.offer(self._left.complete(places))
+            total = sum(part.cost for part in parts) + self._left.constant
+            self._limit = min(self._limit, total - self._terms.grain + 1)
+        bound = sum(part.bound for part in parts) + self._left.constant
+        if bound >= self._limit or all(part.closed for part in parts):
+            self._close()
+            return
+        for part in parts:
+            part.lower_limit(self._limit - bound + part.bound)
+
+    def advance(self, work):
+        """Search on.
+
+        Parameters
+        ----------
+        work : int
+            Entries of tables to look at, about.
+
+        Returns
+        -------
+        stop : bool
+            Whether the run is to stop, or nothing is left to search.
+        """
+        end = self.work + work
+        while not self.closed and self.work < end:
+            share = _SLICE // max(1, sum(not part.closed for part in self.components))
+            for part in self.components:
+                if part.closed:
+                    continue
+                before = part.network.work
+                part.advance(share + 1)
+                self.work += part.network.work - before
+                if self.run.late():
+                    return True
+            self._tighten()
+            bound = sum(part.bound for part in self.components) + self._left.constant
+            if not self.closed and self._report_bound(bound):
+                return True
+        return self.closed
+
+    def prefer(self, labeling):
+        """Use a labeling that was found elsewhere.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,)
+            States.
+        """
+        if self.closed:
+            return
+        if self.run.score >= self.run.lowest:
+            cost = self._terms.cost(labeling)
+            self._limit = min(self._limit, cost - self._terms.grain + 1)
+        for (members, *_), part in zip(
+            self._left.components, self.components, strict=True
+        ):
+            places = self._left.restrict(labeling, members)
+            if places is not None:
+                part.prefer(places)
+        self._tighten()

@@ -1,0 +1,76 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.inference.chains._pair_index cimport PairIndex
+from sksstruct.inference.chains._sparse_viterbi cimport (
+    SparseTransitions, ViterbiScratch,
+)
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._weights cimport Weights
+
+
+cdef struct SparseScratch:
+    # unary scores with the loss (max_size, ld); of the labels that were asked for, which
+    # `visit_of` says, or of all
+    double* theta
+    int32_t* visit_of
+    int32_t visit
+    bint complete
+    # the part of the loss that no labeling changes
+    double constant
+    # a change of mean parameters: of nodes (max_size, ld), and of the weights of pairs;
+    # entries that were written are listed, each once
+    double* node_change
+    char* node_changed
+    int32_t* changed_nodes
+    Py_ssize_t n_changed_nodes
+    double* pair_change
+    char* pair_changed
+    int32_t* changed_pairs
+    Py_ssize_t n_changed_pairs
+    # for products with features: a column of weights, a row that is spread out, and a
+    # labeling times a Gram matrix (max_size, ld)
+    double* column
+    double* spread
+    double* weighed
+
+
+cdef class SparseWorkspace(Workspace):
+    cdef SparseScratch _scratch
+    cdef list _arrays
+    cdef Py_ssize_t _first_pair, _n_forbidden
+    # the weights of pairs in order, and memory to decode with them
+    cdef SparseTransitions transitions
+    cdef ViterbiScratch viterbi
+
+    cdef double* _zeros(self, Py_ssize_t size) except NULL
+    cdef int32_t* _integers(self, Py_ssize_t size) except NULL
+    cdef char* _flags(self, Py_ssize_t size) except NULL
+
+
+cdef class SparseBoundChain(BoundChain):
+    # `_sparse_training.pyx` states each
+    cdef readonly Py_ssize_t n_slots
+    cdef readonly PairIndex pair_index
+    cdef readonly object ends
+    cdef Py_ssize_t _n_forbidden
+
+    cdef double _unary(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
+                       Py_ssize_t label) noexcept nogil
+    # what the methods of the same names do, for the own kind of workspace
+    cdef int _decode(self, SparseWorkspace own, Py_ssize_t i, int32_t* y,
+                     double* value) except -1 nogil
+    cdef int _evaluate(self, SparseWorkspace own, Py_ssize_t i, const int32_t* y,
+                       double* value) except -1 nogil
+    cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
+                      double* out) except -1 nogil
+    cdef int _truncate(self, SparseWorkspace own, Py_ssize_t i,
+                       Weights weights) except -1 nogil
+    cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
+    cdef void _keep_changed(self, SparseScratch* ws) noexcept nogil
+    cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,
+                            Py_ssize_t k) noexcept nogil
+    cdef int _scatter_node(self, SparseScratch* ws, Py_ssize_t i, Py_ssize_t k,
+                           double scale, double* out) except -1 nogil
+    cdef double _product(self, SparseScratch* ws, Py_ssize_t i, const int32_t* y,
+                         const int32_t* z) noexcept nogil

@@ -1,0 +1,577 @@
+"""Training of chains with many labels: weights of pairs of labels that were seen.
+
+The score of a labeling is that of `_chain.pyx`, and so is everything that is not said
+here. Of the K x K weights of transitions only those exist whose pair of labels has been
+in a labeling that changed the weights: a pair gets a slot when it first is. Flat weights
+are emission rows, bias, start and end, and then the slots, of which there is a fixed
+number; when all are taken, `WeightsFull` is raised, and whoever trains begins again
+with more of them (`grow`). Forbidden pairs have the first slots, whose weights stay zero.
+
+A visit of known labelings asks for the scores of few labels, which are computed one by
+one; the max oracle computes those of all labels. No call takes time or memory in
+proportion to K x K.
+
+Mean parameters of nodes have keys t * ld + label, as there; changes of them are lists
+of keys, since whole rows would be mostly zeros.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from sksstruct.inference.chains._pair_index cimport PairIndex
+from sksstruct.inference.chains._sparse_viterbi cimport (
+    SparseTransitions, ViterbiScratch,
+)
+from sksstruct.models.chain._chain cimport BoundChain
+from sksstruct.models.chain._constraints cimport ChainConstraints
+from sksstruct.models.chain._workspace cimport BIAS, END, START, TRANSITIONS
+from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._weights cimport Weights
+from sksstruct.models.tables._feature_rows cimport RowEntries, feature_at
+from sksstruct.utils._simd cimport sks_axpy
+
+from sksstruct.models.chain._sparse import SparseChain
+from sksstruct.models.protocols._bound_model import WeightsFull
+from sksstruct.models.tables._box import fill_bounds
+from sksstruct.utils._layout import aligned_zeros
+
+# Below this a change of a mean parameter (at most 1) is rounding error.
+cdef double TINY = 1e-13
+# Numbers of visits begin again after this one.
+cdef int32_t LAST_VISIT = 0x7FFFFFFF
+# Slots for each pair of neighbors in the data, and at least.
+cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
+
+
+cdef class SparseWorkspace(Workspace):
+    """Scratch of one thread, and the weights of pairs in order.
+
+    The order follows what the workspace itself scatters into the vector that it reads;
+    after other changes it must be told to read the vector again.
+
+    Parameters
+    ----------
+    model : SparseBoundChain
+        The model.
+    training : bool
+        Whether changes of mean parameters will be prepared.
+    """
+
+    def __cinit__(self, SparseBoundChain model, bint training):
+        cdef Py_ssize_t nodes = model.max_size * model.ld
+        cdef SparseScratch* ws = &self._scratch
+        self._arrays = []
+        self._first_pair, self._n_forbidden = model.first_pair, model._n_forbidden
+        self.transitions = SparseTransitions(model.pair_index)
+        self.viterbi = ViterbiScratch(model.max_size, model.ld)
+        ws.theta, ws.visit_of = self._zeros(nodes), self._integers(nodes)
+        if training:
+            ws.node_change = self._zeros(nodes)
+            ws.node_changed = self._flags(nodes)
+            ws.changed_nodes = self._integers(nodes)
+            ws.pair_change = self._zeros(model.n_slots)
+            ws.pair_changed = self._flags(model.n_slots)
+            ws.changed_pairs = self._integers(model.n_slots)
+            ws.column = self._zeros(model.n_features + 1)
+            ws.spread = self._zeros(model.n_features + 1)
+            ws.weighed = self._zeros(nodes)
+        self.scratch = ws
+
+    # Memory that is never touched costs nothing: most of what follows is much larger
+    # than what a sequence uses of it.
+
+    cdef double* _zeros(self, Py_ssize_t size) except NULL:
+        """Return zeros that live as long as the workspace."""
+        cdef double[::1] view = aligned_zeros(max(size, 1))
+        self._arrays.append(view)
+        return &view[0]
+
+    cdef int32_t* _integers(self, Py_ssize_t size) except NULL:
+        """The same for integers."""
+        cdef int32_t[::1] view = np.zeros(max(size, 1), dtype=np.int32)
+        self._arrays.append(view)
+        return &view[0]
+
+    cdef char* _flags(self, Py_ssize_t size) except NULL:
+        """The same for flags."""
+        cdef char[::1] view = np.zeros(max(size, 1), dtype=np.int8)
+        self._arrays.append(view)
+        return &view[0]
+
+    def read(self, w):
+        cdef Py_ssize_t pair
+        Workspace.read(self, w)
+        self.transitions.load(self.w + self._first_pair, self.transitions.pairs.n_pairs)
+        # their weights are zero, so that no other vector must be told
+        for pair in range(self._n_forbidden):
+            self.transitions.set(pair, -INFINITY)
+
+
+cdef class SparseBoundChain(BoundChain):
+    """A chain whose transitions are sparse, bound to packed sequences.
+
+    Parameters
+    ----------
+    X : PackedSequences
+        Features.
+    n_labels : int
+        Number of labels K.
+    labels, example_weights, label_costs, fit_intercept, boundary, known, loss_length : \
+objects
+        As in `BoundChain`.
+    pair_index : PairIndex
+        Numbers of the pairs, their slots. Models of the same labels may share it.
+    n_forbidden : int, default=0
+        The first of these pairs must not occur.
+    ends : ndarray of shape (2, ld) or None
+        Scores of 0 or -inf of first and last labels.
+    n_slots : int, default=None
+        Number of slots; by default some for every pair of neighbors in the data.
+
+    Attributes
+    ----------
+    n_slots : int
+        Weights of pairs that there can be.
+    pair_index : PairIndex
+        The pairs that have a slot.
+    """
+
+    oracles = ("max", "factors")
+    oracle_note = (
+        "with many labels transitions are kept where they have a weight only, for "
+        "which there is the max oracle; train with solver='auto'"
+    )
+    views_need_data = True
+    has_means = False
+
+    def __cinit__(self, X, Py_ssize_t n_labels, *args, pair_index,
+                  Py_ssize_t n_forbidden=0, ends=None, n_slots=None, **chain):
+        cdef Py_ssize_t n_edges = self.starts[self.n_examples] - self.n_examples
+        self.first_pair = (self.n_features + TRANSITIONS) * self.ld
+        self.pair_index, self._n_forbidden = pair_index, n_forbidden
+        self.ends = ends
+        self._constraints = ChainConstraints(
+            ends, None, n_positions=0, n_labels=n_labels, ld=self.ld, n_rows=2)
+        if n_slots is None:
+            n_slots = max(SLOTS_OF_A_PAIR * n_edges, LEAST_SLOTS)
+        self._set_slots(pair_index.n_pairs + n_slots)
+        self.key_space = self.max_size * self.ld
+        # scores of all labels: Viterbi takes little beside them
+        self.visit_work = (self.sizes.mean() * self.ld
+                           * (self._rows.count(0, self.starts[self.n_examples])
+                              / self.starts[self.n_examples] + 1.0))
+
+    def _set_slots(self, n_slots):
+        """Make room for so many weights of pairs, or for all pairs."""
+        n_slots = min(int(n_slots), self.n_labels ** 2)
+        # a whole number of vectors
+        self.n_slots = -(-n_slots // 8) * 8
+        self.n_weights = self.first_pair + self.n_slots
+
+    def grow(self):
+        """Have four times as many slots; weights of before do not fit any more."""
+        self._set_slots(4 * self.n_slots)
+
+    @property
+    def oracle_cost(self):
+        """What a visit with the oracle costs, in visits of known labelings."""
+        return 2.0 + self.n_labels / 100.0
+
+    @property
+    def is_constrained(self):
+        return self._constraints.exist or self._n_forbidden > 0
+
+    def factors(self):
+        if self._n_forbidden or self.ends is not None:
+            raise ValueError(
+                "factors cannot keep forbidden_transitions in training; forbid them "
+                "in predict")
+        return BoundChain.factors(self)
+
+    def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
+        raise ValueError(self.oracle_note)
+
+    def _workspace(self, training):
+        if self.key_space > np.iinfo(np.int32).max:
+            raise ValueError(
+                f"{self.n_labels} labels and sequences of up to {self.max_size} "
+                "positions are more than 32-bit indices can tell apart")
+        return SparseWorkspace(self, training)
+
+    @property
+    def signature(self):
+        # labelings know nothing of slots
+        return type(self).__name__, self.n_labels, self.sizes.tobytes()
+
+    def views(self, w):
+        rows = w[:self.first_pair].reshape(-1, self.ld)[:, :self.n_labels]
+        first, second = self.pair_index.pairs()
+        # weights of a time with fewer slots know fewer pairs
+        scores = w[self.first_pair:][:len(first)]
+        stored = np.flatnonzero(scores)
+        transitions = sparse.csr_array(
+            (scores[stored], (first[stored], second[stored])),
+            shape=(self.n_labels, self.n_labels))
+        return {
+            "coef": rows[:self.n_features].T,
+            "intercept": rows[self.n_features + BIAS],
+            "start": rows[self.n_features + START],
+            "end": rows[self.n_features + END],
+            "transitions": transitions,
+        }
+
+    def prediction(self, X, w, ends=None, forbidden_labels=None):
+        """Return the chain with flat weights, to decode other sequences.
+
+        See `SparseChain` for the last two arguments.
+        """
+        transitions = self.views(w)["transitions"]
+        if self._n_forbidden:
+            first, second = (each[:self._n_forbidden] for each in self.pair_index.pairs())
+            transitions = transitions + sparse.csr_array(
+                (np.full(len(first), -np.inf), (first, second)), transitions.shape)
+        rows = w[:self.first_pair].reshape(-1, self.ld)
+        return SparseChain(X, rows, transitions, ends, forbidden_labels)
+
+    def flatten_bounds(self, bounds):
+        flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
+        views = [self.views(array) for array in flat]
+        # one number is for all pairs, whether they have a slot or not
+        for view, array in zip(views, flat):
+            view["transitions"] = array[self.first_pair:]
+        fill_bounds(*views, bounds)
+        if not (views[0]["transitions"] <= 0.0).all() or not (
+                views[1]["transitions"] >= 0.0).all():
+            raise ValueError(
+                "bounds on transitions must be numbers, and allow zero, where there are "
+                "many labels: most pairs have no weight")
+        # blocks that do not exist, and the padding, stay zero
+        for array, view in zip(flat, views):
+            array[:self.first_pair].reshape(-1, self.ld)[:, self.n_labels:] = 0.0
+            if not self.fit_intercept:
+                view["intercept"][...] = 0.0
+            if not self.boundary:
+                view["start"][...] = 0.0
+                view["end"][...] = 0.0
+        return flat
+
+    # ---- potentials and labelings ----
+
+    cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
+        cdef Py_ssize_t t
+        # none is computed yet: labelings ask for what they need
+        ws.complete = False
+        ws.constant = 0.0
+        for t in range(self._starts[i], self._starts[i + 1]):
+            ws.constant += workspace.loss_scale * self._cost[t]
+        if ws.visit == LAST_VISIT:
+            memset(ws.visit_of, 0, self.max_size * self.ld * sizeof(int32_t))
+            ws.visit = 0
+        ws.visit += 1
+        return 0
+
+    cdef double _unary(self, SparseWorkspace ws, Py_ssize_t i, Py_ssize_t t,
+                       Py_ssize_t label) noexcept nogil:
+        """Return the score of a label, with the loss."""
+        cdef SparseScratch* scratch = &ws._scratch
+        cdef Py_ssize_t ld = self.ld, key = t * ld + label, first = self._starts[i]
+        cdef const double* tail = ws.w + self.n_features * ld + label
+        cdef double score
+        if scratch.complete or scratch.visit_of[key] == scratch.visit:
+            return scratch.theta[key]
+        score = tail[BIAS * ld] + self._rows.column_score(first + t, ws.w + label, ld)
+        # weights that do not exist are zero
+        if t == 0:
+            score += tail[START * ld]
+        if t == self._sizes[i] - 1:
+            score += tail[END * ld]
+        if label == self._labels[first + t]:
+            score -= ws.loss_scale * self._cost[first + t]
+        scratch.theta[key], scratch.visit_of[key] = score, scratch.visit
+        return score
+
+    cdef int decode(self, Workspace workspace, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        return self._decode(<SparseWorkspace> workspace, i, y, value)
+
+    cdef int _decode(self, SparseWorkspace own, Py_ssize_t i, int32_t* y,
+                    double* value) except -1 nogil:
+        cdef SparseScratch* ws = &own._scratch
+        cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
+        cdef const double* tail = own.w + self.n_features * ld
+        self._rows.scores_of_rows(first, size, own.w, ld, tail + BIAS * ld, ws.theta)
+        sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
+        sks_axpy(ld, 1.0, tail + END * ld, ws.theta + (size - 1) * ld)
+        for t in range(size):
+            ws.theta[t * ld + self._labels[first + t]] -= (
+                own.loss_scale * self._cost[first + t])
+        if self._constraints.exist:
+            self._constraints.forbid_labels(first, size, ws.theta)
+        ws.complete = True
+        value[0] = ws.constant + own.transitions.decode(
+            own.viterbi, size, ld, ws.theta, y)
+        return 0
+
+    cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        return self._evaluate(<SparseWorkspace> workspace, i, y, value)
+
+    cdef int _evaluate(self, SparseWorkspace own, Py_ssize_t i, const int32_t* y,
+                      double* value) except -1 nogil:
+        cdef const double* scores = own.w + self.first_pair
+        cdef double total = own._scratch.constant
+        cdef Py_ssize_t t, pair
+        for t in range(self._sizes[i]):
+            total += self._unary(own, i, t, y[t])
+            pair = self.pair_index.find(y[t - 1], y[t]) if t else -1
+            if pair >= 0:
+                total += scores[pair]
+        value[0] = total
+        return 0
+
+    # ---- changes of mean parameters ----
+
+    cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
+        """Return the slot of a pair, which has one from now on."""
+        cdef Py_ssize_t pair = self.pair_index.find(first, second)
+        if pair < 0:
+            if self.pair_index.n_pairs == self.n_slots:
+                with gil:
+                    raise WeightsFull()
+            pair = self.pair_index.add(first, second)
+        return pair
+
+    cdef int add_labeling(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                          double coef) except -1 nogil:
+        cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
+        cdef Py_ssize_t t, key
+        for t in range(self._sizes[i]):
+            key = t * self.ld + y[t]
+            ws.node_change[key] += coef
+            if not ws.node_changed[key]:
+                ws.node_changed[key] = 1
+                ws.changed_nodes[ws.n_changed_nodes] = <int32_t> key
+                ws.n_changed_nodes += 1
+            if t == 0:
+                continue
+            key = self._slot(y[t - 1], y[t])
+            ws.pair_change[key] += coef
+            if not ws.pair_changed[key]:
+                ws.pair_changed[key] = 1
+                ws.changed_pairs[ws.n_changed_pairs] = <int32_t> key
+                ws.n_changed_pairs += 1
+        return 0
+
+    cdef void _keep_changed(self, SparseScratch* ws) noexcept nogil:
+        """Drop entries that are rounding error from the list of nodes."""
+        cdef Py_ssize_t k, count = 0
+        cdef int32_t key
+        for k in range(ws.n_changed_nodes):
+            key = ws.changed_nodes[k]
+            if ws.node_change[key] > TINY or ws.node_change[key] < -TINY:
+                ws.changed_nodes[count] = key
+                count += 1
+            else:
+                ws.node_change[key], ws.node_changed[key] = 0.0, 0
+        ws.n_changed_nodes = count
+
+    cdef int change_norm(self, Workspace workspace, Py_ssize_t i,
+                         double* value) except -1 nogil:
+        cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i], ld = self.ld, j, k, row, column
+        cdef double bias = 1.0 if self.fit_intercept else 0.0, total = 0.0, product
+        cdef const double* gram
+        self._keep_changed(ws)
+        self._grams.find(i, ws.spread, &gram)
+        for k in range(ws.n_changed_nodes):
+            row, column = ws.changed_nodes[k] // ld, ws.changed_nodes[k] % ld
+            product = ws.node_change[ws.changed_nodes[k]]
+            # start and end are features of the first position and of the last
+            if self.boundary:
+                total += product * product * ((row == 0) + (row == size - 1))
+            if gram == NULL:
+                continue
+            # of another label the inner product is zero
+            total += product * product * (gram[row * size + row] + bias)
+            for j in range(k):
+                if ws.changed_nodes[j] % ld == column:
+                    total += 2.0 * product * ws.node_change[ws.changed_nodes[j]] * (
+                        gram[row * size + ws.changed_nodes[j] // ld] + bias)
+        if gram == NULL:
+            for k in range(ws.n_changed_nodes):
+                total += self._label_norm(ws, i, k)
+        for k in range(ws.n_changed_pairs):
+            total += ws.pair_change[ws.changed_pairs[k]] ** 2
+        value[0] = total
+        return 0
+
+    cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,
+                            Py_ssize_t k) noexcept nogil:
+        """Return the norm of the change of a label's weights, if this is its first node
+        on the list: |F' d|^2 and the bias' part of one column."""
+        cdef Py_ssize_t ld = self.ld, column = ws.changed_nodes[k] % ld, j, entry
+        cdef Py_ssize_t first = self._starts[i], feature
+        cdef double total = 0.0, bias = 0.0, change
+        cdef RowEntries entries
+        for j in range(k):
+            if ws.changed_nodes[j] % ld == column:
+                return 0.0
+        for j in range(k, ws.n_changed_nodes):
+            if ws.changed_nodes[j] % ld == column:
+                change = ws.node_change[ws.changed_nodes[j]]
+                bias += change
+                self._rows.add_to_column(
+                    first + ws.changed_nodes[j] // ld, change, ws.column, 1)
+        # read where it was written to: there may be many more features
+        for j in range(k, ws.n_changed_nodes):
+            if ws.changed_nodes[j] % ld == column:
+                entries = self._rows.row(first + ws.changed_nodes[j] // ld)
+                for entry in range(entries.count):
+                    feature = feature_at(entries.index, entry)
+                    total += ws.column[feature] * ws.column[feature]
+                    ws.column[feature] = 0.0
+        return total + bias * bias if self.fit_intercept else total
+
+    cdef int _scatter_node(self, SparseScratch* ws, Py_ssize_t i, Py_ssize_t k,
+                           double scale, double* out) except -1 nogil:
+        """Add the change of one node to weights."""
+        cdef Py_ssize_t ld = self.ld, key = ws.changed_nodes[k], t = key // ld
+        cdef double change = scale * ws.node_change[key]
+        cdef double* column = out + key % ld
+        cdef double* tail = column + self.n_features * ld
+        self._rows.add_to_column(self._starts[i] + t, change, column, ld)
+        # weights that do not exist get nothing, and so stay zero
+        if self.fit_intercept:
+            tail[BIAS * ld] += change
+        if self.boundary and t == 0:
+            tail[START * ld] += change
+        if self.boundary and t == self._sizes[i] - 1:
+            tail[END * ld] += change
+        return 0
+
+    cdef int scatter(self, Workspace workspace, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
+        return self._scatter(<SparseWorkspace> workspace, i, scale, out)
+
+    cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
+                     double* out) except -1 nogil:
+        cdef SparseScratch* ws = &own._scratch
+        cdef double* scores = out + self.first_pair
+        cdef Py_ssize_t k, pair
+        self._keep_changed(ws)
+        for k in range(ws.n_changed_nodes):
+            self._scatter_node(ws, i, k, scale, out)
+        for k in range(ws.n_changed_pairs):
+            pair = ws.changed_pairs[k]
+            # edges that two labelings share
+            if ws.pair_change[pair] == 0.0:
+                continue
+            scores[pair] += scale * ws.pair_change[pair]
+            if <const double*> out == own.w:
+                own.transitions.set(pair, scores[pair])
+        return 0
+
+    cdef int truncate(self, Workspace workspace, Py_ssize_t i,
+                      Weights weights) except -1 nogil:
+        return self._truncate(<SparseWorkspace> workspace, i, weights)
+
+    cdef int _truncate(self, SparseWorkspace own, Py_ssize_t i,
+                      Weights weights) except -1 nogil:
+        cdef SparseScratch* ws = &own._scratch
+        cdef Py_ssize_t ld = self.ld, k, label, entry, pair
+        cdef RowEntries entries
+        for k in range(ws.n_changed_nodes):
+            label = ws.changed_nodes[k] % ld
+            entries = self._rows.row(self._starts[i] + ws.changed_nodes[k] // ld)
+            for entry in range(entries.count):
+                weights.truncate(feature_at(entries.index, entry) * ld + label, 1)
+            for entry in range(TRANSITIONS):
+                weights.truncate((self.n_features + entry) * ld + label, 1)
+        for k in range(ws.n_changed_pairs):
+            pair = ws.changed_pairs[k]
+            weights.truncate(self.first_pair + pair, 1)
+            if <const double*> weights._w == own.w:
+                own.transitions.set(pair, weights._w[self.first_pair + pair])
+        return 0
+
+    cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
+        cdef Py_ssize_t k
+        for k in range(ws.n_changed_nodes):
+            ws.node_change[ws.changed_nodes[k]] = 0.0
+            ws.node_changed[ws.changed_nodes[k]] = 0
+        for k in range(ws.n_changed_pairs):
+            ws.pair_change[ws.changed_pairs[k]] = 0.0
+            ws.pair_changed[ws.changed_pairs[k]] = 0
+        ws.n_changed_nodes = ws.n_changed_pairs = 0
+        return 0
+
+    # ---- inner products of labelings ----
+
+    cdef int has_gram(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
+        cdef const double* gram
+        # which makes it if it is kept
+        return self._grams.find(
+            i, (<SparseScratch*> workspace.scratch).spread, &gram)
+
+    cdef int gram_row(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
+                      Py_ssize_t n_labelings, const int32_t* labelings,
+                      double* out) except -1 nogil:
+        cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
+        cdef Py_ssize_t size = self._sizes[i], ld = self.ld, s, t, k
+        cdef const int32_t* y_true = &self._labels[self._starts[i]]
+        cdef double bias = 1.0 if self.fit_intercept else 0.0, weight
+        cdef const double* gram
+        cdef double* row
+        self._grams.find(i, ws.spread, &gram)
+        # the change of nodes times the Gram matrix, and the change of edges: products
+        # are look-ups then
+        for t in range(size):
+            if y[t] == y_true[t]:
+                continue
+            row = ws.weighed
+            for s in range(size):
+                weight = gram[t * size + s] + bias
+                # as a feature that is one there and nowhere else
+                if self.boundary and s == t:
+                    weight += (t == 0) + (t == size - 1)
+                row[y[t]] += weight
+                row[y_true[t]] -= weight
+                row += ld
+        self.add_labeling(workspace, i, y, 1.0)
+        self.add_labeling(workspace, i, y_true, -1.0)
+        for k in range(n_labelings):
+            out[k] = self._product(ws, i, labelings + k * size, y_true)
+        self.clear(workspace, i)
+        # zero again, in the columns that were written to
+        for t in range(size):
+            if y[t] != y_true[t]:
+                for s in range(size):
+                    ws.weighed[s * ld + y[t]] = 0.0
+                    ws.weighed[s * ld + y_true[t]] = 0.0
+        return 0
+
+    cdef double _product(self, SparseScratch* ws, Py_ssize_t i, const int32_t* y,
+                         const int32_t* z) noexcept nogil:
+        """Return the product of what `gram_row` holds with y, relative to z."""
+        cdef const double* row = ws.weighed
+        cdef Py_ssize_t t, pair
+        cdef double value = 0.0
+        for t in range(self._sizes[i]):
+            if y[t] != z[t]:
+                value += row[y[t]] - row[z[t]]
+            # an edge differs where one of its ends does
+            if t and (y[t] != z[t] or y[t - 1] != z[t - 1]):
+                pair = self.pair_index.find(y[t - 1], y[t])
+                if pair >= 0:
+                    value += ws.pair_change[pair]
+                pair = self.pair_index.find(z[t - 1], z[t])
+                if pair >= 0:
+                    value -= ws.pair_change[pair]
+            row += self.ld
+        return value

@@ -1,0 +1,608 @@
+"""Graphs with cycles as factors, for training by dual decomposition.
+
+The score is that of `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes
+are unigram factors with inner-product scores, and edges are bigram factors:
+
+    `TableFactors`        "full", where an edge has one feature that is not zero, which
+                          is positive: indicator factors, with a table for each feature
+    `PottsFactors`        "potts": indicators of equal labels
+    `EdgeRowFactors`      "full" with any features of edges: inner-product factors
+
+The loss is that
+of the LP relaxation; see `relaxation.py`.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from cpython.object cimport PyObject
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from sksstruct.inference.chains._ordered_table cimport IndicatorTable
+from sksstruct.models.protocols._factors cimport Messages, Outcome
+from sksstruct.models.tables._feature_rows cimport FeatureRows
+from sksstruct.models.tables._row_factors cimport RowFactors
+from sksstruct.utils._memory cimport resize
+from sksstruct.utils._simd cimport sks_max
+
+from sksstruct.factor_graphs import Potts
+from sksstruct.models.graph.relaxation import relaxed_maxima
+from sksstruct.utils._layout import aligned_zeros, padded_length
+from sksstruct.utils.packed import PackedSequences
+
+
+def graph_factors(graphs, *, potts):
+    """Return the factors of labeled graphs: an object of a class below.
+
+    Parameters
+    ----------
+    graphs : LabeledGraphs
+        Graphs, labels and features.
+    potts : bool
+        Whether edges score equal labels only.
+    """
+    if potts:
+        return PottsFactors(graphs)
+    rows = sparse.csr_array(graphs.edge_rows)
+    rows.eliminate_zeros()
+    if (np.diff(rows.indptr) <= 1).all() and rows.data.min(initial=0.0) >= 0.0:
+        return TableFactors(graphs)
+    return EdgeRowFactors(graphs)
+
+
+cdef class GraphFactors(RowFactors):
+    """Nodes and edges of labeled graphs; subclasses score the edges.
+
+    Parameters
+    ----------
+    graphs : LabeledGraphs
+        Graphs, labels and features.
+    """
+
+    def __init__(self, graphs):
+        cdef Py_ssize_t side
+        if graphs.n_labels ** 2 >= 2**31:
+            # entries are kept as int32
+            raise ValueError(f"{graphs.n_labels} labels are too many for tables")
+        self.set_factors(
+            graphs.first_node, graphs.first_edge, graphs.edges, graphs.y_true,
+            graphs.costs, graphs.example_weights, graphs.n_labels)
+        self._nodes, self.edge_rows = graphs.nodes, graphs.edge_rows
+        self._blocks, self._n_weights = graphs.blocks, graphs.n_weights
+        self.set_rows(PackedSequences(graphs.nodes, graphs.first_node),
+                      graphs.fit_intercept, np.zeros(self.n_variables, dtype=np.uint8))
+        squares = sparse.csr_array(self.edge_rows).power(2)
+        norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        self.pair_norm = norms.max(initial=0.0)
+        # one entry too many, so that no edges at all are no empty buffer
+        self._edge_norms = np.append(norms, 0.0)
+        self._told = aligned_zeros(2 * self.ld).reshape(2, -1)
+        self.start()
+
+    # ---- weights ----
+
+    def edge_weights(self):
+        """Return the weights of the edges, (n_edge_features, K, K) or less."""
+        raise NotImplementedError
+
+    def start(self):
+        self.start_rows()
+
+    def weights(self):
+        out = np.zeros(self._n_weights)
+        coef, intercept, edge_coef = self._blocks(out)
+        n = len(coef)
+        coef[...] = self._weights[:n, :self.n_labels]
+        if intercept is not None:
+            # the bias follows the features, and is one of them where these are scaled
+            intercept[...] = self._weights[n, :self.n_labels]
+        edge_coef[...] = self.edge_weights()
+        return out
+
+    def square_with(self, pairs, left, right, amounts):
+        edges = self.edge_weights() + self.changes(pairs, left, right, amounts)
+        return float((self._weights ** 2).sum()) + float((edges ** 2).sum())
+
+    def changes(self, pairs, left, right, amounts):
+        """Return changes of `edge_weights` after changes of the scores of outcomes."""
+        K = self.n_labels
+        # entries of the same outcome add up
+        entries = sparse.csr_array(
+            (amounts, (pairs, left.astype(np.int64) * K + right)),
+            shape=(self.n_pairs, K * K))
+        rows = sparse.csr_array(self.edge_rows)
+        return (rows.T @ entries).toarray().reshape(-1, K, K)
+
+    def views(self, weights):
+        """Return named views of flat weights."""
+        coef, intercept, edge_coef = self._blocks(weights)
+        views = {"coef": coef.T, "edge_coef": edge_coef}
+        return views if intercept is None else {**views, "intercept": intercept}
+
+    # ---- the objective ----
+
+    def work_of_maxima(self):
+        # a product of an edge's table and messages looks at all entries, by vectors
+        return self.n_variables * self.n_labels + self.n_pairs * self.n_labels
+
+    @property
+    def costs(self):
+        """The cost of missing the label of each node."""
+        return np.asarray(self._cost)
+
+    # messages of an edge in the evaluation, and its table where it has one of its own
+    @property
+    def scores_of_edge(self):
+        return self.n_labels
+
+    def maxima(self, weights, n_jobs=None, multipliers=None):
+        coef, intercept, edge_coef = self._blocks(weights)
+        # the bias is one of the features where these are scaled
+        if intercept is not None and self.n_features > len(coef):
+            coef, intercept = np.vstack([coef, intercept[None]]), None
+
+        def node_scores(start, stop):
+            scores = self._nodes[start:stop] @ coef
+            return scores if intercept is None else scores + intercept
+
+        return relaxed_maxima(
+            self, node_scores, self.edge_tables(edge_coef), n_jobs, multipliers)
+
+    def edge_tables(self, edge_coef):
+        """Return what forms the tables of a range of edges; see `relaxation.py`."""
+        raise NotImplementedError
+
+    # ---- messages ----
+
+    def maximum(self, Py_ssize_t pair, labels, messages, *, floor=-np.inf,
+                bint linear=False):
+        """The best outcome of an edge under messages to its ends; for tests.
+
+        Parameters
+        ----------
+        pair : int
+            The edge.
+        labels, messages : pair of array-like
+            For each end labels that are told something, and what.
+        floor : float, default=-inf
+            The value has to be above it.
+        linear : bool, default=False
+            Whether every outcome is looked at.
+
+        Returns
+        -------
+        outcome : tuple (int, int, float) or None
+            Labels of the two ends, and their value; None where none is above floor.
+        """
+        cdef Messages told[2]
+        cdef Outcome outcome
+        cdef const int32_t[::1] names
+        cdef const double[::1] values
+        cdef int side
+        kept = []
+        for side in range(2):
+            # one too many, so that there is an address
+            names = np.append(labels[side], 0).astype(np.int32)
+            values = np.append(messages[side], 0.0).astype(np.float64)
+            kept.append((names, values))
+            told[side].size = len(labels[side])
+            told[side].labels, told[side].values = &names[0], &values[0]
+        if self.find_pair(pair, linear, told, floor, &outcome):
+            return outcome.labels[0], outcome.labels[1], outcome.value
+        return None
+
+    def outcome_score(self, Py_ssize_t pair, first_label, second_label):
+        """The score of an outcome of an edge; for tests."""
+        cdef int32_t entry = <int32_t> self.entry(pair, first_label, second_label)
+        cdef double score, norm
+        self.pair_scores(pair, 1, &entry, &score, &norm)
+        return score
+
+    cdef void _tell(self, const Messages* messages) noexcept nogil:
+        """Write messages to the row of all labels of each end."""
+        cdef Py_ssize_t k
+        cdef int side
+        for side in range(2):
+            for k in range(messages[side].size):
+                self._told[side, messages[side].labels[k]] = messages[side].values[k]
+
+    cdef void _forget(self, const Messages* messages) noexcept nogil:
+        """Make what `_tell` wrote zero again."""
+        cdef Py_ssize_t k
+        cdef int side
+        for side in range(2):
+            for k in range(messages[side].size):
+                self._told[side, messages[side].labels[k]] = 0.0
+
+
+# ---- a table for each feature ----
+
+cdef class TableFactors(GraphFactors):
+    """Edges of which each reads one table, times a factor: indicator factors."""
+
+    cdef readonly list tables
+    cdef PyObject** _addresses
+    # of each edge: its table, and what the scores are multiplied by
+    cdef const int32_t[::1] _table
+    cdef const double[::1] _factor
+    cdef object table_of, factors
+    cdef Py_ssize_t _n_tables
+    # messages divided by the factor
+    cdef double[:, ::1] _divided
+
+    def __init__(self, graphs):
+        rows = sparse.csr_array(graphs.edge_rows)
+        rows.eliminate_zeros()
+        n, d = rows.shape
+        some = np.diff(rows.indptr) > 0
+        # edges without any feature read a table more, which stays zero
+        self.table_of = np.full(n + 1, d, dtype=np.int32)
+        self.factors = np.ones(n + 1)
+        self.table_of[:n][some], self.factors[:n][some] = rows.indices, rows.data
+        self._table, self._factor = self.table_of, self.factors
+        self._n_tables = d + 1
+        GraphFactors.__init__(self, graphs)
+        self._divided = np.empty((2, self.n_labels))
+
+    def start(self):
+        cdef Py_ssize_t t
+        # new tables: what is not stored scores nothing, and is not visited either
+        K = self.n_labels
+        self.tables = [IndicatorTable(K, K) for _ in range(self._n_tables)]
+        resize(<void**> &self._addresses, self._n_tables * sizeof(PyObject*))
+        for t in range(self._n_tables):
+            # borrowed from the list, so that kernels can call them without the GIL
+            self._addresses[t] = <PyObject*> self.tables[t]
+        self.start_rows()
+
+    def __dealloc__(self):
+        free(self._addresses)
+
+    def edge_weights(self):
+        K = self.n_labels
+        out = np.zeros((self._n_tables - 1, K, K))
+        for dense, table in zip(out, self.tables):
+            rows, columns, values = table.entries()
+            dense[rows, columns] = values
+        return out
+
+    def edge_tables(self, edge_coef):
+        tables = [np.ascontiguousarray(table) for table in edge_coef]
+        # of edges without features: any table, times zero
+        of_edge = np.minimum(self.table_of[:-1], len(tables) - 1)
+        factors = np.where(self.table_of[:-1] < len(tables), self.factors[:-1], 0.0)
+        return lambda start, stop: (
+            tables, of_edge[start:stop], factors[start:stop])
+
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        cdef PyObject* table = self._addresses[self._table[pair]]
+        cdef double factor = self._factor[pair]
+        cdef const double* left = messages[0].values
+        cdef const double* right = messages[1].values
+        cdef int found
+        # max f v(a, b) + r(a) + c(b) is f times the maximum of v + r / f + c / f
+        if factor != 1.0:
+            left = self._divide(0, &messages[0], factor)
+            right = self._divide(1, &messages[1], factor)
+        # the table counts for itself what it looks at
+        (<IndicatorTable> table).visited = 0
+        if linear:
+            found = (<IndicatorTable> table).scan(
+                messages[0].size, messages[0].labels, left, messages[1].size,
+                messages[1].labels, right, floor / factor, &outcome.labels[0],
+                &outcome.labels[1], &outcome.value)
+        else:
+            found = (<IndicatorTable> table).best(
+                messages[0].size, messages[0].labels, left, messages[1].size,
+                messages[1].labels, right, floor / factor, &outcome.labels[0],
+                &outcome.labels[1], &outcome.value)
+        self.visited += (<IndicatorTable> table).visited
+        outcome.value *= factor
+        return found
+
+    cdef const double* _divide(self, int side, const Messages* messages,
+                               double factor) noexcept nogil:
+        """Return the messages to one end, divided by the factor of an edge."""
+        cdef Py_ssize_t k
+        for k in range(messages.size):
+            self._divided[side, k] = messages.values[k] / factor
+        return &self._divided[side, 0]
+
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        return (<IndicatorTable> self._addresses[self._table[pair]]).insert(
+            first_label, second_label)
+
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
+        cdef const double* values = (
+            <IndicatorTable> self._addresses[self._table[pair]])._value
+        cdef Py_ssize_t k
+        self.visited += n
+        for k in range(n):
+            scores[k] = self._factor[pair] * values[entries[k]]
+            norms[k] = self._edge_norms[pair]
+        return 0
+
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                       const double* changes) except -1 nogil:
+        cdef PyObject* table = self._addresses[self._table[pair]]
+        cdef Py_ssize_t k
+        # an edge without features changes nothing
+        if self._edge_norms[pair] == 0.0:
+            return 0
+        for k in range(n):
+            # each change looks for the entry's place in three heaps
+            if changes[k] != 0.0:
+                (<IndicatorTable> table).change(
+                    entries[k], self._factor[pair] * changes[k])
+        return 0
+
+
+# ---- equal labels ----
+
+cdef class PottsFactors(GraphFactors):
+    """Edges that score equal labels, by their features: indicator factors."""
+
+    # a row of features for each edge, and their weights
+    cdef FeatureRows _edge_features
+    cdef double[::1] _edge_weights
+
+    def __init__(self, graphs):
+        self._edge_features = edge_features(graphs.edge_rows)
+        GraphFactors.__init__(self, graphs)
+
+    def start(self):
+        # one too many, so that no features at all are no empty buffer
+        self._edge_weights = np.zeros(self.edge_rows.shape[1] + 1)
+        self.start_rows()
+
+    def edge_weights(self):
+        return np.array(self._edge_weights[:self.edge_rows.shape[1]])
+
+    def changes(self, pairs, left, right, amounts):
+        equal = left == right
+        by_edge = np.bincount(pairs[equal], amounts[equal], minlength=self.n_pairs)
+        return self.edge_rows.T @ by_edge
+
+    def edge_tables(self, edge_coef):
+        table, weights = Potts(self.n_labels), self.edge_rows @ edge_coef
+        return lambda start, stop: (
+            [table], np.zeros(stop - start, dtype=np.intp), weights[start:stop])
+
+    cdef double _equal_score(self, Py_ssize_t pair) noexcept nogil:
+        """Return what equal labels score."""
+        return self._edge_features.column_score(pair, &self._edge_weights[0], 1)
+
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        cdef double equal = self._equal_score(pair)
+        outcome.value = floor
+        self._tell(messages)
+        if linear:
+            self._scan(equal, outcome)
+        else:
+            self._search(equal, messages, outcome)
+        self._forget(messages)
+        return outcome.value > floor
+
+    cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
+                     Outcome* outcome) noexcept nogil:
+        """Take an outcome, of which the score without messages is given, if best."""
+        cdef double value = score + self._told[0, first] + self._told[1, second]
+        self.visited += 1
+        if value > outcome.value:
+            outcome.value = value
+            outcome.labels[0], outcome.labels[1] = <int32_t> first, <int32_t> second
+
+    cdef void _scan(self, double equal, Outcome* outcome) noexcept nogil:
+        """Look at all outcomes."""
+        cdef Py_ssize_t a, b
+        for a in range(self.n_labels):
+            for b in range(self.n_labels):
+                self._offer(a, b, equal if a == b else 0.0, outcome)
+
+    cdef void _search(self, double equal, const Messages* messages,
+                      Outcome* outcome) noexcept nogil:
+        """Look at the outcomes that may be best."""
+        cdef Py_ssize_t best[2][2]
+        cdef Py_ssize_t k, j, free = 0
+        cdef int side
+        # equal labels: those with a message, and one without
+        for side in range(2):
+            for k in range(messages[side].size):
+                self._offer(messages[side].labels[k], messages[side].labels[k], equal,
+                            outcome)
+        while free < self.n_labels and (is_told(&messages[0], free)
+                                        or is_told(&messages[1], free)):
+            free += 1
+        if free < self.n_labels:
+            self._offer(free, free, equal, outcome)
+        # different ones: of the two best at each end, as the best may be the same
+        for side in range(2):
+            self._two_best(side, &messages[side], best[side])
+        for k in range(2):
+            for j in range(2):
+                if best[0][k] != best[1][j] and min(best[0][k], best[1][j]) >= 0:
+                    self._offer(best[0][k], best[1][j], 0.0, outcome)
+
+    cdef void _two_best(self, int side, const Messages* messages,
+                        Py_ssize_t* best) noexcept nogil:
+        """Write the two labels of an end with the largest messages; -1 for none."""
+        cdef Py_ssize_t k, label = 0, n_free = 0
+        best[0] = best[1] = -1
+        for k in range(messages.size):
+            self._rank(side, messages.labels[k], best)
+        # labels without a message have zero, and all alike: two of them are enough
+        while label < self.n_labels and n_free < 2:
+            if not is_told(messages, label):
+                self._rank(side, label, best)
+                n_free += 1
+            label += 1
+
+    cdef void _rank(self, int side, Py_ssize_t label, Py_ssize_t* best) noexcept nogil:
+        """Put a label among the two best of an end."""
+        cdef double told = self._told[side, label]
+        if best[0] < 0 or told > self._told[side, best[0]]:
+            best[0], best[1] = label, best[0]
+        elif best[1] < 0 or told > self._told[side, best[1]]:
+            best[1] = label
+
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        return first_label * self.n_labels + second_label
+
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
+        cdef double equal = self._equal_score(pair)
+        cdef Py_ssize_t k
+        self.visited += n
+        for k in range(n):
+            # different labels have no features
+            scores[k] = norms[k] = 0.0
+            if are_equal(entries[k], self.n_labels):
+                scores[k], norms[k] = equal, self._edge_norms[pair]
+        return 0
+
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                       const double* changes) except -1 nogil:
+        cdef Py_ssize_t k
+        cdef double change = 0.0
+        for k in range(n):
+            if are_equal(entries[k], self.n_labels):
+                change += changes[k]
+        if change != 0.0:
+            self._edge_features.add_to_column(pair, change, &self._edge_weights[0], 1)
+        return 0
+
+
+# ---- any features of edges ----
+
+cdef class EdgeRowFactors(GraphFactors):
+    """Edges whose features score all pairs of labels: inner-product factors.
+
+    Every oracle forms the whole table of its edge.
+    """
+
+    # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
+    cdef FeatureRows _edge_features
+    cdef object _table_weights, _table_buffer
+    cdef Py_ssize_t _step
+    cdef double* _first_table_weight
+    cdef double* _table
+    cdef double[::1] _row
+
+    def __init__(self, graphs):
+        self._edge_features = edge_features(graphs.edge_rows)
+        GraphFactors.__init__(self, graphs)
+        self._row = aligned_zeros(self.ld)
+
+    def start(self):
+        # whole vectors, and cache lines, as in `feature_weights`
+        self._step = padded_length(self.n_labels * self.ld)
+        self._table_weights = aligned_zeros(
+            max(self.edge_rows.shape[1], 1) * self._step)
+        self._table_buffer = aligned_zeros(self._step)
+        self._first_table_weight = (
+            <double*> <size_t> self._table_weights.ctypes.data)
+        self._table = <double*> <size_t> self._table_buffer.ctypes.data
+        self.start_rows()
+
+    def edge_weights(self):
+        K = self.n_labels
+        tables = self._table_weights.reshape(-1, self._step)[:, :K * self.ld]
+        return tables.reshape(-1, K, self.ld)[:self.edge_rows.shape[1], :, :K]
+
+    @property
+    def scores_of_edge(self):
+        return self.n_labels * (self.n_labels + 1)
+
+    def edge_tables(self, edge_coef):
+        K = self.n_labels
+        flat = edge_coef.reshape(-1, K * K)
+
+        def tables(start, stop):
+            scores = self.edge_rows[start:stop] @ flat
+            return list(scores.reshape(-1, K, K)), np.arange(stop - start), None
+
+        return tables
+
+    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
+                       double floor, Outcome* outcome) except -1 nogil:
+        cdef Py_ssize_t K = self.n_labels, ld = self.ld, a, b
+        cdef double* row = &self._row[0]
+        cdef const double* scores
+        cdef double best, value = floor
+        self._edge_features.scores(pair, self._first_table_weight, self._step,
+                                   self._zero_table(), self._table)
+        self._tell(messages)
+        for a in range(K):
+            scores = self._table + a * ld
+            for b in range(K):
+                row[b] = scores[b] + self._told[1, b]
+            for b in range(K, ld):
+                row[b] = -INFINITY
+            best = sks_max(ld, row) + self._told[0, a]
+            if best > value:
+                value = best
+                b = 0
+                while row[b] + self._told[0, a] != best:
+                    b += 1
+                outcome.labels[0], outcome.labels[1] = <int32_t> a, <int32_t> b
+        self._forget(messages)
+        self.visited += K * K
+        outcome.value = value
+        return value > floor
+
+    cdef const double* _zero_table(self) noexcept nogil:
+        """Return the table of scores after it was made zero."""
+        memset(self._table, 0, self._step * sizeof(double))
+        return self._table
+
+    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
+                          Py_ssize_t second_label) except -1 nogil:
+        # rows are padded, so that the entry is where the weights are
+        return first_label * self.ld + second_label
+
+    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                         double* scores, double* norms) except -1 nogil:
+        cdef Py_ssize_t k
+        self.visited += n
+        for k in range(n):
+            scores[k] = self._edge_features.column_score(
+                pair, self._first_table_weight + entries[k], self._step)
+            norms[k] = self._edge_norms[pair]
+        return 0
+
+    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
+                       const double* changes) except -1 nogil:
+        cdef Py_ssize_t k
+        for k in range(n):
+            if changes[k] != 0.0:
+                self._edge_features.add_to_column(
+                    pair, changes[k], self._first_table_weight + entries[k],
+                    self._step)
+        return 0
+
+
+def edge_features(rows):
+    """Return rows of features of edges as kernels read them."""
+    return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))
+
+
+cdef inline bint are_equal(int32_t entry, Py_ssize_t n_labels) noexcept nogil:
+    """Whether an entry is of two equal labels, where rows are not padded."""
+    return entry // n_labels == entry % n_labels
+
+
+cdef inline bint is_told(const Messages* messages, Py_ssize_t label) noexcept nogil:
+    """Whether a label has a message."""
+    cdef Py_ssize_t k
+    for k in range(messages.size):
+        if messages.labels[k] == label:
+            return True
+    return False

@@ -1,0 +1,110 @@
+"""Labeled graphs one after the other, as training by dual decomposition takes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sksstruct.models.graph._factors import graph_factors
+from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, stack
+from sksstruct.models.python._python import BoundPython
+
+
+@dataclass
+class LabeledGraphs:
+    """Graphs in a row: nodes and edges are numbered one after the other.
+
+    Parameters
+    ----------
+    nodes, edge_rows : ndarray or CSR of shape (n_nodes, n_features), and for edges
+        Features, those of the bias included where features are scaled.
+    first_node, first_edge : ndarray of shape (n_graphs + 1,), intp
+        Where the nodes and edges of each graph begin.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of nodes.
+    y_true : ndarray of shape (n_nodes,), int32
+        Observed labels.
+    costs : ndarray of shape (n_nodes,)
+        Loss of missing each of them.
+    example_weights : ndarray of shape (n_graphs,)
+        The p_i.
+    n_labels, n_weights : int
+        Sizes.
+    fit_intercept : bool
+        Whether there is a bias that is no feature.
+    blocks : callable
+        ``blocks(weights)`` returns views of flat weights: of nodes, (n_features,
+        n_labels), of the bias, or None, and of edges.
+    """
+
+    nodes: Any
+    edge_rows: Any
+    first_node: Any
+    first_edge: Any
+    edges: Any
+    y_true: Any
+    costs: Any
+    example_weights: Any
+    n_labels: int
+    n_weights: int
+    fit_intercept: bool
+    blocks: Callable
+
+
+class BoundRelaxedGraph(BoundPython):
+    """A `RelaxedGraphModel` bound to data: an oracle in Python, and factors."""
+
+    @property
+    def oracles(self):
+        return (*super().oracles, "factors")
+
+    def factors(self):
+        """Return the nodes and edges as a `FactorModel`."""
+        # once for all who ask: the weights are theirs
+        if not hasattr(self, "_factors"):
+            graphs = labeled_graphs(self.spec, self.X, self.Y, self.example_weights)
+            self._factors = graph_factors(graphs, potts=self.spec.pairwise == "potts")
+        return self._factors
+
+
+def labeled_graphs(spec, X, Y, example_weights):
+    """The `LabeledGraphs` of a `RelaxedGraphModel` that has seen its training data."""
+    graphs = [check_graph(x, f"X[{i}]") for i, x in enumerate(X)]
+    sizes = np.array([graph.node_features.shape[0] for graph in graphs])
+    n_edges = np.array([len(graph.edges) for graph in graphs])
+    first_node, first_edge = (
+        np.concatenate([[0], np.cumsum(count)]) for count in (sizes, n_edges)
+    )
+    nodes = stack([graph.node_features for graph in graphs])
+    rows = stack(
+        [
+            np.ones((len(graph.edges), 1))
+            if graph.edge_features is None
+            else graph.edge_features
+            for graph in graphs
+        ]
+    )
+    if spec.normalize:
+        nodes = scaled(nodes, np.repeat(1.0 / sizes, sizes), spec.fit_intercept)
+        rows = scaled(rows, np.repeat(1.0 / sizes, n_edges))
+    edges = np.concatenate([graph.edges for graph in graphs])
+    costs = []
+    for graph, size in zip(graphs, sizes, strict=True):
+        weights, divided_by = spec._weights(size, graph.node_weights)
+        costs.append(weights / divided_by)
+    labels = [spec._codes[plain(label)] for y in Y for label in in_a_row(y)]
+    return LabeledGraphs(
+        nodes=nodes,
+        edge_rows=rows,
+        first_node=first_node,
+        first_edge=first_edge,
+        edges=edges + np.repeat(first_node[:-1], n_edges)[:, None],
+        y_true=np.array(labels, dtype=np.int32),
+        costs=np.concatenate(costs),
+        example_weights=example_weights,
+        n_labels=len(spec.classes_),
+        n_weights=spec.n_weights_,
+        fit_intercept=spec.fit_intercept and not spec.normalize,
+        blocks=spec._blocks,
+    )

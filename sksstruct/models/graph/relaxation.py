@@ -1,0 +1,125 @@
+"""The objective of graphs with cycles in training: an upper bound of the LP relaxation.
+
+For any multipliers lambda of the constraints between edges and nodes, the sum of the
+maxima of all reparametrised factors is an upper bound of the relaxation (Yen et al.,
+2016, (8)), so that an objective with it is above the true one, and the duality gap a
+certificate. A few sweeps of tree-reweighted message passing, which begin with the
+multipliers of training, can only lower the bound. With the multipliers of the optimum
+it is the relaxation itself, also where message passing alone would be stuck above it.
+"""
+
+import numpy as np
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+from sksstruct.utils.parallel import run_in_chunks
+
+# Graphs are taken together as long as they have fewer scores than this in all.
+_SCORES = 2**22
+# Sweeps, at most; and they end where one lowers the bound by less than this share of
+# its distance to the best labeling.
+_SWEEPS, _LEAST_FALL = 20, 1e-3
+# Labelings are as good as the bound where they differ by less than rounding.
+_ROUNDING = 1e-12
+
+
+def relaxed_maxima(factors, node_scores, edge_tables, n_jobs=None, multipliers=None):
+    """Return an upper bound of sum_i p_i max_q <loss_i, q> + <w, phi(q) - phi(y_i)>.
+
+    Parameters
+    ----------
+    factors : GraphFactors
+        Graphs, observed labels, costs and weights of examples.
+    node_scores : callable
+        ``node_scores(start, stop)`` returns the scores of the labels of a range of
+        nodes, (stop - start, n_labels), a new array.
+    edge_tables : callable
+        ``edge_tables(start, stop)`` returns, for a range of edges, tables, the index of
+        the table of each edge, and factors of theirs, or None.
+    n_jobs : int, default=None
+        Threads.
+    multipliers : callable, default=None
+        Returns lambda, as rows of the ends of edges; None: zeros.
+
+    Returns
+    -------
+    bound : float
+        The upper bound, never below zero by more than rounding.
+    """
+    chunks = _chunks(factors)
+    found = None if multipliers is None else multipliers()
+    values = np.zeros(len(chunks))
+
+    def bound(start, stop):
+        for k in range(start, stop):
+            values[k] = _bound(factors, chunks[k], node_scores, edge_tables, found)
+
+    run_in_chunks(bound, len(chunks), n_jobs)
+    return float(values.sum())
+
+
+def _chunks(factors):
+    """Ranges of examples, the same whatever the number of threads."""
+    K = factors.n_labels
+    # messages, and, where there is one, the table of an edge
+    scores = np.diff(factors.first_variable) * K
+    scores += np.diff(factors.first_pair) * factors.scores_of_edge
+    ends = np.unique(np.cumsum(scores) // _SCORES, return_index=True)[1]
+    return list(zip(ends, np.append(ends[1:], len(scores)), strict=True))
+
+
+def _bound(factors, examples, node_scores, edge_tables, multipliers):
+    """The bound of a range of examples, less the scores of their observed labels."""
+    first, last = examples
+    nodes = slice(*factors.first_variable[[first, last]])
+    edges = slice(*factors.first_pair[[first, last]])
+    weights = factors.example_weights[first:last]
+    of_node = np.repeat(weights, np.diff(factors.first_variable[first : last + 1]))
+    of_edge = np.repeat(weights, np.diff(factors.first_pair[first : last + 1]))
+    y_true = factors.y_true[nodes]
+    unaries = node_scores(nodes.start, nodes.stop)
+    costs = factors.costs[nodes]
+    unaries += costs[:, None]
+    unaries[np.arange(len(y_true)), y_true] -= costs
+    # maxima are homogeneous: graphs of any weights are one graph
+    unaries *= of_node[:, None]
+    ends = factors.pairs[edges] - nodes.start
+    graph = FactorGraph(unaries)
+    if len(ends):
+        tables, index, scales = edge_tables(edges.start, edges.stop)
+        scales = of_edge if scales is None else scales * of_edge
+        graph = FactorGraph(
+            unaries, ends, tables, edge_tables=index, edge_weights=scales
+        )
+    kernel = TreeReweighted(MAPProblem(graph))
+    if multipliers is not None and len(ends):
+        kernel.begin(_messages(multipliers, edges, ends, graph) * of_edge[:, None])
+    return _sweep(kernel) - graph.score(y_true)
+
+
+def _messages(multipliers, edges, ends, graph):
+    """Multipliers of the end of each edge that message passing visits first."""
+    first, labels, values = multipliers
+    rows = 2 * np.arange(edges.start, edges.stop) + (ends[:, 0] > ends[:, 1])
+    sizes = first[rows + 1] - first[rows]
+    dense = np.zeros((len(rows), int(graph.n_states[0])))
+    # the places of the entries of all rows, one row after the other
+    before = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    at = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
+    dense[np.repeat(np.arange(len(rows)), sizes), labels[at]] = values[at]
+    return dense
+
+
+def _sweep(kernel):
+    """Sweep until the bound hardly falls; the bound."""
+    bound, score = np.inf, -np.inf
+    for k in range(_SWEEPS):
+        before, bound = bound, min(bound, kernel.sweep(k % 2 == 1))
+        score = max(score, kernel.score)
+        gap = bound - score
+        if gap <= _ROUNDING * max(1.0, abs(bound)):
+            break
+        if before - bound <= _LEAST_FALL * gap:
+            break
+    return bound

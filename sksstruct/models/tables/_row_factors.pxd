@@ -1,0 +1,26 @@
+from sksstruct.models.protocols._factors cimport FactorModel
+from sksstruct.models.tables._feature_rows cimport FeatureRows
+
+
+cdef enum:
+    # bits of the marks of a variable
+    FIRST_MARK = 1
+    SECOND_MARK = 2
+
+
+cdef class RowFactors(FactorModel):
+    cdef readonly Py_ssize_t n_features, ld, width
+    cdef readonly bint fit_intercept
+    cdef FeatureRows _rows
+    cdef object _packed, _weights, _buffer
+    # the weights, and the steps from feature to feature and from label to label
+    cdef double* _first_weight
+    cdef Py_ssize_t _feature_step, _label_step
+    # a row of scores for `find_label`
+    cdef double* _scores
+    cdef const double[::1] _norms
+    cdef const unsigned char[::1] _marks
+
+    cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil
+    cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
+                         Py_ssize_t high) except -1 nogil

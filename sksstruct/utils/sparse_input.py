@@ -1,0 +1,122 @@
+"""The one door for sparse matrices: kernels go where their indices point.
+
+SciPy checks neither indices nor row pointers of a matrix made of arrays, or whose
+arrays were changed, and its own conversions read wherever they point. What is returned
+here is sound: a row for each pointer, columns within the matrix, 32-bit column indices.
+"""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+
+def check_sparse(X, name="X"):
+    """Check where the entries of a sparse matrix are.
+
+    Parameters
+    ----------
+    X : sparse matrix or array
+        Matrix in any format.
+    name : str, default="X"
+        Name of the argument in errors.
+
+    Raises
+    ------
+    ValueError
+        If row pointers decrease or point beyond the entries, or if an index is outside
+        of the matrix.
+    """
+    if X.format in ("csr", "csc", "bsr"):
+        _check_compressed(X, name)
+    elif X.format == "coo" and X.ndim == 2:
+        for axis, indices in enumerate((X.row, X.col)):
+            kind = "column" if axis else "row"
+            _check_indices(indices, X.shape[axis], kind, name)
+
+
+def _check_compressed(X, name):
+    size, bound = (1, 1) if X.format != "bsr" else X.blocksize
+    size, bound = X.shape[0] // size, X.shape[-1] // bound
+    if X.format == "csc":
+        size, bound = bound, size
+    kinds = ("column", "row") if X.format == "csc" else ("row", "column")
+    pointers, indices = X.indptr, X.indices
+    stored = min(len(indices), len(X.data))
+    if len(pointers) != size + 1 or pointers[0] != 0 or pointers[-1] > stored:
+        raise ValueError(
+            f"{name} is a broken sparse matrix: indptr must have {size + 1} entries "
+            f"from 0 to at most {stored}, the number of stored values"
+        )
+    falls = np.flatnonzero(pointers[1:] < pointers[:-1])
+    if len(falls):
+        raise ValueError(
+            f"{name} is a broken sparse matrix: indptr decreases after "
+            f"{kinds[0]} {falls[0]}"
+        )
+    _check_indices(indices[: pointers[-1]], bound, kinds[1], name)
+
+
+def _check_indices(indices, bound, kind, name):
+    if len(indices) and not 0 <= indices.min() <= indices.max() < bound:
+        bad = indices[(indices < 0) | (indices >= bound)][0]
+        raise ValueError(f"{name} has the {kind} index {bad}, but {bound} {kind}s")
+
+
+def sound_csr(X, name="X"):
+    """Return a sparse matrix as CSR that is sound, with 32-bit column indices.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_rows, n_columns)
+        Matrix in any format; it is not changed.
+    name : str, default="X"
+        Name of the argument in errors.
+
+    Returns
+    -------
+    X : csr_array or csr_matrix
+        The same object where nothing had to be done.
+
+    Raises
+    ------
+    ValueError
+        As in `check_sparse`, or if there are too many columns for 32-bit indices.
+    """
+    check_sparse(X, name)
+    X = X.tocsr()
+    narrow = np.iinfo(np.int32)
+    if X.shape[1] > narrow.max:
+        raise ValueError(
+            f"{name} has {X.shape[1]} columns, at most {narrow.max} can be"
+        )
+    if X.indices.dtype == np.int32 or X.indptr[-1] > narrow.max:
+        return X
+    out = X.copy()
+    out.indices, out.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return out
+
+
+def validate_rows(estimator, X, y="no_validation", **options):
+    """Run scikit-learn's `validate_data` on matrices that are sound if they are sparse.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets the attributes that describe X.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Data.
+    y : {array-like, sparse matrix}, default="no_validation"
+        Targets.
+    **options : dict
+        Passed on.
+
+    Returns
+    -------
+    out : ndarray, sparse matrix or tuple of these
+        As `validate_data` returns.
+    """
+    if sparse.issparse(X) and X.ndim == 2:
+        X = sound_csr(X)
+    if sparse.issparse(y) and y.ndim == 2:
+        y = sound_csr(y, "y")
+    return validate_data(estimator, X, y, **options)
