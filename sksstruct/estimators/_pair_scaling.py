@@ -19,6 +19,8 @@ TOL = 1e-2
 WORST, LEAST_GAIN = -0.5, 0.5
 # Larger values are not tried where measures fall by so many on average.
 HOPELESS = -2.0
+# The columns of `measures`.
+MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
 
 
 def choose_scaling(estimator, spec, examples):
@@ -59,11 +61,20 @@ def choose_scaling(estimator, spec, examples):
             )
             predicted.append(labels)
         measured.append(measures(observed, np.concatenate(predicted)))
+        if estimator.verbose:
+            _print(scaling, measured[-1].mean(axis=0))
         best = measured[best_of(measured)]
         # what is too strong already is not tried stronger, where sets are hard to find
         if gains(measured[-1], best).mean() < HOPELESS:
             break
     return scalings[best_of(measured)]
+
+
+def _print(scaling, means):
+    values = ", ".join(
+        f"{name} {mean:.4f}" for name, mean in zip(MEASURES, means, strict=True)
+    )
+    print(f"[MultilabelPairwise] interaction_scaling {scaling:.3g}: {values}")
 
 
 def _parts(folds, examples):

@@ -329,3 +329,13 @@ def test_pairs_are_taken_where_they_help(loss):
         for classifier in (alone.fit(X, Y), chosen[0])
     ]
     assert scores[1] > scores[0]
+
+
+def test_the_choice_of_a_scaling_is_printed(capsys):
+    X, Y = data()
+    MultilabelPairwise(0.01, verbose=1, random_state=0).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "[MultilabelPairwise] interaction_scaling 0: micro-F1 0."
+    )
+    assert any(line.startswith("[DCD] ") for line in lines)
