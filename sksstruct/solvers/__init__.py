@@ -18,6 +18,7 @@ from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
+from sksstruct.solvers.stochastic.dcd import DCD
 from sksstruct.solvers.stochastic.prox_linear import ProxLinear
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.solvers.stochastic.sgd import SGD
@@ -52,6 +53,7 @@ SOLVERS = Registry(
         "svrg": SVRG,
         "sdca": SDCA,
         "sgd": SGD,
+        "dcd": DCD,
         "gdmm": GDMM,
         "bca": BCA,
         "soft_bcfw": SoftBCFW,
@@ -64,6 +66,7 @@ SOLVERS = Registry(
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),
+        ("coordinates", "hinge", "dcd"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
         # where the first is not possible, without regularisation
@@ -77,6 +80,7 @@ __all__ = [
     "BCA",
     "BCFW",
     "BMRM",
+    "DCD",
     "GDMM",
     "LBFGS",
     "SDCA",

@@ -17,24 +17,40 @@ from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct import ChainCRF, MultilabelPairwise
 from sksstruct.datasets import load_multilabel
 from sksstruct.models.multilabel.multilabel import decode
-from sksstruct.solvers import GDMM
+from sksstruct.solvers import DCD, GDMM
 from sksstruct.utils.estimator_checks import check_ragged_estimator
 
+LOSSES = "hinge", "squared_hinge", "log"
 PRECISE = MultilabelPairwise(
-    solver=GDMM(4000, 1e-13, update="bgcd", check_every=100), random_state=0
+    loss="structured_hinge",
+    solver=GDMM(4000, 1e-13, update="bgcd", check_every=100),
+    random_state=0,
 )
+STRUCTURED = MultilabelPairwise(loss="structured_hinge", random_state=0)
 
 
 def why(estimator):
-    if estimator.solver != "auto":
-        return {}
-    reason = "first-order steps do not get to the optimum to seven digits"
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in kinds}
+    failing = {}
+    if estimator.loss == "structured_hinge":
+        failing["check_class_weight_classifiers"] = "its Hamming loss has no weights"
+    if estimator.solver == "auto":
+        for kind in ("dense", "sparse"):
+            failing[f"check_sample_weight_equivalence_on_{kind}_data"] = (
+                "the default tolerance is not for seven digits"
+            )
+    return failing
 
 
 @parametrize_with_checks(
-    [PRECISE, MultilabelPairwise(random_state=0)],
+    [
+        PRECISE,
+        STRUCTURED,
+        *(
+            MultilabelPairwise(loss=loss, solver=DCD(30000, 0.0), random_state=0)
+            for loss in LOSSES
+        ),
+        MultilabelPairwise(random_state=0),
+    ],
     expected_failed_checks=why,
     xfail_strict=True,
 )
@@ -65,12 +81,19 @@ def best_labels(classifier, x):
 
 
 @pytest.mark.parametrize("inference", ["exact", "lp", "gdmm"])
-@pytest.mark.parametrize("solver", ["auto", "gdmm", "ssg"])
-def test_predictions_are_best(inference, solver):
+@pytest.mark.parametrize(
+    ("loss", "solver"),
+    [
+        *(("structured_hinge", solver) for solver in ("auto", "gdmm", "ssg")),
+        *((loss, "dcd") for loss in LOSSES),
+    ],
+)
+def test_predictions_are_best(inference, loss, solver):
     X, Y = data()
     classifier = MultilabelPairwise(
-        0.01, solver=solver, inference=inference, tol=1e-2, max_iter=200, random_state=0
-    )
+        0.01, loss=loss, solver=solver, inference=inference, tol=1e-2, max_iter=200,
+        interaction_scaling=1.0, random_state=0,
+    )  # fmt: skip
     classifier.fit(X, Y)
     predicted = classifier.predict(X)
     decisions = classifier.decision_function(X)
@@ -126,8 +149,8 @@ def test_without_pairs_it_is_one_against_the_rest(solver):
     X, Y = data()
     alpha = 0.02
     classifier = MultilabelPairwise(
-        alpha, pairs=np.empty((0, 2), dtype=int), solver=solver, tol=1e-6,
-        max_iter=5000, random_state=0,
+        alpha, loss="structured_hinge", pairs=np.empty((0, 2), dtype=int),
+        solver=solver, tol=1e-6, max_iter=5000, random_state=0,
     )  # fmt: skip
     classifier.fit(X, Y)
     # liblinear regularises the intercept as well
@@ -143,10 +166,14 @@ def test_without_pairs_it_is_one_against_the_rest(solver):
 def test_training_many_labels_agrees_with_few():
     """Exact inference in training is the relaxation where that is tight."""
     X, Y = data()
-    exact = MultilabelPairwise(0.05, inference="exact", tol=1e-5, max_iter=5000)
-    relaxed = MultilabelPairwise(0.05, inference="lp", tol=1e-5, max_iter=5000)
-    exact.set_params(solver="bcfw", random_state=0).fit(X, Y)
-    relaxed.set_params(random_state=0).fit(X, Y)
+    common = {
+        "loss": "structured_hinge", "interaction_scaling": 1.0, "tol": 1e-5,
+        "max_iter": 5000, "random_state": 0,
+    }  # fmt: skip
+    exact = MultilabelPairwise(0.05, inference="exact", **common)
+    relaxed = MultilabelPairwise(0.05, inference="lp", **common)
+    exact.set_params(solver="bcfw").fit(X, Y)
+    relaxed.fit(X, Y)
     assert isinstance(relaxed.solver_, GDMM)
     # an upper bound of it
     assert relaxed.objective_ >= exact.objective_ - exact.dual_gap_ - 1e-9
@@ -173,14 +200,15 @@ def test_forms_of_y():
 
 def test_pairs():
     X, Y = data()
-    some = MultilabelPairwise(0.01, pairs=[[3, 1], [0, 4]], random_state=0).fit(X, Y)
+    common = {"interaction_scaling": 1.0, "random_state": 0}
+    some = MultilabelPairwise(0.01, pairs=[[3, 1], [0, 4]], **common).fit(X, Y)
     assert some.label_pairs_.tolist() == [[1, 3], [0, 4]]
     assert np.count_nonzero(np.triu(some.interactions_)) == 2
-    together = MultilabelPairwise(0.01, pairs="cooccurring", random_state=0).fit(X, Y)
+    together = MultilabelPairwise(0.01, pairs="cooccurring", **common).fit(X, Y)
     assert [0, 1] not in together.label_pairs_.tolist()
     assert len(together.label_pairs_) == 9
     stronger = MultilabelPairwise(0.01, interaction_scaling=3.0, random_state=0)
-    plain = MultilabelPairwise(0.01, random_state=0).fit(X, Y)
+    plain = MultilabelPairwise(0.01, **common).fit(X, Y)
     sizes = [np.abs(c.interactions_).sum() for c in (plain, stronger.fit(X, Y))]
     assert sizes[0] < sizes[1]
 
@@ -203,8 +231,22 @@ def test_bad_input():
         MultilabelPairwise(solver="simplex").fit(X, Y)
     with pytest.raises(ValueError, match="needs the oracle"):
         MultilabelPairwise(solver="pragam").fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match="duality gap"):
-        MultilabelPairwise(solver="gdmm", max_iter=3, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="needs the oracle"):
+        MultilabelPairwise(solver="gdmm").fit(X, Y)
+    with pytest.raises(ValueError, match="class_weight is for losses of labels"):
+        MultilabelPairwise(loss="structured_hinge", class_weight="balanced").fit(X, Y)
+    for weight, match in (
+        ({2: 1.0}, "label 0 must be a dict with the keys"),
+        ([{1: 2.0}], "1 entries for 5 labels"),
+        ({1: -1.0}, "not negative"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            MultilabelPairwise(class_weight=weight).fit(X, Y)
+    for loss in ("hinge", "structured_hinge"):
+        with pytest.warns(ConvergenceWarning, match="duality gap"):
+            MultilabelPairwise(loss=loss, tol=1e-9, max_iter=3, random_state=0).fit(
+                X, Y
+            )
 
 
 def test_searches():
@@ -216,14 +258,15 @@ def test_searches():
         cv=3,
     ).fit(X, Y)
     assert search.best_score_ > 0.5
-    by_gdmm = MultilabelPairwise(solver=GDMM(), random_state=0)
+    by_gdmm = MultilabelPairwise(loss="structured_hinge", solver=GDMM(), random_state=0)
     GridSearchCV(by_gdmm, {"solver__tol": [1e-2, 1e-3]}, cv=2).fit(X, Y)
     assert by_gdmm.solver.tol == 3e-3
 
 
-def test_interrupted_fits_can_be_used(monkeypatch):
+@pytest.mark.parametrize(("solver", "loss"), [(GDMM, "structured_hinge"), (DCD, "log")])
+def test_interrupted_fits_can_be_used(monkeypatch, solver, loss):
     X, Y = data()
-    look = GDMM._solve
+    look = solver._solve
 
     def interrupted(self, model, alpha, options):
         def stop(n_passes, weights):
@@ -233,8 +276,12 @@ def test_interrupted_fits_can_be_used(monkeypatch):
         options.callback = stop
         return look(self, model, alpha, options)
 
-    monkeypatch.setattr(GDMM, "_solve", interrupted)
-    classifier = MultilabelPairwise(solver="gdmm", random_state=0)
+    monkeypatch.setattr(solver, "_solve", interrupted)
+    classifier = MultilabelPairwise(
+        loss=loss, interaction_scaling=1.0, tol=1e-9, random_state=0
+    )
+    if solver is GDMM:
+        classifier.set_params(solver="gdmm")
     with pytest.raises(KeyboardInterrupt, match="classifier can be used"):
         classifier.fit(X, Y)
     assert classifier.predict(X).shape == Y.shape
@@ -251,8 +298,9 @@ def test_emotions(solver):
     scale = make_pipeline(StandardScaler(with_mean=False)).fit(train.X)
     X, X_test = (scale.transform(part.X) / 72**0.5 for part in (train, test))
     classifier = MultilabelPairwise(
-        1 / len(train.y), inference="lp", solver=solver, tol=1e-4, random_state=0
-    ).fit(X, train.y)
+        1 / len(train.y), loss="structured_hinge", interaction_scaling=1.0,
+        inference="lp", solver=solver, tol=1e-4, random_state=0,
+    ).fit(X, train.y)  # fmt: skip
     assert classifier.objective_ == pytest.approx(2.6, abs=0.3)
     assert (classifier.predict(X_test) != test.y).mean() < 0.23
 

@@ -6,9 +6,12 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
+from sksstruct.models.multilabel._pairs import check_pairs
+from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.validation import check_example_weight
@@ -22,24 +25,39 @@ class MultilabelModel(ModelSpec):
 
     Parameters
     ----------
-    pairs, interaction_scaling, fit_intercept
+    loss, class_weight, pairs, interaction_scaling, fit_intercept
         As in `sksstruct.MultilabelPairwise`.
     enumerates : callable
         ``enumerates(n_labels)`` returns whether all sets of labels are tried.
+    choose_scaling : callable
+        ``choose_scaling(self, examples)`` returns the number that stands for
+        interaction_scaling="auto".
 
     Attributes
     ----------
     classes_ : ndarray
         Numbers of the labels, or the two values where y was 1-D.
     label_pairs_ : ndarray of shape (n_pairs, 2)
-        Pairs of labels that interact.
+        Pairs of labels that interact: none if their scaling is zero.
+    scaling : float
+        The value of the pairs' feature.
     """
 
-    def __init__(self, *, pairs, interaction_scaling, fit_intercept, enumerates):
-        self.pairs = pairs
-        self.interaction_scaling = interaction_scaling
-        self.fit_intercept = fit_intercept
-        self.enumerates = enumerates
+    def __init__(
+        self,
+        *,
+        loss,
+        class_weight,
+        pairs,
+        interaction_scaling,
+        fit_intercept,
+        enumerates,
+        choose_scaling,
+    ):
+        self.loss, self.class_weight = loss, class_weight
+        self.pairs, self.interaction_scaling = pairs, interaction_scaling
+        self.fit_intercept, self.enumerates = fit_intercept, enumerates
+        self.choose_scaling = choose_scaling
 
     def _read(self, X, y, sample_weight, seen):
         X, y = validate_data(seen, X, y, **ROWS, multi_output=True)
@@ -59,39 +77,118 @@ class MultilabelModel(ModelSpec):
                 raise ValueError(
                     "y has 1 class where sample_weight is positive: training needs 2"
                 )
+        self._costs = label_costs(self.class_weight, Y, weight, self._values)
         return X, Y, weight
 
     def _bind(self, examples):
+        self.scaling = self.interaction_scaling
+        if self.scaling == "auto":
+            self.scaling = self.choose_scaling(self, examples)
+        if self.scaling == 0.0:
+            self.label_pairs_ = self.label_pairs_[:0]
+        return self.bind_scaled(examples, self.scaling)
+
+    def bind_scaled(self, examples, scaling):
+        """The model bound to examples, with a given scaling of the pairs."""
         X, Y, weight = examples
-        return BoundMultilabel.bind(
-            X,
-            Y.shape[1],
-            self.label_pairs_,
-            Y,
-            weight,
-            scaling=self.interaction_scaling,
-            exact=self._exact,
-            fit_intercept=self.fit_intercept,
-        )
+        pairs = self.label_pairs_ if scaling > 0.0 else self.label_pairs_[:0]
+        if self.loss == "structured_hinge":
+            return BoundMultilabel.bind(
+                X,
+                Y.shape[1],
+                pairs,
+                Y,
+                weight,
+                scaling=scaling,
+                exact=self._exact,
+                fit_intercept=self.fit_intercept,
+            )
+        X = with_ones(X) if self.fit_intercept else X
+        return ConditionalModel(X, Y, pairs, self._costs, weight, scaling, self.loss)
 
     def _attributes(self, weights, views=None):
-        n_pairs = len(self.label_pairs_)
-        coef, pair_coef = views["coef"], views["pair_coef"]
-        table = np.zeros((len(coef), len(coef)))
-        if n_pairs:
-            first, second = self.label_pairs_.T
-            table[first, second] = self.interaction_scaling * pair_coef
-            table[second, first] = table[first, second]
-        bias = self.fit_intercept
+        coef, intercept, table = self.tables(views, self.label_pairs_, self.scaling)
         return {
             "classes_": self.classes_,
             "_values": self._values,
             "label_pairs_": self.label_pairs_,
             "_sparse_output": self._sparse_output,
-            "coef_": np.ascontiguousarray(coef[:, :-1] if bias else coef),
-            "intercept_": coef[:, -1].copy() if bias else np.zeros(len(coef)),
+            "coef_": coef,
+            "intercept_": intercept,
             "interactions_": table,
+            "interaction_scaling_": float(self.scaling),
+            "_loss": self.loss,
         }
+
+    def tables(self, views, pairs, scaling):
+        """Weights of the labels, their biases, and the scores of pairs."""
+        coef, pair_coef = views["coef"], views["pair_coef"]
+        table = np.zeros((len(coef), len(coef)))
+        if len(pairs):
+            first, second = pairs.T
+            table[first, second] = scaling * pair_coef
+            table[second, first] = table[first, second]
+        if not self.fit_intercept:
+            return np.ascontiguousarray(coef), np.zeros(len(coef)), table
+        return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy(), table
+
+
+def with_ones(X):
+    """X and a column of ones."""
+    ones = np.ones((X.shape[0], 1))
+    if sparse.issparse(X):
+        return sparse.csr_array(sparse.hstack([X, ones]))
+    return np.hstack([X, ones])
+
+
+def label_costs(class_weight, Y, weight, values):
+    """Costs of a false alarm, and of missing a label: rows of 0 and 1, by label.
+
+    Parameters
+    ----------
+    class_weight : {None, "balanced"}, dict or list of dict
+        Parameter of the estimator.
+    Y : ndarray of shape (n_samples, n_labels)
+        Label indicator.
+    weight : ndarray of shape (n_samples,)
+        Weights of the samples.
+    values : ndarray of shape (2,) or None
+        What a 1-D y has for 0 and 1.
+
+    Returns
+    -------
+    costs : ndarray of shape (2, n_labels)
+        What the loss of a label is multiplied by where it is off, and where it is on.
+    """
+    n_labels = Y.shape[1]
+    costs = np.ones((2, n_labels))
+    if class_weight is None:
+        return costs
+    if isinstance(class_weight, str):
+        shares = weight @ Y
+        shares = np.vstack([weight.sum() - shares, shares])
+        # a label without both has nothing to balance
+        some = (shares > 0.0).all(axis=0)
+        costs[:, some] = weight.sum() / (2.0 * shares[:, some])
+        return costs
+    if isinstance(class_weight, dict):
+        class_weight = [class_weight] * n_labels
+    if len(class_weight) != n_labels:
+        raise ValueError(
+            f"class_weight has {len(class_weight)} entries for {n_labels} labels"
+        )
+    names = [0, 1] if values is None else list(values)
+    for j, given in enumerate(class_weight):
+        if not isinstance(given, dict) or not set(given) <= set(names):
+            raise ValueError(
+                f"class_weight of label {j} must be a dict with the keys {names}, got "
+                f"{given!r}"
+            )
+        for row, name in enumerate(names):
+            costs[row, j] = given.get(name, 1.0)
+    if not (np.isfinite(costs).all() and (costs >= 0.0).all()):
+        raise ValueError("class_weight must be finite and not negative")
+    return costs
 
 
 def columns_of(y):
@@ -121,35 +218,6 @@ def columns_of(y):
     return codes.astype(np.int32).reshape(-1, 1), values
 
 
-def check_pairs(pairs, Y):
-    """Pairs of labels that interact, each once, the smaller number first."""
-    n = Y.shape[1]
-    if isinstance(pairs, str):
-        if pairs == "all":
-            found = np.column_stack(np.triu_indices(n, 1))
-        else:
-            both = sparse.csr_array(Y)
-            found = np.argwhere(np.triu((both.T @ both).toarray(), 1))
-        return np.ascontiguousarray(found, dtype=np.intp).reshape(-1, 2)
-    try:
-        pairs = np.asarray(pairs)
-    except ValueError:
-        raise ValueError("pairs must be rows of two labels each") from None
-    if pairs.size == 0:
-        return np.empty((0, 2), dtype=np.intp)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise ValueError(
-            "pairs must be 'all', 'cooccurring', or an array of integers of shape "
-            f"(n_pairs, 2), got {pairs.dtype} of shape {pairs.shape}"
-        )
-    if pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any():
-        raise ValueError(f"pairs must name two different ones of the {n} labels")
-    pairs = np.sort(pairs, axis=1).astype(np.intp)
-    if len(np.unique(pairs, axis=0)) < len(pairs):
-        raise ValueError("pairs names a pair of labels twice")
-    return pairs
-
-
 def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
     """Best labels of samples with the given unary scores, as 0 and 1."""
     n, n_labels = unaries.shape
@@ -157,20 +225,26 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
     used = scores != 0.0
     pairs, scores = pairs[used], scores[used]
     labels = np.empty((n, n_labels), dtype=np.int64)
+    graph = LabelPairs(pairs, n_labels)
+    graph.set_scores(scores)
 
     def run(first, last):
-        solver = RoofDual(pairs, n_labels)
-        for i in range(first, last):
-            if by_gdmm:
-                labels[i] = _by_gdmm(unaries[i], pairs, scores)
-                continue
-            y, _ = solver.solve(unaries[i], scores, exact=exact)
+        if exact or by_gdmm:
+            solver = RoofDual(pairs, n_labels) if exact and not by_gdmm else None
+            for i in range(first, last):
+                if by_gdmm:
+                    labels[i] = _by_gdmm(unaries[i], pairs, scores)
+                else:
+                    labels[i] = solver.solve(unaries[i], scores, exact=True)[0]
+            return
+        halves = ReducedRoofDual(graph).solve_all(unaries[first:last])
+        labels[first:last] = halves // 2
+        for i in first + np.flatnonzero((halves == 1).any(axis=1)):
+            y = halves[i - first] / 2.0
             open_ = np.flatnonzero(y == 0.5)
-            if len(open_):
-                y[open_] = _decide_open(
-                    y, open_, unaries[i], pairs, scores, interactions
-                )
-            labels[i] = y
+            labels[i, open_] = _decide_open(
+                y, open_, unaries[i], pairs, scores, interactions
+            )
 
     run_in_chunks(run, n, n_jobs)
     return labels

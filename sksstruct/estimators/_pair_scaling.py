@@ -1,0 +1,191 @@
+"""How strongly pairs of labels interact, chosen on samples that were held out."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.utils import check_random_state
+
+from sksstruct.models.multilabel.multilabel import decode
+from sksstruct.solvers import SOLVERS
+
+# Values that are tried, as shares of the mean norm of the features.
+SHARES = 0.03, 0.1, 0.3, 1.0
+# Folds, of which as many are held out in turn as have so many samples together.
+N_FOLDS, ENOUGH = 5, 1000
+# Tolerance of the solver while values are tried.
+TOL = 1e-2
+# A measure may fall by so many standard errors, and all must rise by so many on
+# average: pairs have to be worth it.
+WORST, LEAST_GAIN = -0.5, 0.5
+# Larger values are not tried where measures fall by so many on average.
+HOPELESS = -2.0
+
+
+def choose_scaling(estimator, spec, examples):
+    """The scaling of pairs that predicts best on samples that were held out.
+
+    Parameters
+    ----------
+    estimator : MultilabelPairwise
+        Its parameters are read.
+    spec : MultilabelModel
+        The model, which has read the data.
+    examples : tuple
+        Checked examples: features, label indicator and weights.
+
+    Returns
+    -------
+    scaling : float
+        Zero where no pairs are best.
+    """
+    X, Y, _ = examples
+    n = len(Y)
+    if not len(spec.label_pairs_) or n < 2 * N_FOLDS:
+        return 0.0
+    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    norm = np.sqrt(squares.sum() / n + spec.fit_intercept)
+    scalings = [0.0, *(share * norm for share in SHARES)]
+    rng = check_random_state(estimator.random_state)
+    folds = KFold(N_FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1))
+    parts = _parts(list(folds.split(X)), examples)
+    observed = np.concatenate([held_out[1] for _, held_out in parts])
+    solver = _quick_solver(estimator)
+    states, measured = [None] * len(parts), []
+    for scaling in scalings:
+        predicted = []
+        for number, (train, held_out) in enumerate(parts):
+            labels, states[number] = _predictions(
+                estimator, spec, train, held_out[0], scaling, solver, states[number]
+            )
+            predicted.append(labels)
+        measured.append(measures(observed, np.concatenate(predicted)))
+        best = measured[best_of(measured)]
+        # what is too strong already is not tried stronger, where sets are hard to find
+        if gains(measured[-1], best).mean() < HOPELESS:
+            break
+    return scalings[best_of(measured)]
+
+
+def _parts(folds, examples):
+    """Examples to train on, and those held out, for as many folds as are needed."""
+    X, Y, weight = examples
+    parts, n_held_out = [], 0
+    for train, test in folds:
+        share = weight[train]
+        parts.append(((X[train], Y[train], share / share.sum()), (X[test], Y[test])))
+        n_held_out += len(test)
+        if n_held_out >= ENOUGH:
+            break
+    return parts
+
+
+def _quick_solver(estimator):
+    """The estimator's solver with a larger tolerance, by name where it has one."""
+    if isinstance(estimator.solver, str):
+        return estimator.solver
+    solver = clone(estimator.solver)
+    if hasattr(solver, "tol"):
+        solver.set_params(tol=max(solver.tol, TOL))
+    return solver
+
+
+def _predictions(estimator, spec, examples, X, scaling, solver, state):
+    """Labels of X after training with a scaling, and duals to go on from."""
+    model = spec.bind_scaled(examples, scaling)
+    solver = SOLVERS.resolve(
+        solver,
+        max_iter=estimator.max_iter,
+        tol=max(estimator.tol, TOL),
+        model=model,
+        alpha=estimator.alpha,
+    )
+    # dual variables of labels are valid whatever their pairs are
+    if state is not None and not solver.accepts(state, model):
+        state = None
+    result = solver.solve(
+        model,
+        estimator.alpha,
+        random_state=estimator.random_state,
+        n_jobs=estimator.n_jobs,
+        dual_state=state,
+    )
+    pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
+    views = solver.layout(model).views(result.weights)
+    coef, intercept, table = spec.tables(views, pairs, scaling)
+    labels = decode(
+        np.asarray(X @ coef.T) + intercept,
+        pairs,
+        table,
+        exact=spec._exact,
+        by_gdmm=estimator.inference == "gdmm",
+        n_jobs=estimator.n_jobs,
+    )
+    return labels.astype(np.int8), result.dual_state
+
+
+def measures(Y, predicted):
+    """Micro, macro and sample F1, and the share of right labels, for each sample.
+
+    The F1 of many samples is a ratio of sums. What a sample contributes to it is its
+    linearisation (the delta method), so that means and standard errors of differences
+    are those of ordinary columns.
+
+    Parameters
+    ----------
+    Y, predicted : ndarray of shape (n_samples, n_labels)
+        Label indicators.
+
+    Returns
+    -------
+    contributions : ndarray of shape (n_samples, 4)
+        Their means are the four measures.
+    """
+    both = 2.0 * (Y & predicted)
+    sizes = (Y + predicted).astype(np.float64)
+    # F1 tells nothing of labels that no sample has
+    some = Y.any(axis=0)
+    macro = _ratio(both[:, some], sizes[:, some]).mean(axis=1) if some.any() else 1.0
+    total, size = both.sum(axis=1), sizes.sum(axis=1)
+    micro = _ratio(total[:, None], size[:, None])[:, 0]
+    each = np.where(size > 0.0, total / np.maximum(size, 1.0), 1.0)
+    right = (Y == predicted).mean(axis=1)
+    return np.column_stack([micro, np.broadcast_to(macro, len(Y)), each, right])
+
+
+def _ratio(above, below):
+    """What rows contribute to the ratios of the columns' sums."""
+    mean = below.mean(axis=0)
+    mean[mean == 0.0] = 1.0
+    ratio = above.mean(axis=0) / mean
+    return ratio + (above - ratio * below) / mean
+
+
+def best_of(measured):
+    """Which of several values to take, the first being no pairs at all.
+
+    Parameters
+    ----------
+    measured : list of ndarray of shape (n_samples, 4)
+        Contributions of the samples to the measures, for each value.
+
+    Returns
+    -------
+    best : int
+        The value with the largest mean gain, in standard errors of the difference, of
+        those that lose in no measure.
+    """
+    best, most = 0, LEAST_GAIN
+    for number, each in enumerate(measured):
+        change = gains(each, measured[0])
+        if change.min() >= WORST and change.mean() > most:
+            best, most = number, change.mean()
+    return best
+
+
+def gains(contributions, others):
+    """How much better each measure is, in standard errors of the difference."""
+    change = contributions - others
+    error = change.std(axis=0) / len(change) ** 0.5
+    return np.divide(
+        change.mean(axis=0), error, out=np.zeros(len(error)), where=error > 1e-12
+    )

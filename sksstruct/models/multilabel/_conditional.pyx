@@ -1,0 +1,365 @@
+"""Label sets, each label given the others: dual coordinate ascent, compiled.
+
+The score of label j of example i, with the observed values y_ik of the other labels, is
+
+    f_ij = <w_j, x_i> + scaling sum_(k next to j) v_jk y_ik,      v_jk = v_kj
+
+and the objective, with s_ij = 1 where the label is on, else -1, and costs c_ij,
+
+    P(w, v) = alpha/2 (|w|^2 + |v|^2) + sum_i p_i sum_j c_ij l(s_ij f_ij)
+
+With one dual variable b_ij for each label of each example, a_ij being the features that
+f_ij is linear in,
+
+    D(b) = sum_i p_i sum_j c_ij phi(b_ij) - alpha/2 |w(b)|^2
+    w(b) = sum_i p_i / alpha sum_j c_ij b_ij s_ij a_ij
+
+where phi(b) = -l*(-b) is b on [0, 1] for the hinge, b - b^2 / 4 for its square, b >= 0,
+and the entropy of b for the logistic loss. A visit of example i finds the best b_ij for
+one label after the other, the others staying as they are (Hsieh et al., 2008; Yu et
+al., 2011): labels that are off read nothing that another label's step changes, so that
+their scores are formed at once, eight in a vector.
+"""
+
+cimport cython
+
+import numpy as np
+
+from libc.math cimport exp, fabs, log, log1p
+from libc.stdint cimport int32_t, int64_t
+
+from sksstruct.models.tables._feature_rows cimport FeatureRows
+
+from sksstruct.utils._layout import padded_length
+from sksstruct.utils.packed import PackedSequences
+
+cdef enum:
+    HINGE, SQUARED_HINGE, LOGISTIC
+    # Changes of fewer labels than one in so many go to their weights one by one.
+    FEW = 8
+    # Newton steps for one dual variable, which converge in three or four.
+    MOST_STEPS = 50
+
+LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "log": LOGISTIC}
+
+# A step of the logistic loss ends where the logit moves by less than this.
+cdef double PRECISION = 1e-12
+
+
+cdef inline double loss_of(int kind, double margin) noexcept nogil:
+    """Return l(margin)."""
+    cdef double slack = 1.0 - margin
+    if kind == LOGISTIC:
+        # the exponential of a negative number does not overflow
+        if margin > 0.0:
+            return log1p(exp(-margin))
+        return log1p(exp(margin)) - margin
+    if slack <= 0.0:
+        return 0.0
+    return slack if kind == HINGE else slack * slack
+
+
+cdef inline double dual_of(int kind, double b) noexcept nogil:
+    """Return phi(b)."""
+    if kind == HINGE:
+        return b
+    if kind == SQUARED_HINGE:
+        return b - 0.25 * b * b
+    # zero at both ends, where the logarithm is infinite
+    if b <= 0.0 or b >= 1.0:
+        return 0.0
+    return -b * log(b) - (1.0 - b) * log1p(-b)
+
+
+cdef inline double best_dual(int kind, double margin, double curvature,
+                             double b) noexcept nogil:
+    """Return the b' of the largest phi(b') - margin b' - curvature/2 (b' - b)^2."""
+    cdef double slack = 1.0 - margin, best
+    if kind == LOGISTIC:
+        return best_logistic_dual(margin, curvature, b)
+    # both are the root of a linear slope, if that is in the range of b
+    if kind == SQUARED_HINGE:
+        best = (slack + curvature * b) / (curvature + 0.5)
+        return best if best > 0.0 else 0.0
+    # no features at all: the margin stays as it is
+    if curvature <= 0.0:
+        return 1.0 if slack > 0.0 else 0.0
+    best = b + slack / curvature
+    return min(max(best, 0.0), 1.0)
+
+
+cdef double best_logistic_dual(double margin, double curvature,
+                               double b) noexcept nogil:
+    """Return the same for the entropy, by Newton's method on the logit of b'."""
+    # b' between 0 and 1 bounds the root of  t + margin + curvature (sigmoid(t) - b),
+    # which rises with t
+    cdef double low = -margin - curvature * (1.0 - b)
+    cdef double high = -margin + curvature * b
+    cdef double t = 0.5 * (low + high), share, value, step, last = high - low
+    cdef int _
+    for _ in range(MOST_STEPS):
+        share = 1.0 / (1.0 + exp(-t))
+        value = t + margin + curvature * (share - b)
+        # the root stays between the two
+        if value > 0.0:
+            high = t
+        else:
+            low = t
+        step = value / (1.0 + curvature * share * (1.0 - share))
+        # far from the root Newton's steps may go to and fro: halve the interval then
+        if not (low < t - step < high and fabs(step) < 0.5 * last):
+            step = t - 0.5 * (low + high)
+        t -= step
+        last = fabs(step)
+        if last < PRECISION:
+            break
+    return 1.0 / (1.0 + exp(-t))
+
+
+@cython.final
+cdef class ConditionalRows:
+    """The data of the examples, and the loops over them.
+
+    Weights are those of `ConditionalModel`: `n_features` rows of labels, padded to
+    `ld`, and after them one for each pair.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_examples, n_features), float64
+        Features, a column of ones for the bias included.
+    Y : ndarray of shape (n_examples, n_labels), int8
+        Observed labels, 0 or 1.
+    pairs : ndarray of shape (n_pairs, 2)
+        Pairs of labels.
+    costs : ndarray of shape (2, n_labels)
+        c_ij of labels that are off, and of those that are on.
+    example_weights : ndarray of shape (n_examples,)
+        The p_i.
+    scaling : float
+        Factor of the pairs' feature.
+    loss : {"hinge", "squared_hinge", "log"}
+        The loss l.
+    """
+
+    cdef readonly Py_ssize_t n_examples, n_labels, n_features, n_pairs, ld
+    cdef int kind
+    cdef double scaling
+    cdef FeatureRows rows
+    cdef const signed char[:, ::1] Y
+    cdef const double[:, ::1] costs
+    cdef const double[::1] example_weights, squares
+    # labels that are on, example by example
+    cdef const int64_t[::1] on_starts
+    cdef const int32_t[::1] on
+    # neighbors label by label, and the numbers of their pairs
+    cdef const int64_t[::1] next_starts
+    cdef const int32_t[::1] next_labels, next_pairs
+
+    def __init__(self, X, Y, pairs, costs, example_weights, double scaling, loss):
+        self.n_examples, self.n_labels = Y.shape
+        self.n_features, self.n_pairs = X.shape[1], len(pairs)
+        self.ld = padded_length(self.n_labels)
+        self.kind, self.scaling = LOSSES[loss], scaling
+        # examples are sequences of one position, whose features are one row
+        packed = PackedSequences.from_lengths(
+            X, np.ones(self.n_examples, dtype=np.intp))
+        self.rows = FeatureRows(packed)
+        square = X.multiply(X) if self.rows.sparse else X * X
+        self.squares = np.asarray(square.sum(axis=1), dtype=np.float64).ravel()
+        self.Y = np.ascontiguousarray(Y, dtype=np.int8)
+        self.costs = np.ascontiguousarray(costs, dtype=np.float64)
+        self.example_weights = example_weights
+        examples, labels = np.nonzero(Y)
+        self.on_starts = starts_of(examples, self.n_examples)
+        self.on = labels.astype(np.int32)
+        self._link(np.asarray(pairs))
+
+    def _link(self, pairs):
+        """List the neighbors of each label."""
+        numbers = np.arange(len(pairs))
+        ends = np.concatenate([pairs[:, 0], pairs[:, 1]])
+        order = np.argsort(ends, kind="stable")
+        self.next_starts = starts_of(ends, self.n_labels)
+        others = np.concatenate([pairs[:, 1], pairs[:, 0]])[order]
+        self.next_labels = others.astype(np.int32)
+        self.next_pairs = np.concatenate([numbers, numbers])[order].astype(np.int32)
+
+    # ---- one example ----
+
+    cdef void _scores(self, Py_ssize_t i, const double* w,
+                      double* out) noexcept nogil:
+        """Write f_ij of all labels; entries up to the padding are used."""
+        cdef Py_ssize_t j, k, place, entry
+        cdef const double* pair_weights = w + self.n_features * self.ld
+        for j in range(self.ld):
+            out[j] = 0.0
+        self.rows.scores(i, w, self.ld, out, out)
+        if not self.n_pairs:
+            return
+        # only pairs with a label that is on count: a sample has few of them
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            k = self.on[place]
+            for entry in range(self.next_starts[k], self.next_starts[k + 1]):
+                out[self.next_labels[entry]] += (
+                    self.scaling * pair_weights[self.next_pairs[entry]])
+
+    cdef void _count_pairs(self, Py_ssize_t i, double* out) noexcept nogil:
+        """Write, for each label, what pairs add to the squared norm of a_ij."""
+        cdef Py_ssize_t j, place, entry
+        for j in range(self.n_labels):
+            out[j] = 0.0
+        if not self.n_pairs:
+            return
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            # each is one more entry of a_ij, of the value `scaling`
+            for entry in range(self.next_starts[j], self.next_starts[j + 1]):
+                out[self.next_labels[entry]] += self.scaling * self.scaling
+
+    cdef void _add(self, Py_ssize_t i, const double* change, Py_ssize_t n_changed,
+                   double* w) noexcept nogil:
+        """w += sum_j change_j a_ij, of which so many are not zero."""
+        cdef Py_ssize_t j, place, entry
+        cdef double* pair_weights = w + self.n_features * self.ld
+        # in late passes most labels are where they should be
+        if n_changed * FEW < self.n_labels:
+            for j in range(self.n_labels):
+                if change[j] != 0.0:
+                    self.rows.add_to_column(i, change[j], w + j, self.ld)
+        else:
+            self.rows.scatter(i, 1.0, change, self.ld, w)
+        if not self.n_pairs:
+            return
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            # the weight of a pair of two labels that are on changes for both
+            for entry in range(self.next_starts[j], self.next_starts[j + 1]):
+                pair_weights[self.next_pairs[entry]] += (
+                    self.scaling * change[self.next_labels[entry]])
+
+    cdef Py_ssize_t _step(self, Py_ssize_t i, double alpha, double* scores,
+                          const double* norms, double* duals,
+                          double* change) noexcept nogil:
+        """Find the best duals of an example; returns how many have changed.
+
+        `change` becomes what the weights of each label change by, per feature.
+        """
+        cdef Py_ssize_t j, place, n_changed = 0
+        # labels that are off read no weight that another label of the example changes
+        for j in range(self.n_labels):
+            change[j] = 0.0
+            if not self.Y[i, j]:
+                n_changed += self._coordinate(
+                    i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
+        # those that are on read the weights of pairs of each other
+        for place in range(self.on_starts[i], self.on_starts[i + 1]):
+            j = self.on[place]
+            if self._coordinate(
+                    i, j, alpha, scores[j], norms[j], &duals[j], &change[j]):
+                n_changed += 1
+                self._tell(j, change[j], scores)
+        return n_changed
+
+    cdef inline bint _coordinate(self, Py_ssize_t i, Py_ssize_t j, double alpha,
+                                 double score, double pairs_norm, double* dual,
+                                 double* change) noexcept nogil:
+        """Find the best b_ij; returns whether it has changed."""
+        cdef int on = self.Y[i, j]
+        cdef double sign = 1.0 if on else -1.0
+        # p_i c_ij / alpha, by which the weights go with the dual variable
+        cdef double rate = self.example_weights[i] * self.costs[on, j] / alpha
+        cdef double best
+        # a label without costs has no part in the objective
+        if rate == 0.0:
+            return False
+        best = best_dual(self.kind, sign * score,
+                         rate * (self.squares[i] + pairs_norm), dual[0])
+        change[0] = rate * sign * (best - dual[0])
+        dual[0] = best
+        return change[0] != 0.0
+
+    cdef void _tell(self, Py_ssize_t j, double change, double* scores) noexcept nogil:
+        """Update the scores that read the weights of label j's pairs.
+
+        Only labels that are on change through a label that is on; the scores of the
+        others have been used already.
+        """
+        cdef Py_ssize_t entry
+        for entry in range(self.next_starts[j], self.next_starts[j + 1]):
+            scores[self.next_labels[entry]] += self.scaling * self.scaling * change
+
+    # ---- loops ----
+
+    def visit(self, const Py_ssize_t[::1] order, double alpha, double[:, ::1] duals,
+              double[::1] w):
+        """Visit the given examples; return the number of duals that changed."""
+        cdef Py_ssize_t k, i, n_changed, total = 0
+        cdef double[:, ::1] scratch = np.empty((3, self.ld))
+        cdef double* scores = &scratch[0, 0]
+        cdef double* norms = &scratch[1, 0]
+        cdef double* change = &scratch[2, 0]
+        # the padding takes part in products, and must stay zero
+        scratch[2, :] = 0.0
+        with nogil:
+            for k in range(order.shape[0]):
+                i = order[k]
+                # examples come in random order: the next row would be waited for
+                if k + 1 < order.shape[0]:
+                    self.rows.prefetch(order[k + 1], order[k + 1] + 1)
+                self._scores(i, &w[0], scores)
+                self._count_pairs(i, norms)
+                n_changed = self._step(i, alpha, scores, norms, &duals[i, 0], change)
+                if n_changed:
+                    self._add(i, change, n_changed, &w[0])
+                total += n_changed
+        return total
+
+    def restore(self, double alpha, const double[:, ::1] duals, double[::1] w):
+        """Add the weights that dual variables stand for."""
+        cdef Py_ssize_t i, j
+        cdef int on
+        cdef double rate
+        cdef double[::1] change = np.zeros(self.ld)
+        with nogil:
+            for i in range(self.n_examples):
+                # the change from b = 0, for which w is zero
+                for j in range(self.n_labels):
+                    on = self.Y[i, j]
+                    rate = self.example_weights[i] * self.costs[on, j] / alpha
+                    change[j] = (rate if on else -rate) * duals[i, j]
+                self._add(i, &change[0], self.n_labels, &w[0])
+
+    def losses(self, Py_ssize_t start, Py_ssize_t stop, const double[::1] w,
+               double[::1] out):
+        """Write sum_j c_ij l(s_ij f_ij) of examples start <= i < stop."""
+        cdef Py_ssize_t i, j
+        cdef int on
+        cdef double total
+        cdef double[::1] scores = np.empty(self.ld)
+        with nogil:
+            for i in range(start, stop):
+                self._scores(i, &w[0], &scores[0])
+                total = 0.0
+                for j in range(self.n_labels):
+                    on = self.Y[i, j]
+                    total += self.costs[on, j] * loss_of(
+                        self.kind, scores[j] if on else -scores[j])
+                out[i] = total
+
+    def dual_losses(self, const double[:, ::1] duals, double[::1] out):
+        """Write sum_j c_ij phi(b_ij) of all examples."""
+        cdef Py_ssize_t i, j
+        cdef double total
+        with nogil:
+            for i in range(self.n_examples):
+                total = 0.0
+                for j in range(self.n_labels):
+                    total += self.costs[self.Y[i, j], j] * dual_of(
+                        self.kind, duals[i, j])
+                out[i] = total
+
+
+def starts_of(numbers, n):
+    """Where the rows of each of n numbers begin, in sorted order."""
+    counts = np.bincount(numbers, minlength=n)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,331 @@
+"""MultilabelPairwise: losses of labels given the others, their costs, and its pairs."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import approx_fprime, minimize
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, hamming_loss
+from sklearn.svm import LinearSVC
+
+from sksstruct import MultilabelPairwise
+from sksstruct.estimators._pair_scaling import best_of, gains, measures
+from sksstruct.models.multilabel._pairs import check_pairs, independence
+from sksstruct.models.multilabel.conditional import ConditionalModel
+from sksstruct.solvers import DCD
+
+LOSSES = "hinge", "squared_hinge", "log"
+EXACT = {"solver": DCD(20000, 1e-10), "random_state": 0}
+
+
+def data(n=60, n_labels=5, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 4))
+    scores = X @ rng.standard_normal((4, n_labels)) + rng.standard_normal((n, n_labels))
+    Y = (scores > 0.3).astype(int)
+    Y[Y[:, 0] == 1, 1] = 0
+    return X, Y
+
+
+def loss_of(loss, margins):
+    if loss == "log":
+        return np.logaddexp(0.0, -margins)
+    slack = np.maximum(0.0, 1.0 - margins)
+    return slack if loss == "hinge" else slack**2
+
+
+def objective(classifier, X, Y, costs, weight=None):
+    """The objective, written out for fitted attributes."""
+    scaling = classifier.interaction_scaling_
+    table = np.zeros((Y.shape[1],) * 2)
+    for j, k in classifier.label_pairs_:
+        table[j, k] = table[k, j] = classifier.interactions_[j, k]
+    pairs = np.triu(table) / scaling if scaling else np.zeros(1)
+    weights = classifier.coef_, classifier.intercept_, pairs
+    penalty = classifier.alpha / 2 * sum((part**2).sum() for part in weights)
+    scores = X @ classifier.coef_.T + classifier.intercept_ + Y @ table
+    losses = loss_of(classifier.loss, (2 * Y - 1) * scores)
+    losses = (losses * np.where(Y == 1, costs[1], costs[0])).sum(axis=1)
+    return penalty + np.average(losses, weights=weight)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("pairs", ["all", [[0, 1], [4, 2], [1, 4]]])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_objective_is_that_of_the_docstring(loss, pairs, fit_intercept):
+    X, Y = data()
+    weight = np.random.RandomState(1).uniform(0.5, 2.0, len(X))
+    costs = np.array([[1.0, 2.0, 1.0, 0.5, 1.0], [3.0, 1.0, 1.0, 1.0, 2.0]])
+    class_weight = [{0: off, 1: on} for off, on in costs.T]
+    for features in (X, sparse.csr_array(X)):
+        classifier = MultilabelPairwise(
+            0.02, loss=loss, pairs=pairs, interaction_scaling=0.7,
+            class_weight=class_weight, fit_intercept=fit_intercept, **EXACT,
+        ).fit(features, Y, weight)  # fmt: skip
+        found = objective(classifier, X, Y, costs, weight)
+        assert classifier.objective_ == pytest.approx(found, rel=1e-9)
+        assert classifier.dual_gap_ <= 1e-9 * found
+    # no dual above a primal: the certificate is not trivial
+    assert classifier.n_iter_ > 3
+    assert (np.diff(classifier.history_["dual"]) >= -1e-12).all()
+
+
+def bound_model(loss, seed=0, scaling=0.8):
+    X, Y = data(20, 4, seed)
+    rng = np.random.RandomState(seed)
+    weight = rng.uniform(0.5, 1.0, 20)
+    costs = rng.uniform(0.5, 2.0, (2, 4))
+    pairs = np.array([[0, 1], [1, 3], [0, 2]])
+    weight /= weight.sum()
+    return ConditionalModel(X, Y, pairs, costs, weight, scaling, loss)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "log"])
+@pytest.mark.parametrize("scaling", [0.0, 0.8])
+def test_the_optimum_is_that_of_scipy(loss, scaling):
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.01, loss=loss, interaction_scaling=scaling, **EXACT
+    ).fit(X, Y)
+    n_labels, signs = Y.shape[1], 2 * Y - 1
+    ones = np.column_stack([X, np.ones(len(X))])
+    first, second = np.triu_indices(n_labels, 1)
+
+    def value(w):
+        """The objective with one vector of weights, and its gradient."""
+        coef = w[: 5 * n_labels].reshape(5, n_labels)
+        table = np.zeros((n_labels, n_labels))
+        table[first, second] = table[second, first] = scaling * w[5 * n_labels :]
+        margins = signs * (ones @ coef + Y @ table)
+        slopes = -2 * np.maximum(0.0, 1.0 - margins)
+        if loss == "log":
+            slopes = -1 / (1 + np.exp(margins))
+        slopes = signs * slopes / len(X)
+        both = Y.T @ slopes
+        pairs = scaling * (both + both.T)[first, second]
+        gradient = np.concatenate([(ones.T @ slopes).ravel(), pairs]) + 0.01 * w
+        return loss_of(loss, margins).sum() / len(X) + 0.005 * w @ w, gradient
+
+    start = np.zeros(5 * n_labels + len(first))
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10**4}
+    other = minimize(value, start, jac=True, method="L-BFGS-B", options=options)
+    # what is minimised here has the gradient that it says
+    random = np.random.RandomState(0).standard_normal(len(start))
+    numeric = approx_fprime(random, lambda w: value(w)[0], 1e-7)
+    np.testing.assert_allclose(value(random)[1], numeric, atol=1e-4)
+    assert classifier.objective_ == pytest.approx(other.fun, rel=1e-8)
+    coef = other.x[: 5 * n_labels].reshape(5, n_labels)
+    np.testing.assert_allclose(classifier.coef_, coef[:4].T, atol=1e-3)
+    interactions = scaling * other.x[5 * n_labels :]
+    np.testing.assert_allclose(
+        classifier.interactions_[first, second], interactions, atol=1e-3
+    )
+
+
+def test_the_hinge_is_that_of_its_dual():
+    X, Y = data(20, 3)
+    pairs = np.array([[0, 1], [1, 2]])
+    model = ConditionalModel(X, Y, pairs, np.ones((2, 3)), np.full(20, 0.05), 1.0,
+                             "hinge")  # fmt: skip
+    # the features that the margin of each label of each example is linear in
+    rows, signs = [], (2 * Y - 1).ravel()
+    for x, y in zip(X, Y, strict=True):
+        for j in range(3):
+            row = np.zeros(12 + 2)
+            row[4 * j : 4 * j + 4] = x
+            for e, pair in enumerate(pairs):
+                if j in pair:
+                    row[12 + e] = y[pair.sum() - j]
+            rows.append(row)
+    features = signs[:, None] * np.array(rows)
+    alpha = 0.1
+    gram = features @ features.T / alpha
+
+    def dual(b):
+        return b @ gram @ b / 2 - b.sum(), gram @ b - 1.0
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10**4}
+    found = minimize(
+        dual, np.zeros(60), jac=True, method="L-BFGS-B", bounds=[(0.0, 0.05)] * 60,
+        options=options,
+    )  # fmt: skip
+    result = DCD(20000, 1e-10).solve(model, alpha, random_state=0)
+    assert result.objective == pytest.approx(-found.fun, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_visit_raises_the_dual(loss):
+    model, alpha = bound_model(loss, scaling=3.0), 1e-3
+    dual = model.coordinate_dual(alpha)
+    last = 0.0
+    rng = np.random.RandomState(0)
+    for i in rng.randint(model.n_examples, size=300):
+        dual.visit(np.array([i], dtype=np.intp))
+        value = dual.loss() - alpha / 2 * dual.w @ dual.w
+        assert value >= last - 1e-12
+        last = value
+    # the weights are those of the duals
+    fresh = model.coordinate_dual(alpha, dual.state())
+    np.testing.assert_allclose(fresh.w, dual.w, atol=1e-9)
+
+
+def binary(loss, C, **options):
+    """The binary classifier of each label, which regularises its intercept too."""
+    if loss == "log":
+        return LogisticRegression(C=C, solver="liblinear", tol=1e-10, max_iter=10**5,
+                                  **options)  # fmt: skip
+    return LinearSVC(C=C, loss=loss, tol=1e-10, max_iter=10**6, **options)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 0.5, 1: 3.0}])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_without_pairs_it_is_one_against_the_rest(loss, class_weight):
+    X, Y = data()
+    alpha = 0.02
+    weight = np.random.RandomState(0).uniform(0.5, 2.0, len(X))
+    for sample_weight in (None, weight):
+        classifier = MultilabelPairwise(
+            alpha, loss=loss, class_weight=class_weight, interaction_scaling=0, **EXACT
+        ).fit(X, Y, sample_weight)
+        given = np.ones(len(X)) if sample_weight is None else sample_weight
+        # scikit-learn's "balanced" counts sample weights as here
+        estimator = binary(loss, 1 / (given.sum() * alpha), class_weight=class_weight)
+        for j in range(Y.shape[1]):
+            estimator.fit(X, Y[:, j], given)
+            np.testing.assert_allclose(
+                classifier.coef_[j], estimator.coef_[0], atol=1e-4
+            )
+            np.testing.assert_allclose(
+                classifier.intercept_[j], estimator.intercept_[0], atol=1e-4
+            )
+        assert classifier.label_pairs_.shape == (0, 2)
+        assert not classifier.interactions_.any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_costs_are_repeated_labels(loss):
+    """A label that costs twice is a column that comes twice, with shared weights."""
+    X, Y = data(n_labels=2)
+    twice = MultilabelPairwise(
+        0.05, loss=loss, class_weight=[{0: 2.0, 1: 2.0}, {}], interaction_scaling=0,
+        **EXACT,
+    ).fit(X, Y)  # fmt: skip
+    plain = MultilabelPairwise(0.025, loss=loss, interaction_scaling=0, **EXACT)
+    plain.fit(X, Y)
+    np.testing.assert_allclose(twice.coef_[0], plain.coef_[0], atol=1e-4)
+    # misses that cost more are fewer
+    few = MultilabelPairwise(0.5, loss=loss, random_state=0).fit(X, Y).predict(X)
+    many = MultilabelPairwise(0.5, loss=loss, class_weight={1: 9.0}, random_state=0)
+    assert many.fit(X, Y).predict(X).sum() > few.sum()
+
+
+def test_probabilities():
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.02, loss="log", interaction_scaling=1.0, random_state=0
+    ).fit(X, Y)
+    probabilities = classifier.predict_proba(X)
+    predicted = classifier.predict(X)
+    np.testing.assert_array_equal(probabilities > 0.5, predicted == 1)
+    scores = X @ classifier.coef_.T + classifier.intercept_
+    scores += predicted @ classifier.interactions_
+    np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-scores)))
+    single = MultilabelPairwise(0.02, loss="log", random_state=0).fit(X, Y[:, 0])
+    assert single.predict_proba(X).shape == (len(X), 2)
+    np.testing.assert_allclose(single.predict_proba(X).sum(axis=1), 1.0)
+    assert not hasattr(MultilabelPairwise(), "predict_proba")
+    # what was fitted counts, and not what would be
+    assert hasattr(classifier.set_params(loss="hinge"), "predict_proba")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_labels_that_all_or_no_samples_have(loss, class_weight):
+    X, Y = data()
+    Y[:, 2], Y[:, 3] = 1, 0
+    for scaling in ("auto", 1.0):
+        classifier = MultilabelPairwise(
+            0.02, loss=loss, class_weight=class_weight, interaction_scaling=scaling,
+            random_state=0,
+        ).fit(X, Y)  # fmt: skip
+        predicted = classifier.predict(X)
+        assert predicted[:, 2].all()
+        assert not predicted[:, 3].any()
+
+
+def test_significant_pairs():
+    rng = np.random.RandomState(0)
+    n, n_labels = 2000, 120
+    Y = (rng.uniform(size=(n, n_labels)) < 0.2).astype(int)
+    Y[:, 1] = Y[:, 0] | Y[:, 1]
+    Y[Y[:, 2] == 1, 3] = 0
+    found = check_pairs("auto", Y).tolist()
+    assert [0, 1] in found
+    assert [2, 3] in found
+    # by chance one in a thousand of the others
+    assert len(found) < 30
+    together = check_pairs("cooccurring", Y).tolist()
+    assert [0, 1] in together
+    assert [2, 3] not in together
+    assert len(check_pairs("auto", Y[:, :100])) == 4950
+    # few enough, whatever the data
+    same = np.repeat(Y[:, :1], n_labels, axis=1)
+    assert len(check_pairs("significant", same)) == 20 * n_labels
+    # the statistic, written out
+    table = np.array([[7.0, 3.0], [2.0, 28.0]])
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    value = 2 * (table * np.log(table / expected)).sum()
+    assert independence(7.0, 10.0, 9.0, 40.0) == pytest.approx(value)
+
+
+def test_measures_are_those_of_scikit_learn():
+    rng = np.random.RandomState(0)
+    Y, P = (rng.uniform(size=(2, 50, 6)) < 0.3).astype(int)
+    Y[:, 4] = P[:, 4] = 0
+    Y[0] = P[0] = 0
+    means = measures(Y, P.astype(np.int8)).mean(axis=0)
+    assert means[0] == pytest.approx(f1_score(Y, P, average="micro"))
+    some = [0, 1, 2, 3, 5]
+    assert means[1] == pytest.approx(f1_score(Y[:, some], P[:, some], average="macro"))
+    assert means[2] == pytest.approx(f1_score(Y, P, average="samples", zero_division=1))
+    assert means[3] == pytest.approx(1 - hamming_loss(Y, P))
+    # the standard error is that of the bootstrap
+    draws = rng.randint(50, size=(2000, 50))
+    spread = np.std([f1_score(Y[d], P[d], average="micro") for d in draws])
+    error = measures(Y, P)[:, 0].std() / 50**0.5
+    assert error == pytest.approx(spread, rel=0.15)
+
+
+def test_a_scaling_is_taken_only_if_nothing_is_lost():
+    rng = np.random.RandomState(0)
+    base = rng.standard_normal((400, 4))
+    noise = 0.1 * rng.standard_normal((400, 4))
+    noise -= noise.mean(axis=0)
+    better = base + noise + 0.02
+    worse_in_one = better - [0.0, 0.0, 0.0, 0.03]
+    assert best_of([base, better, worse_in_one]) == 1
+    assert best_of([base, worse_in_one]) == 0
+    assert best_of([base, base]) == 0
+    np.testing.assert_allclose(gains(better, base), 0.02 * 20 / noise.std(axis=0))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "structured_hinge"])
+def test_pairs_are_taken_where_they_help(loss):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((500, 3))
+    # one of three labels, which features do not tell for sure
+    best = np.argmax(X + 0.4 * rng.standard_normal((500, 3)), axis=1)
+    Y = (best[:, None] == np.arange(3)).astype(int)
+    chosen = [
+        MultilabelPairwise(0.01, loss=loss, random_state=0).fit(X, Y) for _ in range(2)
+    ]
+    assert chosen[0].interaction_scaling_ > 0.0
+    assert (chosen[0].interactions_[np.triu_indices(3, 1)] < 0.0).all()
+    # the same for the same random_state
+    np.testing.assert_array_equal(chosen[0].coef_, chosen[1].coef_)
+    alone = MultilabelPairwise(0.01, loss=loss, interaction_scaling=0, random_state=0)
+    scores = [
+        f1_score(Y, classifier.predict(X), average="micro")
+        for classifier in (alone.fit(X, Y), chosen[0])
+    ]
+    assert scores[1] > scores[0]
