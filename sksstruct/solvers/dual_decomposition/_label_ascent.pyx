@@ -615,6 +615,23 @@ cdef class LabelAscent:
         q, y_true = np.asarray(self._probabilities), np.asarray(self.model._y_true)
         return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
 
+    def probabilities(self):
+        """Return q, of shape (n_examples, n_labels): tests."""
+        return np.array(self._probabilities)
+
+    def pair_probabilities(self):
+        """Return s, of shape (n_examples, n_pairs): tests of few pairs."""
+        cdef Py_ssize_t i, k
+        q = np.asarray(self._probabilities)
+        first, second = self.model.pairs.T
+        # right for all but open pairs
+        out = q[:, first] * q[:, second]
+        for i in range(self.model.n_examples):
+            for k in range(self._open_pairs[i].size):
+                out[i, self._open_pairs[i].items[k].pair] = (
+                    self._open_pairs[i].items[k].both)
+        return out
+
     def hinge(self, Py_ssize_t first, Py_ssize_t last, double[::1] values):
         """Compute the relaxed hinge of examples at the present weights.
 

@@ -20,7 +20,7 @@ _SETTLED, _MOST_ALONE = 0.05, 20
 # the last certified gap, and after so many passes at the latest.
 _FALL, _MOST_PASSES = 0.7, 5
 # Scores looked at between two checks for signals, some tenths of a second.
-_WORK_OF_A_CALL = 2e7
+_WORK_OF_A_CALL = 5e5
 
 
 @dataclass(eq=False, repr=False)
@@ -110,7 +110,7 @@ class BCARun:
         self.hinge = np.empty(model.n_examples)
         # visits between two checks for signals
         work = model.n_labels + np.sqrt(model.n_pairs * model.n_labels)
-        self.visits_of_a_call = max(1, int(_WORK_OF_A_CALL / (100 * work)))
+        self.visits_of_a_call = max(1, int(_WORK_OF_A_CALL / work))
         self.last_gap, self.evaluated_after = np.inf, 0
         self.alone = model.n_pairs > 0
 
@@ -128,6 +128,8 @@ class BCARun:
             part = order[first : first + self.visits_of_a_call]
             state.visit_alone(part) if alone else state.visit(part)
         if alone and self.are_labels_settled():
+            # a model that can be used, long before one with pairs
+            self.evaluate()
             state.begin_pairs()
             self.alone = False
         # sums of scores afresh, as changes leave rounding errors
@@ -165,6 +167,7 @@ class BCARun:
         weights = model.weights()
         penalty = self.alpha / 2 * float(weights @ weights)
         primal = float(model.example_weights @ self.hinge) + penalty
-        dual = state.expected_loss() - penalty
+        # without pairs the point is not feasible yet
+        dual = 0.0 if self.alone else state.expected_loss() - penalty
         self.loop.report(primal, weights, dual)
         self.last_gap, self.evaluated_after = primal - dual, self.loop.n_iter
