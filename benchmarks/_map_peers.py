@@ -1,4 +1,4 @@
-"""AD3 and toulbar2 on graphs of edges, if they are installed.
+"""AD3, on graphs of edges, and toulbar2, if they are installed.
 
 Both are called in processes of their own: toulbar2 keeps global state, and its progress
 is read from what it prints. AD3 has no clock and no usable intermediate answers, so it
@@ -51,16 +51,23 @@ def toulbar2(graph, seconds):
     import pytoulbar2
 
     unaries, tables = written_out(graph)
-    tops = [a[np.isfinite(a)].max(initial=-1e9) for a in (*unaries, *tables)]
-    costs = [top - a for top, a in zip(tops, (*unaries, *tables), strict=True)]
+    for v in np.flatnonzero(graph.evidence >= 0):
+        other = np.arange(len(unaries[v])) != graph.evidence[v]
+        unaries[v] = np.where(other, -np.inf, unaries[v])
+    scopes = [[v] for v in range(graph.n_variables)]
+    scopes += [
+        *graph.edges.tolist(),
+        *(scope.tolist() for scope in graph.factor_scopes),
+    ]
+    terms = [*unaries, *tables, *(graph.tables[t].dense() for t in graph.factor_tables)]
+    costs = [a[np.isfinite(a)].max(initial=-1e9) - a for a in terms]
     worst = 1.0 + sum(c[np.isfinite(c)].max(initial=0.0) for c in costs)
     costs = [np.where(np.isfinite(c), c, worst) for c in costs]
     model = pytoulbar2.CFN(ubinit=worst, resolution=6, verbose=0)
     for v, n in enumerate(graph.n_states):
         model.AddVariable(f"x{v}", range(int(n)))
-        model.AddFunction([v], costs[v].tolist())
-    for (u, v), cost in zip(graph.edges, costs[graph.n_variables :], strict=True):
-        model.AddFunction([int(u), int(v)], cost.ravel().tolist())
+    for scope, cost in zip(scopes, costs, strict=True):
+        model.AddFunction(scope, cost.ravel().tolist())
     # its clock runs since the model was made
     before = time.process_time() - model.Option.startCpuTime
     started = time.perf_counter()

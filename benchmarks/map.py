@@ -1,4 +1,4 @@
-"""MAP of factor graphs: real instances, large domains, matching, many binary factors.
+"""MAP of factor graphs: real instances, large domains, matching, hard tables.
 
 The tables of `doc/benchmarks.rst`, section MAP. Every solver runs in a process of its
 own, so that memory is its own; seconds are wall clock, from a graph in memory to the
@@ -7,6 +7,7 @@ installed (`pip install pytoulbar2`; `ad3` has to be built with Cython 0.29).
 """
 
 import argparse
+import contextlib
 import gzip
 import json
 import multiprocessing
@@ -15,10 +16,12 @@ import time
 
 import _common
 import numpy as np
+from _map_families import FAMILIES
 from _map_peers import PEERS
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
+from sksstruct.__main__ import load
 from sksstruct.datasets import load_uai
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.factor_graphs import FactorGraph
@@ -166,7 +169,8 @@ def _work(pipe, make, arguments, solver, parameters, seconds):
     reached = trace["seconds"][np.argmax(trace["score"] >= top - 1e-9 * abs(top))]
     # what the solver had to build before its clock started
     reached += max(0.0, total - trace["seconds"][-1])
-    row = (result.score, reached, total, result.bound, result.status == "optimal",
+    row = (result.score, reached, total, result.bound,
+           result.status in ("optimal", "infeasible"),
            built, _memory("VmHWM") - before, result.n_iter)  # fmt: skip
     pipe.send(row)
 
@@ -313,9 +317,98 @@ def binary(home, seconds):
     )  # fmt: skip
 
 
-TABLES = {"instances": (pairwise_instances, 60.0), "speed": (speed, 10.0),
-          "domains": (domains, 8.0), "matching": (matchings, 20.0),
-          "binary": (binary, 60.0)}  # fmt: skip
+def _read_ours(pipe, path):
+    before = _memory("VmRSS")
+    _forget_peak()
+    started = time.perf_counter()
+    graph = load(path)
+    seconds = time.perf_counter() - started
+    peak = _memory("VmHWM") - before
+    pipe.send((seconds, peak, _memory("VmRSS") - before, repr(graph)))
+
+
+def _read_theirs(pipe, path):
+    import pytoulbar2
+
+    model = pytoulbar2.CFN(verbose=-1)
+    before = _memory("VmRSS")
+    _forget_peak()
+    started = time.perf_counter()
+    model.CFN.read(path)
+    seconds = time.perf_counter() - started
+    peak = _memory("VmHWM") - before
+    pipe.send((seconds, peak, _memory("VmRSS") - before, ""))
+
+
+def _in_process(target, path, seconds):
+    """What a process of its own sends; None where it fails or takes too long."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, path))
+    process.start()
+    theirs.close()
+    row = None
+    with contextlib.suppress(EOFError):
+        row = ours.recv() if ours.poll(seconds) else None
+    process.kill()
+    process.join()
+    return row
+
+
+def readers(home, seconds):
+    """6: the ten largest files, from the compressed file to the graph."""
+    folder, rows = get_data_home(home) / "uai", []
+    paths = [path for kind in ("uai", "wcsp") for path in folder.glob(f"*/*.{kind}.gz")]
+    paths.sort(key=lambda path: len(gzip.decompress(path.read_bytes())))
+    for path in paths[:-11:-1]:
+        size = len(gzip.decompress(path.read_bytes())) / 1e6
+        here = _in_process(_read_ours, str(path), seconds)
+        there = None
+        if "toulbar2" in installed():
+            there = _in_process(_read_theirs, str(path), seconds)
+        there = there or (np.nan, np.nan, np.nan)
+        row = [path.name.removesuffix(".gz"), shown(size, 1), shown(here[0], 3)]
+        row += [shown(there[0], 3), shown(there[0] / here[0], 1), shown(here[1], 0)]
+        row += [shown(here[2], 0), shown(there[1], 0), shown(there[2], 0)]
+        rows.append(row)
+    _common.table(
+        "Readers: seconds, and MB at most and afterwards",
+        ["file", "MB of text", "s", "toulbar2 s", "ratio", "MB at most", "MB",
+         "toulbar2 at most", "toulbar2 MB"], rows,
+    )  # fmt: skip
+
+
+def family(name, seed):
+    make, parameters = FAMILIES[name]
+    return make(seed=seed, **parameters)
+
+
+def families(home, seconds):
+    """7: generated problems with hard tables; seconds in all, to the proof if any."""
+    del home
+    rows = []
+    for name in FAMILIES:
+        for seed in range(3):
+            row = [f"{name}, {seed}"]
+            for solver in ("auto", *(x for x in installed() if x == "toulbar2")):
+                found = measure(family, (name, seed), solver, seconds)
+                if found is None:
+                    row += ["-", "-", "-"]
+                    continue
+                # of peers only the time to the best labeling is known
+                when = found[1] if np.isnan(found[2]) else found[2]
+                row += [shown(found[0], 3), shown(when, 2), "yes" if found[4] else "no"]
+            rows.append(row)
+    _common.table(
+        "Generated families",
+        ["problem", "auto", "s", "proved", "toulbar2", "s to it", "proved"], rows,
+    )  # fmt: skip
+
+
+TABLES = {"readers": (readers, 60.0), "instances": (pairwise_instances, 60.0),
+          "speed": (speed, 10.0), "domains": (domains, 8.0),
+          "matching": (matchings, 20.0), "binary": (binary, 60.0),
+          "families": (families, 20.0)}  # fmt: skip
 
 
 def main():

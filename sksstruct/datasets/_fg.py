@@ -20,7 +20,7 @@ def load_fg(path, *, trailing="error"):
     ----------
     path : path-like
         A ``.fg`` file with factors XOR, ATMOSTONE, OR, OROUT and PAIR; an error names
-        any others. ``.gz`` files are decompressed.
+        any others. ``.gz``, ``.bz2`` and ``.xz`` files are decompressed.
     trailing : {"error", "ignore"}, default="error"
         What to do with text after the last factor.
 
@@ -97,7 +97,7 @@ def dump_fg(graph, path):
         Tables of edges may score state (1, 1) only; larger factors are `Logic` of the
         kinds that `load_fg` reads.
     path : path-like
-        The file; ``.gz`` files are compressed.
+        The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     """
     if (graph.n_states != 2).any():
         raise ValueError("all variables must be binary")

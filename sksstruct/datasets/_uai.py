@@ -161,7 +161,7 @@ def dump_uai(graph, path, *, log=False):
     graph : FactorGraph
         The graph; evidence is not part of the file (see `dump_uai_evidence`).
     path : path-like
-        The file; ``.gz`` files are compressed.
+        The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     log : bool, default=False
         Whether to write logarithms instead of potentials.
     """
@@ -194,7 +194,7 @@ def dump_uai_evidence(evidence, path):
     evidence : dict of int to int
         Observed states by variable.
     path : path-like
-        The file; ``.gz`` files are compressed.
+        The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     """
     with open_write(path) as file:
         pairs = " ".join(f"{int(v)} {int(x)}" for v, x in evidence.items())
@@ -247,7 +247,7 @@ def dump_uai_solution(labeling, path):
     labeling : array-like of int of shape (n_variables,)
         State of each variable.
     path : path-like
-        The file; ``.gz`` files are compressed.
+        The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     """
     with open_write(path) as file:
         states = " ".join(str(int(x)) for x in labeling)

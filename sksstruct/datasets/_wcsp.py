@@ -13,6 +13,7 @@ import os
 
 import numpy as np
 
+from sksstruct.datasets._keywords import Keywords
 from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._scan import read_tuples
 from sksstruct.datasets._text import open_write, read_bytes
@@ -25,8 +26,11 @@ def load_wcsp(path):
     Parameters
     ----------
     path : path-like
-        A ``.wcsp`` file; ``.gz`` files are decompressed. Cost functions given by
-        keywords and interval domains are refused.
+        A ``.wcsp`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Cost
+        functions by keyword become tables: comparisons, ``disj``, ``sdisj``,
+        ``salldiff``, ``clique``, the knapsacks and ``wregular``. Other keywords,
+        functions that are too large to be written out, and interval domains are
+        refused.
 
     Returns
     -------
@@ -84,6 +88,7 @@ class _Reader:
         self._shared = []
         # entries that may be written out: as many as bytes, or a few more
         self._entries_left = len(tokens.data) + 1_000_000
+        self._keywords = Keywords(tokens, sizes, top, self._reserve)
 
     def read_function(self, f):
         tokens = self._tokens
@@ -92,8 +97,8 @@ class _Reader:
         scope = self._read_scope(f, abs(arity))
         default = tokens.integer(f"the default cost of function {f}")
         if default == -1:
-            word = tokens.next("a keyword")
-            tokens.fail(f"cost functions by keyword are not read, got {word[:20]!r}")
+            self._read_keyword(f, scope)
+            return
         if default < 0:
             tokens.fail(f"the default cost of function {f} is negative")
         count = tokens.integer(f"the number of tuples of function {f}")
@@ -131,6 +136,24 @@ class _Reader:
                 self._tokens.fail("too many costs of single variables")
         return table
 
+    def _read_keyword(self, f, scope):
+        """A function that is given by a keyword; it may be taken apart."""
+        if not scope:
+            self._tokens.fail(f"cost function {f} has a keyword, but no variables")
+        word = self._tokens.next("a keyword")
+        for part, costs in self._keywords.read(word, scope):
+            scores = np.where(costs >= self._top, -np.inf, -costs)
+            self.parts.add(part, scores)
+
+    def _reserve(self, shape):
+        """Count entries that are written out, or refuse."""
+        size = math.prod(shape)
+        if size > self._entries_left:
+            self._tokens.fail(
+                f"a cost function has {size} entries, too many to write out"
+            )
+        self._entries_left -= size
+
     def _add_constant(self, default, count):
         if count:
             self._tokens.fail("a constant cost has no tuples")
@@ -140,10 +163,7 @@ class _Reader:
         """Scores of a function that is listed."""
         tokens, top = self._tokens, self._top
         shape = tuple(self._sizes[v] for v in scope)
-        size = math.prod(shape)
-        if size > self._entries_left:
-            tokens.fail(f"cost function {f} has {size} entries, too many to write out")
-        self._entries_left -= size
+        self._reserve(shape)
         if count * (len(shape) + 1) > tokens.left:
             tokens.fail(
                 f"the {count} tuples of cost function {f} do not fit into the file"
@@ -162,7 +182,7 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
     graph : FactorGraph
         The graph.
     path : path-like
-        The file; ``.gz`` files are compressed.
+        The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     name : str, default="graph"
         Name of the problem, without blanks.
     top : int, default=None

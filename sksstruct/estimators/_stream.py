@@ -26,6 +26,8 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     data = _read(tagger, X, y, classes, sample_weight)
     seen = getattr(tagger, "n_seen_", 0.0)
     names = data.packed.feature_names
+    # weights of one mini-batch are those of the next: none may come up in between
+    spec.tables_only = True
     data = spec._learn(data)
     earlier = _join_pairs(tagger, spec)
     total, n = data.total, len(data.packed)

@@ -100,7 +100,7 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         defaults. For the hinge
         %(hinge_solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest, and "gdmm" is for thousands of labels. For the other losses
+        duality gap soonest, also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
@@ -167,8 +167,8 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
     intercept_ : ndarray of shape (n_classes,)
         Bias of each label; zeros without `fit_intercept`.
     transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
-        Weight of each pair of neighboring labels, from -> to. Sparse with
-        `sksstruct.solvers.GDMM`.
+        Weight of each pair of neighboring labels, from -> to. Sparse with the hinge
+        and many labels, and with `sksstruct.solvers.GDMM`; see the user guide.
     transition_coef_ : CSR array of shape (n_features, n_classes ** 2)
         With `transition_features`, weights of features on pairs of labels, in column
         ``from * n_classes + to``. What is not stored was not seen in training, and has

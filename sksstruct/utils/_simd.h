@@ -351,56 +351,6 @@ SKS_SPREAD(f64, double)
 SKS_DENSE(f32, float)
 SKS_DENSE(f64, double)
 
-/* Dense feature rows, `rows` of them one after the other, against the weights of all
-   labels: out (rows x ld) = init + the rows times the weights (n x ld). Sixteen labels
-   of four rows at a time stay in registers, and the weights of a block of labels in the
-   cache while all rows pass. */
-#define SKS_PRODUCT(suffix, real)                                                      \
-    SKS_INLINE void sks_product_block_##suffix(                                        \
-        const int rows, const int width, ptrdiff_t n, const real *value,               \
-        const double *weights, ptrdiff_t ld, const double *init, double *out)          \
-    {                                                                                  \
-        double acc[4][16];                                                             \
-        for (int r = 0; r < rows; r++)                                                 \
-            for (int j = 0; j < width; j++) acc[r][j] = init[j];                       \
-        for (ptrdiff_t p = 0; p < n; p++)                                              \
-            for (int r = 0; r < rows; r++)                                             \
-                sks_fma(width, value[r * n + p], weights + p * ld, acc[r]);            \
-        for (int r = 0; r < rows; r++)                                                 \
-            for (int j = 0; j < width; j++) out[r * ld + j] = acc[r][j];               \
-    }                                                                                  \
-    SKS_INLINE void sks_product_columns_##suffix(                                      \
-        const int width, ptrdiff_t rows, ptrdiff_t n, const real *value,               \
-        const double *weights, ptrdiff_t ld, const double *init, double *out)          \
-    {                                                                                  \
-        ptrdiff_t r = 0;                                                               \
-        for (; r + 4 <= rows; r += 4)                                                  \
-            sks_product_block_##suffix(4, width, n, value + r * n, weights, ld, init,  \
-                                       out + r * ld);                                  \
-        for (; r < rows; r++)                                                          \
-            sks_product_block_##suffix(1, width, n, value + r * n, weights, ld, init,  \
-                                       out + r * ld);                                  \
-    }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_product_##suffix(                                   \
-        ptrdiff_t rows, ptrdiff_t n, const real *value, const double *weights,         \
-        ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
-    {                                                                                  \
-        ptrdiff_t b = 0;                                                               \
-        for (; b + 16 <= size; b += 16)                                                \
-            sks_product_columns_##suffix(16, rows, n, value, weights + b, ld,          \
-                                         init + b, out + b);                           \
-        if (b + 8 <= size) {                                                           \
-            sks_product_columns_##suffix(8, rows, n, value, weights + b, ld, init + b, \
-                                         out + b);                                     \
-            b += 8;                                                                    \
-        }                                                                              \
-        if (b < size)                                                                  \
-            sks_product_columns_##suffix(4, rows, n, value, weights + b, ld, init + b, \
-                                         out + b);                                     \
-    }
-SKS_PRODUCT(f32, float)
-SKS_PRODUCT(f64, double)
-
 #define SKS_SPARSE_f32(width, b) \
     sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_SPARSE_f64(width, b) \
@@ -426,54 +376,6 @@ SKS_CLONES SKS_UNUSED double sks_max(ptrdiff_t n, const double *x)
     for (int j = 1; j < 8; j++) top = best[j] > top ? best[j] : top;
     for (; b < n; b++) top = x[b] > top ? x[b] : top;
     return top;
-}
-
-/* The first b < n with x[b] = value; n if there is none. */
-SKS_CLONES SKS_UNUSED ptrdiff_t sks_first(ptrdiff_t n, const double *x, double value)
-{
-    ptrdiff_t b = 0;
-    for (; b + 16 <= n; b += 16) {
-        int any = 0;
-        for (int j = 0; j < 16; j++) any |= x[b + j] == value;
-        if (any) break;
-    }
-    while (b < n && x[b] != value) b++;
-    return b;
-}
-
-/* max x[b] over the b < n with x[b] < bound; -inf without any */
-SKS_CLONES SKS_UNUSED double sks_max_below(ptrdiff_t n, const double *x, double bound)
-{
-    double best[8], top;
-    ptrdiff_t b = 0;
-    for (int j = 0; j < 8; j++) best[j] = -INFINITY;
-    for (; b + 8 <= n; b += 8)
-        for (int j = 0; j < 8; j++) {
-            const double c = x[b + j] < bound ? x[b + j] : -INFINITY;
-            best[j] = c > best[j] ? c : best[j];
-        }
-    top = best[0];
-    for (int j = 1; j < 8; j++) top = best[j] > top ? best[j] : top;
-    for (; b < n; b++) top = x[b] < bound && x[b] > top ? x[b] : top;
-    return top;
-}
-
-/* Writes the b < n with x[b] + y[b] >= least to out, and returns their number. */
-SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
-                                             const double *y, double least,
-                                             int32_t *out)
-{
-    ptrdiff_t count = 0, b = 0;
-    for (; b + 16 <= n; b += 16) {
-        int any = 0;
-        for (int j = 0; j < 16; j++) any |= x[b + j] + y[b + j] >= least;
-        if (!any) continue;
-        for (int j = 0; j < 16; j++)
-            if (x[b + j] + y[b + j] >= least) out[count++] = (int32_t)(b + j);
-    }
-    for (; b < n; b++)
-        if (x[b] + y[b] >= least) out[count++] = (int32_t)b;
-    return count;
 }
 
 /* out[b] = max(out[b], value + row[b]) */

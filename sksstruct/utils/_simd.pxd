@@ -5,10 +5,6 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_maxplus(Py_ssize_t n, Py_ssize_t ld, const double* prev,
                      const double* table, double* out) noexcept
     double sks_max(Py_ssize_t n, const double* x) noexcept
-    Py_ssize_t sks_first(Py_ssize_t n, const double* x, double value) noexcept
-    double sks_max_below(Py_ssize_t n, const double* x, double bound) noexcept
-    Py_ssize_t sks_reaching(Py_ssize_t n, const double* x, const double* y,
-                            double least, int32_t* out) noexcept
     void sks_raise(Py_ssize_t ld, double value, const double* row,
                    double* out) noexcept
     void sks_axpy(Py_ssize_t ld, double scale, const double* row,
@@ -31,12 +27,6 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     void sks_scores_part_f64(Py_ssize_t n, const int32_t* index, const double* value,
                              const double* weights, Py_ssize_t ld, Py_ssize_t size,
                              const double* init, double* out) noexcept
-    void sks_product_f32(Py_ssize_t rows, Py_ssize_t n, const float* value,
-                         const double* weights, Py_ssize_t ld, Py_ssize_t size,
-                         const double* init, double* out) noexcept
-    void sks_product_f64(Py_ssize_t rows, Py_ssize_t n, const double* value,
-                         const double* weights, Py_ssize_t ld, Py_ssize_t size,
-                         const double* init, double* out) noexcept
     void sks_scatter_f32(Py_ssize_t n, const int32_t* index, const float* value,
                          double scale, const double* change, Py_ssize_t ld,
                          double* weights) noexcept

@@ -197,7 +197,7 @@ def test_fg(tmp_path):
             "line 7: a cost of function",
         ),
         (load_wcsp, WCSP.replace("1 2 20", "0 0 20"), "line 5: .* a tuple twice"),
-        (load_wcsp, WCSP.replace("0 2 0\n", "2 0 1 -1 knapsack 3\n"), "'knapsack'"),
+        (load_wcsp, WCSP.replace("0 2 0\n", "2 0 1 -1 sgcc var 3\n"), "'sgcc' are not"),
         (load_wcsp, "s 2 2 1 9\n2 2\n2 0 1 0 -1\n", "no shared cost function 1"),
         (
             load_wcsp,

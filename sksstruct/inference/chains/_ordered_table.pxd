@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
+from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._heap cimport Heap
 
 cdef enum:
@@ -43,10 +44,10 @@ cdef class IndicatorTable:
     cdef readonly Py_ssize_t n_rows, n_columns, n_stored
     cdef public int64_t visited          # entries looked at
     cdef double* _value
-    cdef int32_t* _ends                  # row and column of each entry
+    cdef const int32_t* _ends            # row and column of each, in `_pairs`
     cdef int32_t* _place                 # of each entry in its three heaps
-    cdef int32_t* _hash                  # entry + 1 where there is one
-    cdef Py_ssize_t _capacity, _hash_size
+    cdef PairIndex _pairs                # the numbers of the entries
+    cdef Py_ssize_t _capacity
     cdef Heap* _heaps                    # of the rows, of the columns, of all
     cdef int32_t* _frontier              # memory of the one walk at a time
     cdef double* _base                   # a row of scores, zero between calls
@@ -67,7 +68,6 @@ cdef class IndicatorTable:
     cdef void _restore(self, int kind, Py_ssize_t index,
                        Py_ssize_t entry) noexcept nogil
     cdef int _reserve_entry(self) except -1 nogil
-    cdef int _reserve_hash(self) except -1 nogil
     cdef int _reserve_heap(self, int kind, Py_ssize_t index) except -1 nogil
 
     cdef Walk _walk(self, int kind, Py_ssize_t index) noexcept nogil

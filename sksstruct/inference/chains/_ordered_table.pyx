@@ -25,10 +25,10 @@ SVM of large output domain", NIPS 2016.
 import numpy as np
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
+from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._heap cimport Heap, HeapOrder, pop, push, restore
 from sksstruct.utils._memory cimport reserve, resize
 
@@ -81,27 +81,6 @@ cdef inline HeapOrder heap_order(IndicatorTable table, int kind) noexcept nogil:
     return order
 
 
-cdef inline Py_ssize_t slot_of(IndicatorTable table, Py_ssize_t row,
-                               Py_ssize_t column) noexcept nogil:
-    """Where the hash table has the entry of a pair, or would take it."""
-    cdef Py_ssize_t entry, slot
-    cdef uint64_t key = (<uint64_t> row) * (<uint64_t> table.n_columns)
-    key += <uint64_t> column
-    # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
-    # over the high bits (Knuth, vol. 3, 6.4), of which the slot is to depend.
-    key *= <uint64_t> 0x9E3779B97F4A7C15
-    key ^= key >> 32
-    slot = <Py_ssize_t> (key & <uint64_t> (table._hash_size - 1))
-    # There is an empty slot, since half of them are; entries are never removed, so
-    # that nothing that is stored lies behind it.
-    while table._hash[slot]:
-        entry = table._hash[slot] - 1
-        if table._ends[2 * entry] == row and table._ends[2 * entry + 1] == column:
-            break
-        slot = (slot + 1) & (table._hash_size - 1)
-    return slot
-
-
 cdef inline bint is_stored(IndicatorTable table, int kind, Py_ssize_t index,
                            Py_ssize_t other) noexcept nogil:
     """Whether the entry of a row, or of a column, with another label is stored."""
@@ -129,12 +108,10 @@ cdef class IndicatorTable:
         if n_rows < 1 or n_columns < 1 or max(n_rows, n_columns) >= 2**31:
             raise ValueError(f"a table cannot be {n_rows} x {n_columns}")
         self.n_rows, self.n_columns = n_rows, n_columns
+        self._pairs = PairIndex(max(n_rows, n_columns))
         self._heaps = <Heap*> calloc(n_rows + n_columns + 1, sizeof(Heap))
-        # a power of two, so that a mask does for a remainder
-        self._hash_size = 64
-        self._hash = <int32_t*> calloc(self._hash_size, sizeof(int32_t))
         self._base = <double*> calloc(n_columns, sizeof(double))
-        if self._heaps == NULL or self._hash == NULL or self._base == NULL:
+        if self._heaps == NULL or self._base == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
@@ -144,9 +121,7 @@ cdef class IndicatorTable:
             for k in range(self.n_rows + self.n_columns + 1):
                 free(self._heaps[k].items)
         free(self._heaps)
-        free(self._hash)
         free(self._value)
-        free(self._ends)
         free(self._place)
         free(self._frontier)
         free(self._base)
@@ -190,8 +165,8 @@ cdef class IndicatorTable:
         cdef Py_ssize_t n = self.n_stored
         if not n:
             return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0)
-        ends = np.array(<int32_t[:n, :2]> self._ends)
-        return ends[:, 0], ends[:, 1], np.array(<double[:n]> self._value)
+        rows, columns = self._pairs.pairs()
+        return rows, columns, np.array(<double[:n]> self._value)
 
     def maximum(self, rows, row_messages, columns, column_messages, *, linear=False):
         """The best entry under messages.
@@ -232,7 +207,7 @@ cdef class IndicatorTable:
 
     cdef Py_ssize_t find(self, Py_ssize_t row, Py_ssize_t column) noexcept nogil:
         """Number of an entry, or -1 where none is stored."""
-        return self._hash[slot_of(self, row, column)] - 1
+        return self._pairs.find(row, column)
 
     cdef Py_ssize_t insert(self, Py_ssize_t row, Py_ssize_t column) except -1 nogil:
         """Number of an entry, which is stored from now on."""
@@ -241,15 +216,13 @@ cdef class IndicatorTable:
             return entry
         # all memory first: an entry must not be in some of its heaps only
         self._reserve_entry()
-        self._reserve_hash()
         self._reserve_heap(ROWS, row)
         self._reserve_heap(COLUMNS, column)
         self._reserve_heap(ALL, 0)
         entry = self.n_stored
         self._value[entry] = 0.0
-        self._ends[2 * entry] = <int32_t> row
-        self._ends[2 * entry + 1] = <int32_t> column
-        self._hash[slot_of(self, row, column)] = <int32_t> (entry + 1)
+        self._pairs.add(row, column)
+        self._ends = self._pairs._ends
         self._push(ROWS, row, <int32_t> entry)
         self._push(COLUMNS, column, <int32_t> entry)
         self._push(ALL, 0, <int32_t> entry)
@@ -278,31 +251,15 @@ cdef class IndicatorTable:
     # ---- memory for one more entry ----
 
     cdef int _reserve_entry(self) except -1 nogil:
-        """Make room for its score, labels and places."""
+        """Make room for its score and places."""
         cdef Py_ssize_t size = 2 * self._capacity if self._capacity else 64
         if self.n_stored < self._capacity:
             return 0
         resize(<void**> &self._value, size * sizeof(double))
-        resize(<void**> &self._ends, 2 * size * sizeof(int32_t))
         resize(<void**> &self._place, 3 * size * sizeof(int32_t))
         # a frontier loses one entry before it gains two
         resize(<void**> &self._frontier, (size + 1) * sizeof(int32_t))
         self._capacity = size
-        return 0
-
-    cdef int _reserve_hash(self) except -1 nogil:
-        """Make room for it in the hash table."""
-        cdef Py_ssize_t size = 2 * self._hash_size, entry, slot
-        # half of the slots stay empty: a search looks at about two
-        if 2 * (self.n_stored + 1) <= self._hash_size:
-            return 0
-        resize(<void**> &self._hash, size * sizeof(int32_t))
-        self._hash_size = size
-        # no slot can be kept: each depends on the size
-        memset(self._hash, 0, size * sizeof(int32_t))
-        for entry in range(self.n_stored):
-            slot = slot_of(self, self._ends[2 * entry], self._ends[2 * entry + 1])
-            self._hash[slot] = <int32_t> (entry + 1)
         return 0
 
     cdef int _reserve_heap(self, int kind, Py_ssize_t index) except -1 nogil:

@@ -2,6 +2,11 @@ cimport cython
 from libc.stdint cimport int32_t
 
 
+cdef struct PairSlot:
+    # the labels of a pair, and its number plus one; zero where there is none
+    int32_t first, second, number
+
+
 # final: `find` is called for single pairs
 @cython.final
 cdef class PairIndex:
@@ -9,11 +14,11 @@ cdef class PairIndex:
     # two labels of each pair
     cdef int32_t* _ends
     cdef Py_ssize_t _capacity
-    # number of a pair, plus one; zero where there is none
-    cdef int32_t* _hash
+    cdef PairSlot* _hash
     cdef Py_ssize_t _hash_size
 
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
     cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
+    cdef void _insert(self, Py_ssize_t pair) noexcept nogil
     cdef int _widen(self) except -1 nogil

@@ -32,13 +32,16 @@ cdef class PairIndex:
         self.n_labels = n_labels
         # a power of two, so that a mask does for a remainder
         self._hash_size = 64
-        self._hash = <int32_t*> calloc(self._hash_size, sizeof(int32_t))
+        self._hash = <PairSlot*> calloc(self._hash_size, sizeof(PairSlot))
         if self._hash == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
         free(self._hash)
         free(self._ends)
+
+    def __reduce__(self):
+        return index_of, (self.n_labels, *self.pairs())
 
     def extend(self, const int32_t[::1] first, const int32_t[::1] second):
         """Give numbers to pairs, where they have none; return the numbers."""
@@ -60,7 +63,7 @@ cdef class PairIndex:
 
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
         """Where the hash table has a pair, or would take it."""
-        cdef Py_ssize_t pair, slot
+        cdef Py_ssize_t slot
         cdef uint64_t key = (<uint64_t> first) * (<uint64_t> self.n_labels)
         key += <uint64_t> second
         # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
@@ -70,16 +73,15 @@ cdef class PairIndex:
         slot = <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
         # There is an empty slot, since half of them are; pairs are never removed, so
         # that no pair lies behind it.
-        while self._hash[slot]:
-            pair = self._hash[slot] - 1
-            if self._ends[2 * pair] == first and self._ends[2 * pair + 1] == second:
+        while self._hash[slot].number:
+            if self._hash[slot].first == first and self._hash[slot].second == second:
                 break
             slot = (slot + 1) & (self._hash_size - 1)
         return slot
 
     cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
         """The number of a pair; -1 if it has none."""
-        return self._hash[self._slot(first, second)] - 1
+        return self._hash[self._slot(first, second)].number - 1
 
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil:
         """The number of a pair, which has one from now on."""
@@ -92,21 +94,34 @@ cdef class PairIndex:
         pair = self.n_pairs
         self._ends[2 * pair] = <int32_t> first
         self._ends[2 * pair + 1] = <int32_t> second
-        self._hash[self._slot(first, second)] = <int32_t> (pair + 1)
+        self._insert(pair)
         self.n_pairs += 1
         return pair
+
+    cdef void _insert(self, Py_ssize_t pair) noexcept nogil:
+        """Put a pair, whose labels are known, into the hash table."""
+        cdef int32_t first = self._ends[2 * pair], second = self._ends[2 * pair + 1]
+        # with its labels, so that a search has one place in memory to look at
+        self._hash[self._slot(first, second)] = PairSlot(
+            first, second, <int32_t> (pair + 1))
 
     cdef int _widen(self) except -1 nogil:
         """Make room for more pairs; half of the hash table stays empty."""
         cdef Py_ssize_t capacity = 2 * self._capacity if self._capacity else 32, pair
         resize(<void**> &self._ends, 2 * capacity * sizeof(int32_t))
         if 2 * capacity > self._hash_size:
-            resize(<void**> &self._hash, 2 * capacity * sizeof(int32_t))
+            resize(<void**> &self._hash, 2 * capacity * sizeof(PairSlot))
             self._hash_size = 2 * capacity
             # no slot can be kept: each depends on the size
-            memset(self._hash, 0, self._hash_size * sizeof(int32_t))
+            memset(self._hash, 0, self._hash_size * sizeof(PairSlot))
             for pair in range(self.n_pairs):
-                self._hash[self._slot(self._ends[2 * pair], self._ends[2 * pair + 1])] = (
-                    <int32_t> (pair + 1))
+                self._insert(pair)
         self._capacity = capacity
         return 0
+
+
+def index_of(n_labels, first, second):
+    """Return an index of pairs in their order."""
+    index = PairIndex(n_labels)
+    index.extend(first, second)
+    return index

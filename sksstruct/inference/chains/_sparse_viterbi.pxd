@@ -42,7 +42,7 @@ cdef class SparseTransitions:
     cdef Py_ssize_t _n_places
 
     cdef int load(self, const double* scores, Py_ssize_t n_pairs) except -1 nogil
-    cdef int set(self, Py_ssize_t pair, double score) except -1 nogil
+    cpdef int set(self, Py_ssize_t pair, double score) except -1 nogil
     cdef double score(self, Py_ssize_t before, Py_ssize_t label) noexcept nogil
     cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
                        const double* unary, int32_t* labeling) noexcept nogil

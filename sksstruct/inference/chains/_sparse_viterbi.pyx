@@ -27,9 +27,8 @@ from libc.string cimport memset
 
 from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._memory cimport reserve, resize
-from sksstruct.utils._simd cimport (
-    sks_axpy, sks_first, sks_max, sks_max_below, sks_reaching,
-)
+from sksstruct.utils._simd cimport sks_axpy, sks_max, sks_prefetch
+from sksstruct.utils._simd_many cimport sks_first, sks_max_below, sks_reaching
 
 from sksstruct.inference._checks import check_scores
 from sksstruct.utils._layout import aligned_zeros, pad_rows
@@ -159,8 +158,8 @@ cdef class SparseTransitions:
         row.items[place] = item
         self._place[item.pair] = <int32_t> place
 
-    cdef int set(self, Py_ssize_t pair, double score) except -1 nogil:
-        """Change a score, and put it in order."""
+    cpdef int set(self, Py_ssize_t pair, double score) except -1 nogil:
+        """Change the score of a pair by its number, and put it in order."""
         cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
         cdef PairScore item
         cdef Py_ssize_t place, last
@@ -200,6 +199,18 @@ cdef class SparseTransitions:
         return self._rows[before].items[self._place[pair]].value
 
     # ---- max-product ----
+
+    def viterbi(self, unary):
+        """Return the best labeling of unary scores (size, n_labels), and its score."""
+        cdef double[:, ::1] rows = pad_rows(unary)
+        cdef Py_ssize_t size = rows.shape[0]
+        cdef ViterbiScratch scratch = ViterbiScratch(size, rows.shape[1])
+        labeling = np.empty(size, dtype=np.int32)
+        cdef int32_t[::1] labels = labeling
+        cdef double score
+        with nogil:
+            score = self.decode(scratch, size, rows.shape[1], &rows[0, 0], &labels[0])
+        return labeling, score
 
     cdef double decode(self, ViterbiScratch scratch, Py_ssize_t size, Py_ssize_t ld,
                        const double* unary, int32_t* labeling) noexcept nogil:
@@ -288,13 +299,18 @@ cdef class SparseTransitions:
         cdef PairScore* item
         cdef double base, value
         cdef int32_t before
-        cdef Py_ssize_t k, place
+        cdef Py_ssize_t k
         cdef Py_ssize_t n_rows = sks_reaching(
             self.n_labels, previous, self._highest, least, scratch.rows)
         for k in range(n_rows):
+            # rows are anywhere in memory
+            if k + 4 < n_rows:
+                sks_prefetch(self._rows[scratch.rows[k + 4]].items, sizeof(PairScore))
+            if k + 8 < n_rows:
+                sks_prefetch(&self._rows[scratch.rows[k + 8]], sizeof(PairRow))
             before = scratch.rows[k]
             base, item = previous[before], self._rows[before].items
-            for place in range(self._rows[before].n_positive):
+            for _ in range(self._rows[before].n_positive):
                 value = base + item.value
                 # those that follow are lower
                 if value < least:
@@ -319,19 +335,11 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, int32_t last) noexcep
 def viterbi_sparse(unary, transitions):
     """`viterbi` where pairs of labels that are not stored score zero."""
     unary = check_scores("unary", unary, 2)
-    cdef Py_ssize_t size = unary.shape[0], n_labels = unary.shape[1]
+    n_labels = unary.shape[1]
     if transitions.shape != (n_labels, n_labels):
         raise ValueError(
             f"pairwise has shape {transitions.shape}, expected {(n_labels, n_labels)}")
     values = transitions.data
     if np.isnan(values).any() or (values == np.inf).any():
         raise ValueError("pairwise has an entry that is NaN or +inf")
-    cdef SparseTransitions table = SparseTransitions.of_table(transitions)
-    cdef double[:, ::1] rows = pad_rows(unary)
-    cdef ViterbiScratch scratch = ViterbiScratch(size, rows.shape[1])
-    labeling = np.empty(size, dtype=np.int32)
-    cdef int32_t[::1] labels = labeling
-    cdef double score
-    with nogil:
-        score = table.decode(scratch, size, rows.shape[1], &rows[0, 0], &labels[0])
-    return labeling, score
+    return SparseTransitions.of_table(transitions).viterbi(unary)

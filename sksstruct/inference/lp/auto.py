@@ -6,7 +6,7 @@ import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable
 from sksstruct.inference.lp.core.solver import MAPSolver
-from sksstruct.inference.lp.exact.search import MOST_ENTRIES, ExactSearch, n_entries
+from sksstruct.inference.lp.exact.search import ExactSearch, build_seconds
 from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.lp.local_search._rounds import search_in_rounds
@@ -25,6 +25,8 @@ _MANY_EDGES = 200_000
 _MANY_STATES = 128
 # Entries of tables that branch and bound looks at before any local search.
 _FIRST_WORK = 20_000_000
+# Seconds that setting it up may take, and their share of what is left.
+_BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
@@ -50,8 +52,9 @@ class Auto(MAPSolver):
     effort : float, default=1.0
         How long to search while the bound is not reached. The search ends after
         `effort` times as much work without an improvement as was done before it, and at
-        least `effort` times some thousand visits of each variable. With 0 there is no
-        search beyond that of the solvers.
+        least `effort` times some thousand visits of each variable; with a time limit
+        and branch and bound it goes on until then. With 0 there is no search beyond
+        that of the solvers.
     """
 
     max_iter: int = 1000
@@ -78,6 +81,7 @@ class Auto(MAPSolver):
             status, run.status = run.status, None
             exact = self._exact(run)
             if run.status is None:
+                run.note("local search" + (" in turns with it" if exact else ""))
                 search_in_rounds(run, self.effort, exact)
             run.status = run.status or status
         if run.status is Status.OPTIMAL:
@@ -90,15 +94,20 @@ class Auto(MAPSolver):
         search = LocalSearch(run.problem, run.labeling, run.seed())
         if not search.solve(_ELIMINATE):
             return False
+        run.note("elimination of all variables: the graph is narrow")
         run.offer(search.labeling)
         run.report(bound=run.score)
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
 
     def _exact(self, run):
-        """A branch and bound with some work done; None where tables are too large."""
-        if n_entries(run.problem.graph) > MOST_ENTRIES:
+        """A branch and bound with some work done; None where it takes too long."""
+        seconds = build_seconds(run.problem.graph)
+        left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
+        if seconds > min(_BUILD_SECONDS, _BUILD_SHARE * left):
+            run.note(f"no branch and bound, which would take {seconds:.1f} s to set up")
             return None
+        run.note("branch and bound")
         exact = ExactSearch(run)
         exact.advance(_FIRST_WORK)
         return exact
@@ -107,15 +116,19 @@ class Auto(MAPSolver):
         """Run the solvers that fit the graph; return the final scores of the states."""
         problem = run.problem
         if problem.n_higher:
+            run.note("MPLP: factors of three or more variables")
             return MPLP(self.max_iter, self.tol)._run(run)
         if many_edges:
+            run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
         if problem.max_states >= _MANY_STATES:
+            run.note("GDMM: many states")
             MAPGDMM(20, self.tol)._run(run)
             unfinished = run.status in ("max_iter", "fractional")
             if unfinished and run.n_iter < run.max_iter:
                 run.status = None
         if run.status is None:
+            run.note("TRW-S")
             return TRWS(self.max_iter, self.tol)._run(run)
         return problem.graph.unaries

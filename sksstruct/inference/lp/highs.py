@@ -1,5 +1,6 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from sksstruct.utils.progress import Status
 
 # Columns of the program beyond which it is refused, before memory is taken.
 _MAX_COLUMNS = 4_000_000
+# Share of the time left that HiGHS gets, and seconds between looks at the clock.
+_SHARE, _TICK = 0.9, 0.05
 # Statuses of `scipy.optimize.milp`.
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
@@ -44,7 +47,12 @@ class HiGHS(MAPSolver):
     def _run(self, run):
         graph = run.problem.graph
         n = int(graph.first_state[-1])
-        found = self._solve_program(graph, n, run.time_limit)
+        found = _in_thread(lambda: self._solve_program(graph, n, run), run)
+        if found is None:
+            # the limit has passed while HiGHS was busy
+            run.offer(np.zeros(graph.n_variables, dtype=np.int32))
+            run.report()
+            return
         if found.x is None:
             run.offer(np.zeros(graph.n_variables, dtype=np.int32))
         else:
@@ -57,10 +65,18 @@ class HiGHS(MAPSolver):
         elif run.status in (None, "max_iter"):
             run.status = self._status(found, run)
 
-    def _solve_program(self, graph, n_unary, time_limit):
-        """SciPy's solution; with `exact`, the marginals of variables are integral."""
-        cost, rows, low, high = program(graph)
-        options = {} if time_limit is None else {"time_limit": time_limit}
+    def _solve_program(self, graph, n_unary, run):
+        """SciPy's solution; with `exact`, the marginals of variables are integral.
+
+        None where the time limit passes first.
+        """
+        made = program(graph, run.late)
+        if made is None or run.late():
+            return None
+        cost, rows, low, high = made
+        options = {}
+        if run.time_limit is not None:
+            options["time_limit"] = _SHARE * (run.time_limit - run.seconds())
         integrality = None
         if self.exact:
             # well below tol, which is what decides whether the labeling is optimal
@@ -93,6 +109,23 @@ class HiGHS(MAPSolver):
         return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
 
 
+def _in_thread(solve, run):
+    """What a function returns; None where the run is late.
+
+    HiGHS answers no interrupts, and looks at its clock between steps that may be long:
+    here the caller goes on, and the thread ends when HiGHS looks.
+    """
+    executor = ThreadPoolExecutor(1)
+    try:
+        future = executor.submit(solve)
+        while not wait([future], _TICK).done:
+            if run.late():
+                return None
+        return future.result()
+    finally:
+        executor.shutdown(wait=False)
+
+
 def solve_relaxation(graph):
     """A solution of the relaxation of a graph of edges, with finite scores.
 
@@ -120,13 +153,15 @@ def solve_relaxation(graph):
     return found.x[: n * K].reshape(n, K), found.x[n * K :].reshape(-1, K, K)
 
 
-def program(graph):
-    """The local polytope of a graph with finite scores.
+def program(graph, late=lambda: False):
+    """The local polytope of a graph with finite scores; None where time is over.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
+    late : callable, default=lambda: False
+        Whether time is over.
 
     Returns
     -------
@@ -151,6 +186,8 @@ def program(graph):
         parts.add(np.arange(first[v], first[v + 1]), 1.0, 1.0, 1.0)
     costs, at = [np.asarray(graph.unaries)], n
     for scope, table, weight in factors:
+        if late():
+            return None
         if _is_logic(table):
             _add_condition(parts, table, first[scope])
             continue
@@ -195,6 +232,15 @@ class _Rows:
         self.low.append(low)
         self.high.append(high)
 
+    def add_all(self, columns, values, low, high):
+        """Add rows with the same values and bounds, by their columns, row by row."""
+        n, width = columns.shape
+        self.columns.append(columns.reshape(-1))
+        self.values.append(np.tile(values, n))
+        self.sizes += [width] * n
+        self.low += [low] * n
+        self.high += [high] * n
+
     def build(self, n_columns):
         """All rows as a matrix, and their bounds."""
         rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
@@ -210,10 +256,10 @@ class _Rows:
 def _add_marginals(parts, index, first):
     """Make the entries of a table, the columns in index, sum to marginals of states."""
     for axis, start in enumerate(first):
-        for state in range(index.shape[axis]):
-            entries = np.take(index, state, axis=axis).reshape(-1)
-            values = np.r_[np.ones(len(entries)), -1.0]
-            parts.add(np.r_[entries, start + state], values, 0.0, 0.0)
+        entries = np.moveaxis(index, axis, 0).reshape(index.shape[axis], -1)
+        states = start + np.arange(len(entries))[:, None]
+        values = np.append(np.ones(entries.shape[1]), -1.0)
+        parts.add_all(np.hstack([entries, states]), values, 0.0, 0.0)
 
 
 def _add_condition(parts, table, first):

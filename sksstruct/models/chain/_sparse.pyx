@@ -13,7 +13,9 @@ import numpy as np
 
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.chains._sparse_viterbi cimport SparseTransitions, ViterbiScratch
+from sksstruct.inference.chains._sparse_viterbi cimport (
+    SparseTransitions, ViterbiScratch,
+)
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._workspace cimport BIAS, END, START
 from sksstruct.models.tables._feature_rows cimport FeatureRows

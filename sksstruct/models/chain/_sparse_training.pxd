@@ -10,8 +10,8 @@ from sksstruct.models.protocols._weights cimport Weights
 
 
 cdef struct SparseScratch:
-    # unary scores with the loss (max_size, ld); of the labels that were asked for, which
-    # `visit_of` says, or of all
+    # unary scores with the loss (max_size, ld); of the labels that were asked for,
+    # which `visit_of` says, or of all
     double* theta
     int32_t* visit_of
     int32_t visit

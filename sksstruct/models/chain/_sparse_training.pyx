@@ -2,10 +2,11 @@
 
 The score of a labeling is that of `_chain.pyx`, and so is everything that is not said
 here. Of the K x K weights of transitions only those exist whose pair of labels has been
-in a labeling that changed the weights: a pair gets a slot when it first is. Flat weights
-are emission rows, bias, start and end, and then the slots, of which there is a fixed
-number; when all are taken, `WeightsFull` is raised, and whoever trains begins again
-with more of them (`grow`). Forbidden pairs have the first slots, whose weights stay zero.
+in a labeling that changed the weights: a pair gets a slot when it first is. Flat
+weights are emission rows, bias, start and end, and then the slots, of which there is a
+fixed number; when all are taken, `WeightsFull` is raised, and whoever trains begins
+again with more of them (`grow`). Forbidden pairs have the first slots, whose weights
+stay zero.
 
 A visit of known labelings asks for the scores of few labels, which are computed one by
 one; the max oracle computes those of all labels. No call takes time or memory in
@@ -22,14 +23,13 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.inference.chains._sparse_viterbi cimport (
     SparseTransitions, ViterbiScratch,
 )
 from sksstruct.models.chain._chain cimport BoundChain
 from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._workspace cimport BIAS, END, START, TRANSITIONS
-from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
+from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._feature_rows cimport RowEntries, feature_at
 from sksstruct.utils._simd cimport sks_axpy
@@ -64,11 +64,13 @@ cdef class SparseWorkspace(Workspace):
     def __cinit__(self, SparseBoundChain model, bint training):
         cdef Py_ssize_t nodes = model.max_size * model.ld
         cdef SparseScratch* ws = &self._scratch
+        # they keep the memory alive that the scratch points to
         self._arrays = []
         self._first_pair, self._n_forbidden = model.first_pair, model._n_forbidden
         self.transitions = SparseTransitions(model.pair_index)
         self.viterbi = ViterbiScratch(model.max_size, model.ld)
         ws.theta, ws.visit_of = self._zeros(nodes), self._integers(nodes)
+        # predictions and certificates change nothing
         if training:
             ws.node_change = self._zeros(nodes)
             ws.node_changed = self._flags(nodes)
@@ -105,6 +107,7 @@ cdef class SparseWorkspace(Workspace):
     def read(self, w):
         cdef Py_ssize_t pair
         Workspace.read(self, w)
+        # in order from scratch, as nothing is known of the vector
         self.transitions.load(self.w + self._first_pair, self.transitions.pairs.n_pairs)
         # their weights are zero, so that no other vector must be told
         for pair in range(self._n_forbidden):
@@ -120,8 +123,8 @@ cdef class SparseBoundChain(BoundChain):
         Features.
     n_labels : int
         Number of labels K.
-    labels, example_weights, label_costs, fit_intercept, boundary, known, loss_length : \
-objects
+    labels, example_weights, label_costs, fit_intercept, boundary, known, \
+loss_length : objects
         As in `BoundChain`.
     pair_index : PairIndex
         Numbers of the pairs, their slots. Models of the same labels may share it.
@@ -158,7 +161,9 @@ objects
             ends, None, n_positions=0, n_labels=n_labels, ld=self.ld, n_rows=2)
         if n_slots is None:
             n_slots = max(SLOTS_OF_A_PAIR * n_edges, LEAST_SLOTS)
+        # pairs of earlier models have theirs
         self._set_slots(pair_index.n_pairs + n_slots)
+        # there are no keys of edges
         self.key_space = self.max_size * self.ld
         # scores of all labels: Viterbi takes little beside them
         self.visit_work = (self.sizes.mean() * self.ld
@@ -231,7 +236,9 @@ objects
         """
         transitions = self.views(w)["transitions"]
         if self._n_forbidden:
-            first, second = (each[:self._n_forbidden] for each in self.pair_index.pairs())
+            # without weights, of which there is nothing in the views
+            first, second = (
+                each[:self._n_forbidden] for each in self.pair_index.pairs())
             transitions = transitions + sparse.csr_array(
                 (np.full(len(first), -np.inf), (first, second)), transitions.shape)
         rows = w[:self.first_pair].reshape(-1, self.ld)
@@ -247,8 +254,8 @@ objects
         if not (views[0]["transitions"] <= 0.0).all() or not (
                 views[1]["transitions"] >= 0.0).all():
             raise ValueError(
-                "bounds on transitions must be numbers, and allow zero, where there are "
-                "many labels: most pairs have no weight")
+                "bounds on transitions must be numbers, and allow zero, where there "
+                "are many labels: most pairs have no weight")
         # blocks that do not exist, and the padding, stay zero
         for array, view in zip(flat, views):
             array[:self.first_pair].reshape(-1, self.ld)[:, self.n_labels:] = 0.0
@@ -269,6 +276,7 @@ objects
         ws.constant = 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
+        # old numbers must not come again
         if ws.visit == LAST_VISIT:
             memset(ws.visit_of, 0, self.max_size * self.ld * sizeof(int32_t))
             ws.visit = 0
@@ -300,18 +308,21 @@ objects
         return self._decode(<SparseWorkspace> workspace, i, y, value)
 
     cdef int _decode(self, SparseWorkspace own, Py_ssize_t i, int32_t* y,
-                    double* value) except -1 nogil:
+                     double* value) except -1 nogil:
         cdef SparseScratch* ws = &own._scratch
         cdef Py_ssize_t ld = self.ld, size = self._sizes[i], first = self._starts[i], t
         cdef const double* tail = own.w + self.n_features * ld
+        # of all labels at once, whatever is known of some: a product of matrices
         self._rows.scores_of_rows(first, size, own.w, ld, tail + BIAS * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + START * ld, ws.theta)
         sks_axpy(ld, 1.0, tail + END * ld, ws.theta + (size - 1) * ld)
+        # every label gains the cost but the observed one, as in `_chain.pyx`
         for t in range(size):
             ws.theta[t * ld + self._labels[first + t]] -= (
                 own.loss_scale * self._cost[first + t])
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
+        # labelings that are evaluated from now on find their scores there
         ws.complete = True
         value[0] = ws.constant + own.transitions.decode(
             own.viterbi, size, ld, ws.theta, y)
@@ -322,12 +333,13 @@ objects
         return self._evaluate(<SparseWorkspace> workspace, i, y, value)
 
     cdef int _evaluate(self, SparseWorkspace own, Py_ssize_t i, const int32_t* y,
-                      double* value) except -1 nogil:
+                       double* value) except -1 nogil:
         cdef const double* scores = own.w + self.first_pair
         cdef double total = own._scratch.constant
         cdef Py_ssize_t t, pair
         for t in range(self._sizes[i]):
             total += self._unary(own, i, t, y[t])
+            # one that has no slot scores zero
             pair = self.pair_index.find(y[t - 1], y[t]) if t else -1
             if pair >= 0:
                 total += scores[pair]
@@ -351,12 +363,14 @@ objects
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t, key
         for t in range(self._sizes[i]):
+            # rows are far too long to look for what changed in them
             key = t * self.ld + y[t]
             ws.node_change[key] += coef
             if not ws.node_changed[key]:
                 ws.node_changed[key] = 1
                 ws.changed_nodes[ws.n_changed_nodes] = <int32_t> key
                 ws.n_changed_nodes += 1
+            # the first position has no edge before it
             if t == 0:
                 continue
             key = self._slot(y[t - 1], y[t])
@@ -388,6 +402,7 @@ objects
         cdef const double* gram
         self._keep_changed(ws)
         self._grams.find(i, ws.spread, &gram)
+        # every pair of nodes: they are few, and two labelings share most of them
         for k in range(ws.n_changed_nodes):
             row, column = ws.changed_nodes[k] // ld, ws.changed_nodes[k] % ld
             product = ws.node_change[ws.changed_nodes[k]]
@@ -402,6 +417,7 @@ objects
                 if ws.changed_nodes[j] % ld == column:
                     total += 2.0 * product * ws.node_change[ws.changed_nodes[j]] * (
                         gram[row * size + ws.changed_nodes[j] // ld] + bias)
+        # the sequence is too long for a matrix: label by label
         if gram == NULL:
             for k in range(ws.n_changed_nodes):
                 total += self._label_norm(ws, i, k)
@@ -418,6 +434,7 @@ objects
         cdef Py_ssize_t first = self._starts[i], feature
         cdef double total = 0.0, bias = 0.0, change
         cdef RowEntries entries
+        # an earlier node of the label has counted this one
         for j in range(k):
             if ws.changed_nodes[j] % ld == column:
                 return 0.0
@@ -459,7 +476,7 @@ objects
         return self._scatter(<SparseWorkspace> workspace, i, scale, out)
 
     cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
-                     double* out) except -1 nogil:
+                      double* out) except -1 nogil:
         cdef SparseScratch* ws = &own._scratch
         cdef double* scores = out + self.first_pair
         cdef Py_ssize_t k, pair
@@ -472,6 +489,7 @@ objects
             if ws.pair_change[pair] == 0.0:
                 continue
             scores[pair] += scale * ws.pair_change[pair]
+            # averages, and vectors that are truncated later, are not what is read
             if <const double*> out == own.w:
                 own.transitions.set(pair, scores[pair])
         return 0
@@ -481,11 +499,12 @@ objects
         return self._truncate(<SparseWorkspace> workspace, i, weights)
 
     cdef int _truncate(self, SparseWorkspace own, Py_ssize_t i,
-                      Weights weights) except -1 nogil:
+                       Weights weights) except -1 nogil:
         cdef SparseScratch* ws = &own._scratch
         cdef Py_ssize_t ld = self.ld, k, label, entry, pair
         cdef RowEntries entries
         for k in range(ws.n_changed_nodes):
+            # one column of the weights that the position reads
             label = ws.changed_nodes[k] % ld
             entries = self._rows.row(self._starts[i] + ws.changed_nodes[k] // ld)
             for entry in range(entries.count):
@@ -502,6 +521,7 @@ objects
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t k
+        # what is listed, and nothing else, was written to
         for k in range(ws.n_changed_nodes):
             ws.node_change[ws.changed_nodes[k]] = 0.0
             ws.node_changed[ws.changed_nodes[k]] = 0
@@ -543,6 +563,7 @@ objects
                 row[y[t]] += weight
                 row[y_true[t]] -= weight
                 row += ld
+        # edges that both have cancel
         self.add_labeling(workspace, i, y, 1.0)
         self.add_labeling(workspace, i, y_true, -1.0)
         for k in range(n_labelings):

@@ -28,9 +28,10 @@ from sksstruct.utils.packed import PackedSequences
 # What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
 # alpha n / 2, with the likelihood.
 HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
-# From so many labels on, unless so many transitions are forbidden for each of them,
-# training with the hinge keeps transitions only where they have a weight.
-FEWEST_SPARSE, MOST_FORBIDDEN = 100, 10
+# Training with the hinge keeps transitions only where they have a weight from so many
+# labels on, unless the data have more than this share of all pairs, or too many are
+# forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
+FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
 
 
 @dataclass(eq=False, repr=False)
@@ -82,6 +83,9 @@ class_weight
     all_possible_transitions: bool = True
     class_weight: dict | str | None = None
 
+    # Whether transitions are a table of all pairs even of many labels.
+    tables_only = False
+
     def check(self):
         every_weight = self.all_possible_states and self.all_possible_transitions
         self.surrogate_ = None
@@ -130,7 +134,7 @@ class_weight
             self._costs = label_costs(self.class_weight, data.classes, data)
         index = {label: k for k, label in enumerate(data.classes.tolist())}
         self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
-        self._set_mask(index)
+        self._set_mask(index, data)
         if self.forbidden_:
             known = data.known
             if known is None:
@@ -154,15 +158,16 @@ class_weight
         self.mean_length_ = data.mean_length()
         return data
 
-    def _set_mask(self, index):
+    def _set_mask(self, index, data):
         """Decide what form transitions have, and forbid some."""
-        ld, n_forbidden = padded_length(len(index)), len(self.forbidden_)
+        ld = padded_length(len(index))
         self.pair_index_ = None
         if (
             self.loss == "hinge"
+            and not self.tables_only
             and self.score_function is None
             and self.transition_features is None
-            and sparse_pays(len(index), n_forbidden)
+            and sparse_pays(len(index), data.n_pairs_seen(), len(self.forbidden_))
         ):
             self.mask_ = SparseMask(self.forbidden_, index, ld)
             self.pair_index_ = PairIndex(len(index))
@@ -300,9 +305,20 @@ def equal_supports(one, other):
     return np.array_equal(one.keys, other.keys)
 
 
-def sparse_pays(n_labels, n_forbidden):
-    """Whether training is faster without a table of all pairs of labels."""
-    return n_labels >= FEWEST_SPARSE and n_forbidden <= MOST_FORBIDDEN * n_labels
+def sparse_pays(n_labels, n_seen, n_forbidden):
+    """Whether training is faster without a table of all pairs of labels.
+
+    Parameters
+    ----------
+    n_labels, n_seen, n_forbidden : int
+        Numbers of labels, of pairs in the data, and of forbidden pairs.
+    """
+    n_pairs = n_labels**2
+    return (
+        n_labels >= FEWEST_SPARSE
+        and n_seen <= MOST_SEEN * n_pairs
+        and n_forbidden * FORBID_ALL <= n_pairs * n_labels
+    )
 
 
 def view_attributes(views, pairs=None):

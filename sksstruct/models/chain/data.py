@@ -84,6 +84,12 @@ class TrainingData:
             lengths = np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
         return float(np.average(lengths, weights=self.weight))
 
+    def n_pairs_seen(self):
+        """Number of different pairs of neighboring labels; unknown ones count as 0."""
+        codes = self.labels[:-1].astype(np.int64) * len(self.classes) + self.labels[1:]
+        # from one sequence to the next there is none
+        return len(np.unique(np.delete(codes, self.packed.offsets[1:-1] - 1)))
+
     def without_zeros(self):
         """The data without sequences of weight zero; the weights sum to one."""
         if self.weight is None:

@@ -36,7 +36,6 @@ class IncompleteChain:
         The runs of observed labels as sequences of their own.
     """
 
-    views_need_data = False
     oracle_bounds = None
     oracle_note = "dual decomposition needs every label of y to be known"
 
@@ -58,6 +57,15 @@ class IncompleteChain:
         # weights of pairs found in one round would be of no use in the next
         offered = [name for name in self.segments.oracles if name != "factors"]
         self.oracles = ("completion", *offered)
+
+    @property
+    def views_need_data(self):
+        """Whether `views` knows more than the layout of all chains."""
+        return self.segments.views_need_data
+
+    def views(self, w):
+        """Named views of the flat weights of any round."""
+        return self.segments.views(w)
 
     def complete(self, weights, n_jobs=None):
         """Labels, the unobserved ones completed by decoding at the given weights."""

@@ -1,15 +1,16 @@
-"""Graphs with cycles as factors, for training by dual decomposition.
+"""Graphs as factors, for training by dual decomposition.
 
 The score is that of `_graph.pyx`. In the terms of Yen et al. (2016), Section 3.2, nodes
 are unigram factors with inner-product scores, and edges are bigram factors:
 
-    `TableFactors`        "full", where an edge has one feature that is not zero, which
-                          is positive: indicator factors, with a table for each feature
-    `PottsFactors`        "potts": indicators of equal labels
+    `TableFactors`        "full" with many labels, where an edge has at most one feature
+                          that is not zero, which is positive: indicator factors, with a
+                          table for each feature
+    `PottsFactors`        "potts": indicators of equal labels, in `_potts_factors.pyx`
     `EdgeRowFactors`      "full" with any features of edges: inner-product factors
 
-The loss is that
-of the LP relaxation; see `relaxation.py`.
+Entry a ld + b of the last is outcome (a, b); ordered tables number theirs as they come.
+The loss is that of the LP relaxation; see `relaxation.py`.
 """
 
 import numpy as np
@@ -26,31 +27,35 @@ from sksstruct.models.protocols._factors cimport Messages, Outcome
 from sksstruct.models.tables._feature_rows cimport FeatureRows
 from sksstruct.models.tables._row_factors cimport RowFactors
 from sksstruct.utils._memory cimport resize
-from sksstruct.utils._simd cimport sks_max
+from sksstruct.utils._simd cimport sks_max, sks_maxplus
 
-from sksstruct.factor_graphs import Potts
 from sksstruct.models.graph.relaxation import relaxed_maxima
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 
 
-def graph_factors(graphs, *, potts):
-    """Return the factors of labeled graphs: an object of a class below.
+def single_features(edge_rows):
+    """Return the only feature of each edge, if it is positive, and its value.
 
-    Parameters
-    ----------
-    graphs : LabeledGraphs
-        Graphs, labels and features.
-    potts : bool
-        Whether edges score equal labels only.
+    Returns
+    -------
+    feature : ndarray of shape (n_edges,), int32
+        Its number; -1 where an edge has several, or a negative one; the number of
+        features, and a value of one, where it has none.
+    value : ndarray of shape (n_edges,)
+        The value of the feature.
     """
-    if potts:
-        return PottsFactors(graphs)
-    rows = sparse.csr_array(graphs.edge_rows)
+    rows = sparse.csr_array(edge_rows)
     rows.eliminate_zeros()
-    if (np.diff(rows.indptr) <= 1).all() and rows.data.min(initial=0.0) >= 0.0:
-        return TableFactors(graphs)
-    return EdgeRowFactors(graphs)
+    n, d = rows.shape
+    counts = np.diff(rows.indptr)
+    feature = np.where(counts > 0, -1, d).astype(np.int32)
+    value = np.ones(n)
+    first = rows.indptr[:-1][counts == 1]
+    feature[counts == 1], value[counts == 1] = rows.indices[first], rows.data[first]
+    feature[value <= 0.0] = -1
+    # one entry more, so that no edges at all are no empty buffers
+    return np.append(feature, d).astype(np.int32), np.append(value, 1.0)
 
 
 cdef class GraphFactors(RowFactors):
@@ -63,7 +68,6 @@ cdef class GraphFactors(RowFactors):
     """
 
     def __init__(self, graphs):
-        cdef Py_ssize_t side
         if graphs.n_labels ** 2 >= 2**31:
             # entries are kept as int32
             raise ValueError(f"{graphs.n_labels} labels are too many for tables")
@@ -79,6 +83,9 @@ cdef class GraphFactors(RowFactors):
         self.pair_norm = norms.max(initial=0.0)
         # one entry too many, so that no edges at all are no empty buffer
         self._edge_norms = np.append(norms, 0.0)
+        # as many edges as nodes make a cycle
+        self.loopy = bool((np.diff(self.first_pair)
+                           >= np.diff(self.first_variable)).any())
         self._told = aligned_zeros(2 * self.ld).reshape(2, -1)
         self.start()
 
@@ -125,8 +132,8 @@ cdef class GraphFactors(RowFactors):
     # ---- the objective ----
 
     def work_of_maxima(self):
-        # a product of an edge's table and messages looks at all entries, by vectors
-        return self.n_variables * self.n_labels + self.n_pairs * self.n_labels
+        # sweeps look at all entries of tables, by vectors
+        return (self.n_variables + 4 * self.n_pairs) * self.n_labels
 
     @property
     def costs(self):
@@ -234,16 +241,10 @@ cdef class TableFactors(GraphFactors):
     cdef double[:, ::1] _divided
 
     def __init__(self, graphs):
-        rows = sparse.csr_array(graphs.edge_rows)
-        rows.eliminate_zeros()
-        n, d = rows.shape
-        some = np.diff(rows.indptr) > 0
-        # edges without any feature read a table more, which stays zero
-        self.table_of = np.full(n + 1, d, dtype=np.int32)
-        self.factors = np.ones(n + 1)
-        self.table_of[:n][some], self.factors[:n][some] = rows.indices, rows.data
+        self.table_of, self.factors = single_features(graphs.edge_rows)
         self._table, self._factor = self.table_of, self.factors
-        self._n_tables = d + 1
+        # edges without any feature read a table more, which stays zero
+        self._n_tables = graphs.edge_rows.shape[1] + 1
         GraphFactors.__init__(self, graphs)
         self._divided = np.empty((2, self.n_labels))
 
@@ -270,12 +271,7 @@ cdef class TableFactors(GraphFactors):
         return out
 
     def edge_tables(self, edge_coef):
-        tables = [np.ascontiguousarray(table) for table in edge_coef]
-        # of edges without features: any table, times zero
-        of_edge = np.minimum(self.table_of[:-1], len(tables) - 1)
-        factors = np.where(self.table_of[:-1] < len(tables), self.factors[:-1], 0.0)
-        return lambda start, stop: (
-            tables, of_edge[start:stop], factors[start:stop])
+        return shared_tables(edge_coef, self.table_of, self.factors)
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
@@ -343,149 +339,13 @@ cdef class TableFactors(GraphFactors):
         return 0
 
 
-# ---- equal labels ----
-
-cdef class PottsFactors(GraphFactors):
-    """Edges that score equal labels, by their features: indicator factors."""
-
-    # a row of features for each edge, and their weights
-    cdef FeatureRows _edge_features
-    cdef double[::1] _edge_weights
-
-    def __init__(self, graphs):
-        self._edge_features = edge_features(graphs.edge_rows)
-        GraphFactors.__init__(self, graphs)
-
-    def start(self):
-        # one too many, so that no features at all are no empty buffer
-        self._edge_weights = np.zeros(self.edge_rows.shape[1] + 1)
-        self.start_rows()
-
-    def edge_weights(self):
-        return np.array(self._edge_weights[:self.edge_rows.shape[1]])
-
-    def changes(self, pairs, left, right, amounts):
-        equal = left == right
-        by_edge = np.bincount(pairs[equal], amounts[equal], minlength=self.n_pairs)
-        return self.edge_rows.T @ by_edge
-
-    def edge_tables(self, edge_coef):
-        table, weights = Potts(self.n_labels), self.edge_rows @ edge_coef
-        return lambda start, stop: (
-            [table], np.zeros(stop - start, dtype=np.intp), weights[start:stop])
-
-    cdef double _equal_score(self, Py_ssize_t pair) noexcept nogil:
-        """Return what equal labels score."""
-        return self._edge_features.column_score(pair, &self._edge_weights[0], 1)
-
-    cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
-                       double floor, Outcome* outcome) except -1 nogil:
-        cdef double equal = self._equal_score(pair)
-        outcome.value = floor
-        self._tell(messages)
-        if linear:
-            self._scan(equal, outcome)
-        else:
-            self._search(equal, messages, outcome)
-        self._forget(messages)
-        return outcome.value > floor
-
-    cdef void _offer(self, Py_ssize_t first, Py_ssize_t second, double score,
-                     Outcome* outcome) noexcept nogil:
-        """Take an outcome, of which the score without messages is given, if best."""
-        cdef double value = score + self._told[0, first] + self._told[1, second]
-        self.visited += 1
-        if value > outcome.value:
-            outcome.value = value
-            outcome.labels[0], outcome.labels[1] = <int32_t> first, <int32_t> second
-
-    cdef void _scan(self, double equal, Outcome* outcome) noexcept nogil:
-        """Look at all outcomes."""
-        cdef Py_ssize_t a, b
-        for a in range(self.n_labels):
-            for b in range(self.n_labels):
-                self._offer(a, b, equal if a == b else 0.0, outcome)
-
-    cdef void _search(self, double equal, const Messages* messages,
-                      Outcome* outcome) noexcept nogil:
-        """Look at the outcomes that may be best."""
-        cdef Py_ssize_t best[2][2]
-        cdef Py_ssize_t k, j, free = 0
-        cdef int side
-        # equal labels: those with a message, and one without
-        for side in range(2):
-            for k in range(messages[side].size):
-                self._offer(messages[side].labels[k], messages[side].labels[k], equal,
-                            outcome)
-        while free < self.n_labels and (is_told(&messages[0], free)
-                                        or is_told(&messages[1], free)):
-            free += 1
-        if free < self.n_labels:
-            self._offer(free, free, equal, outcome)
-        # different ones: of the two best at each end, as the best may be the same
-        for side in range(2):
-            self._two_best(side, &messages[side], best[side])
-        for k in range(2):
-            for j in range(2):
-                if best[0][k] != best[1][j] and min(best[0][k], best[1][j]) >= 0:
-                    self._offer(best[0][k], best[1][j], 0.0, outcome)
-
-    cdef void _two_best(self, int side, const Messages* messages,
-                        Py_ssize_t* best) noexcept nogil:
-        """Write the two labels of an end with the largest messages; -1 for none."""
-        cdef Py_ssize_t k, label = 0, n_free = 0
-        best[0] = best[1] = -1
-        for k in range(messages.size):
-            self._rank(side, messages.labels[k], best)
-        # labels without a message have zero, and all alike: two of them are enough
-        while label < self.n_labels and n_free < 2:
-            if not is_told(messages, label):
-                self._rank(side, label, best)
-                n_free += 1
-            label += 1
-
-    cdef void _rank(self, int side, Py_ssize_t label, Py_ssize_t* best) noexcept nogil:
-        """Put a label among the two best of an end."""
-        cdef double told = self._told[side, label]
-        if best[0] < 0 or told > self._told[side, best[0]]:
-            best[0], best[1] = label, best[0]
-        elif best[1] < 0 or told > self._told[side, best[1]]:
-            best[1] = label
-
-    cdef Py_ssize_t entry(self, Py_ssize_t pair, Py_ssize_t first_label,
-                          Py_ssize_t second_label) except -1 nogil:
-        return first_label * self.n_labels + second_label
-
-    cdef int pair_scores(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
-                         double* scores, double* norms) except -1 nogil:
-        cdef double equal = self._equal_score(pair)
-        cdef Py_ssize_t k
-        self.visited += n
-        for k in range(n):
-            # different labels have no features
-            scores[k] = norms[k] = 0.0
-            if are_equal(entries[k], self.n_labels):
-                scores[k], norms[k] = equal, self._edge_norms[pair]
-        return 0
-
-    cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
-                       const double* changes) except -1 nogil:
-        cdef Py_ssize_t k
-        cdef double change = 0.0
-        for k in range(n):
-            if are_equal(entries[k], self.n_labels):
-                change += changes[k]
-        if change != 0.0:
-            self._edge_features.add_to_column(pair, change, &self._edge_weights[0], 1)
-        return 0
-
-
 # ---- any features of edges ----
 
 cdef class EdgeRowFactors(GraphFactors):
     """Edges whose features score all pairs of labels: inner-product factors.
 
-    Every oracle forms the whole table of its edge.
+    Every oracle looks at all outcomes, by vectors; an edge with a single feature, which
+    is positive, at a table of weights, and any other at the table that it forms.
     """
 
     # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
@@ -494,18 +354,26 @@ cdef class EdgeRowFactors(GraphFactors):
     cdef Py_ssize_t _step
     cdef double* _first_table_weight
     cdef double* _table
-    cdef double[::1] _row
+    # of each edge: its only feature or -1, and the value of that
+    cdef const int32_t[::1] _single
+    cdef const double[::1] _factor
+    cdef bint _shares_tables
+    # messages to the first end, and values of the labels of the second
+    cdef double[:, ::1] _row
 
     def __init__(self, graphs):
         self._edge_features = edge_features(graphs.edge_rows)
         GraphFactors.__init__(self, graphs)
-        self._row = aligned_zeros(self.ld)
+        self._single, self._factor = single_features(graphs.edge_rows)
+        self._shares_tables = min(self._single) >= 0
+        self._row = aligned_zeros(2 * self.ld).reshape(2, -1)
 
     def start(self):
         # whole vectors, and cache lines, as in `feature_weights`
         self._step = padded_length(self.n_labels * self.ld)
+        # a table more, of zeros, is that of edges without features
         self._table_weights = aligned_zeros(
-            max(self.edge_rows.shape[1], 1) * self._step)
+            (self.edge_rows.shape[1] + 1) * self._step)
         self._table_buffer = aligned_zeros(self._step)
         self._first_table_weight = (
             <double*> <size_t> self._table_weights.ctypes.data)
@@ -519,10 +387,18 @@ cdef class EdgeRowFactors(GraphFactors):
 
     @property
     def scores_of_edge(self):
-        return self.n_labels * (self.n_labels + 1)
+        # a table of its own
+        return self.n_labels * (1 if self._shares_tables else self.n_labels + 1)
+
+    def work_of_maxima(self):
+        # as the oracles look at all entries too
+        return 2 * self.n_pairs * self.n_labels ** 2 + self.n_variables * self.n_labels
 
     def edge_tables(self, edge_coef):
         K = self.n_labels
+        feature, value = np.asarray(self._single), np.asarray(self._factor)
+        if self._shares_tables:
+            return shared_tables(edge_coef, feature, value)
         flat = edge_coef.reshape(-1, K * K)
 
         def tables(start, stop):
@@ -533,30 +409,38 @@ cdef class EdgeRowFactors(GraphFactors):
 
     cdef int find_pair(self, Py_ssize_t pair, bint linear, const Messages* messages,
                        double floor, Outcome* outcome) except -1 nogil:
-        cdef Py_ssize_t K = self.n_labels, ld = self.ld, a, b
-        cdef double* row = &self._row[0]
-        cdef const double* scores
-        cdef double best, value = floor
-        self._edge_features.scores(pair, self._first_table_weight, self._step,
-                                   self._zero_table(), self._table)
+        cdef Py_ssize_t ld = self.ld, a, b = 0, best = 0
+        cdef double* prev = &self._row[0, 0]
+        cdef double* out = &self._row[1, 0]
+        cdef double factor = 1.0
+        cdef const double* table = self._table
+        if self._single[pair] >= 0:
+            table = self._first_table_weight + self._single[pair] * self._step
+            factor = self._factor[pair]
+        else:
+            self._edge_features.scores(pair, self._first_table_weight, self._step,
+                                       self._zero_table(), self._table)
+        self.visited += self.n_labels * self.n_labels
+        # max f v(a, b) + r(a) + c(b) is f times the maximum of v + r / f + c / f
         self._tell(messages)
-        for a in range(K):
-            scores = self._table + a * ld
-            for b in range(K):
-                row[b] = scores[b] + self._told[1, b]
-            for b in range(K, ld):
-                row[b] = -INFINITY
-            best = sks_max(ld, row) + self._told[0, a]
-            if best > value:
-                value = best
-                b = 0
-                while row[b] + self._told[0, a] != best:
-                    b += 1
-                outcome.labels[0], outcome.labels[1] = <int32_t> a, <int32_t> b
+        for a in range(self.n_labels):
+            prev[a], out[a] = self._told[0, a] / factor, self._told[1, a] / factor
+        # the padding must not win
+        for a in range(self.n_labels, ld):
+            out[a] = -INFINITY
         self._forget(messages)
-        self.visited += K * K
-        outcome.value = value
-        return value > floor
+        sks_maxplus(self.n_labels, ld, prev, table, out)
+        outcome.value = sks_max(ld, out) * factor
+        if outcome.value <= floor:
+            return 0
+        # where the maximum is, which few callers ask for
+        while out[b] * factor != outcome.value:
+            b += 1
+        for a in range(1, self.n_labels):
+            if prev[a] + table[a * ld + b] > prev[best] + table[best * ld + b]:
+                best = a
+        outcome.labels[0], outcome.labels[1] = <int32_t> best, <int32_t> b
+        return 1
 
     cdef const double* _zero_table(self) noexcept nogil:
         """Return the table of scores after it was made zero."""
@@ -589,20 +473,15 @@ cdef class EdgeRowFactors(GraphFactors):
         return 0
 
 
+def shared_tables(edge_coef, feature, value):
+    """What forms the tables of edges with a single feature each."""
+    tables = [np.ascontiguousarray(table) for table in edge_coef]
+    # of edges without features: any table, times zero
+    scales = np.where(feature < len(tables), value, 0.0)
+    index = np.minimum(feature, len(tables) - 1)
+    return lambda start, stop: (tables, index[start:stop], scales[start:stop])
+
+
 def edge_features(rows):
     """Return rows of features of edges as kernels read them."""
     return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))
-
-
-cdef inline bint are_equal(int32_t entry, Py_ssize_t n_labels) noexcept nogil:
-    """Whether an entry is of two equal labels, where rows are not padded."""
-    return entry // n_labels == entry % n_labels
-
-
-cdef inline bint is_told(const Messages* messages, Py_ssize_t label) noexcept nogil:
-    """Whether a label has a message."""
-    cdef Py_ssize_t k
-    for k in range(messages.size):
-        if messages.labels[k] == label:
-            return True
-    return False

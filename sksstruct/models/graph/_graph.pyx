@@ -65,6 +65,9 @@ cdef class BoundGraph(BoundTable):
     cdef Py_ssize_t[::1] _order, _parent, _edge_up
     # of all graphs that are not
     cdef list _cuts
+    # features of nodes and edges, and whether there is a bias; what is made of them
+    cdef tuple _features
+    cdef object _factors
 
     def __cinit__(self, blocks, sizes, y_true, example_weights, max_keys, *, edges,
                   first_edge, potts, shared, forest, costs, bias_is_feature):
@@ -90,7 +93,7 @@ cdef class BoundGraph(BoundTable):
     @property
     def oracles(self):
         if self.forest:
-            return ("max", "topk", "exp", "projection")
+            return ("max", "topk", "exp", "projection", "factors")
         return ("max", "topk")
 
     @property
@@ -134,6 +137,7 @@ cdef class BoundGraph(BoundTable):
             What the features of each graph are multiplied by, that of the bias
             included; None: 1.
         """
+        cdef BoundGraph bound
         n_graphs = len(offsets) - 1
         shared = edge_rows is None
         edge_offsets = first_edge
@@ -151,10 +155,12 @@ cdef class BoundGraph(BoundTable):
                   (edge_rows, edge_offsets, columns, False)]
         sizes = np.diff(offsets)
         keys = (sizes + np.diff(first_edge)).max(initial=1)
-        return cls(blocks, sizes, y_true, example_weights, int(keys), edges=edges,
-                   first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
-                   potts=potts, shared=shared, forest=forest, costs=costs,
-                   bias_is_feature=bias_is_feature)
+        bound = cls(blocks, sizes, y_true, example_weights, int(keys), edges=edges,
+                    first_edge=np.ascontiguousarray(first_edge, dtype=np.intp),
+                    potts=potts, shared=shared, forest=forest, costs=costs,
+                    bias_is_feature=bias_is_feature)
+        bound._features = nodes, edge_rows, fit_intercept
+        return bound
 
     def views(self, w):
         views = BoundTable.views(self, w)
@@ -195,16 +201,44 @@ cdef class BoundGraph(BoundTable):
                     -1 if tree._parent[k] == root else tree._parent[k])
                 self._edge_up[first + k] = tree._edge[k]
 
+    def _all_edges(self):
+        """Return the graph of each edge, and the ends, numbered among all nodes."""
+        graph = np.repeat(np.arange(self.n_examples), np.diff(self._first_edge))
+        return graph, self.edges + np.asarray(self._starts)[graph][:, None]
+
     def dual_space(self):
         # not above: that module is needed for this dual only
         from sksstruct.models.graph._dual import ForestDual
 
-        first = np.asarray(self._first_edge)
-        graph = np.repeat(np.arange(self.n_examples), np.diff(first))
-        # edges of all graphs, their ends numbered among all nodes
-        edges = self.edges + np.asarray(self._starts)[graph][:, None]
+        graph, edges = self._all_edges()
         return ForestDual(self, np.asarray(self._y_true), np.asarray(self._cost), edges,
                           graph if self.shared else None, self.potts)
+
+    def factors(self):
+        """Return the nodes and edges as a `FactorModel`."""
+        # not above, as these need models of inference that others do not
+        from sksstruct.models.graph.labeled import LabeledGraphs, graph_factors
+
+        # once for all who ask: the weights are theirs
+        if self._factors is None:
+            nodes, edge_rows, has_bias = self._features
+            graph, edges = self._all_edges()
+            self._factors = graph_factors(LabeledGraphs(
+                nodes=nodes, edge_rows=edge_rows[graph] if self.shared else edge_rows,
+                first_node=np.asarray(self._starts),
+                first_edge=np.asarray(self._first_edge), edges=edges,
+                y_true=np.asarray(self._y_true), costs=np.asarray(self._cost),
+                example_weights=self.example_weights, n_labels=self.n_labels,
+                n_weights=self.n_weights,
+                fit_intercept=has_bias and not self.bias_is_feature,
+                blocks=self._factor_blocks), potts=self.potts)
+        return self._factors
+
+    def _factor_blocks(self, w):
+        """Return views of flat weights as `LabeledGraphs` has them."""
+        views = self.views(w)
+        bias = views["intercept"] if self._features[2] else None
+        return views["coef"].T, bias, views["edge_coef"]
 
     # ---- tables ----
 

@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from sksstruct.models.graph._factors import graph_factors
+from sksstruct.models.graph._factors import (
+    EdgeRowFactors,
+    TableFactors,
+    single_features,
+)
+from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, stack
 from sksstruct.models.python._python import BoundPython
+
+# Up to so many labels a search of a whole table, by vectors, is faster than one of
+# ordered entries, and so are changes of it.
+FEW_LABELS = 128
 
 
 @dataclass
@@ -50,6 +59,24 @@ class LabeledGraphs:
     n_weights: int
     fit_intercept: bool
     blocks: Callable
+
+
+def graph_factors(graphs, *, potts):
+    """Return the factors of labeled graphs: an object of a class below.
+
+    Parameters
+    ----------
+    graphs : LabeledGraphs
+        Graphs, labels and features.
+    potts : bool
+        Whether edges score equal labels only.
+    """
+    if potts:
+        return PottsFactors(graphs)
+    is_ordered = graphs.n_labels > FEW_LABELS
+    if is_ordered and (single_features(graphs.edge_rows)[0] >= 0).all():
+        return TableFactors(graphs)
+    return EdgeRowFactors(graphs)
 
 
 class BoundRelaxedGraph(BoundPython):

@@ -41,8 +41,11 @@ class RelaxedGraphModel(StructuredModel):
     objective is an upper bound of the structured hinge, and the duality gap is a
     certificate for this bound. Predictions are labelings.
 
-    The oracle is a Python function, so that training is slower than with `GraphModel`,
-    which is the model for trees and for two labels that attract.
+    `sksstruct.solvers.GDMM` trains it without ever maximising over a whole graph, and is
+    the solver for graphs beyond some hundred nodes or a few labels. The oracle of the
+    other solvers is a Python function that solves a linear program where message passing
+    does not find the maximum. `GraphModel` is the model for trees and for two labels that
+    attract.
 
     Parameters
     ----------
@@ -154,8 +157,10 @@ class RelaxedGraphModel(StructuredModel):
         nodes, rest = w[: n * K].reshape(n, K), w[n * K :]
         bias = rest[:K] if self.fit_intercept else None
         edges = rest[K if self.fit_intercept else 0 :]
-        return nodes, bias, edges if self.pairwise == "potts" else edges.reshape(
-            self.n_edges_, K, K
+        return (
+            nodes,
+            bias,
+            edges if self.pairwise == "potts" else edges.reshape(self.n_edges_, K, K),
         )
 
     def _scale(self, nodes):

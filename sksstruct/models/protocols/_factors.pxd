@@ -20,6 +20,8 @@ cdef class FactorModel:
     cdef readonly Py_ssize_t n_examples, n_variables, n_pairs, n_labels
     # the largest |phi_f|^2 of an outcome of a pair
     cdef readonly double pair_norm
+    # whether pairs of an example are joined in cycles
+    cdef readonly bint loopy
     # scores that oracles and `label_scores`, `pair_scores` looked at
     cdef readonly int64_t visited
     # the variables and pairs of example i are those from first[i] to first[i + 1] - 1

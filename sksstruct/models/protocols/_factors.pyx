@@ -73,6 +73,11 @@ cdef class FactorModel:
         self.n_labels = n_labels
         # right for indicator features; models whose pairs have others change it
         self.pair_norm = 1.0
+        self.loopy = False
+
+    def mean_cost(self):
+        """Return the mean cost of a wrong label."""
+        return float(np.mean(self._cost))
 
     def start(self):
         """Zero the weights."""

@@ -33,6 +33,13 @@ _START, _BALANCE = 4.0, 5.0
 # If the primal residual falls by less than this factor in _PERIOD passes, after the
 # first ones, rho is too small for the steps to converge, and the balance is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
+# Where pairs are joined in cycles, rho has to be larger for the steps to converge. It
+# begins at no less than this multiple of the mean cost, the scale of multipliers.
+_LOOPY_START, _LOOPY_BALANCE, _LOOPY_LEAST_BALANCE = 3.0, 0.5, 0.1
+# What was reduced, where the residual rises, grows again where it falls by more than a
+# factor in _PERIOD passes, and the balance up to a value: rho may be too large by then.
+_LOOPY_RISE, _LOOPY_FALL = 1.0, 0.9
+_LOOPY_GROWTH, _LOOPY_MOST_BALANCE = 1.25, 1.0
 # If the balance is already at its smallest, eta is reduced, down to this share of it.
 _LEAST_ETA = 0.1
 # Largest change of rho between two passes, and in all.
@@ -151,8 +158,8 @@ class GDMM(FactorSolver):
     distance between the marginals of the factors and the distributions of their
     variables, and ``elements``, the number of scores that the oracles have looked at.
 
-    The objective is that of the LP relaxation. On chains the relaxation is tight, and
-    the objective is that of the structured support vector machine.
+    The objective is that of the LP relaxation. On chains and forests the relaxation is
+    tight, and the objective is that of the structured support vector machine.
 
     References
     ----------
@@ -207,10 +214,14 @@ class GDMMRun:
         self.n_jobs = options.n_jobs
         self.rng = check_random_state(options.random_state)
         model.start()
-        # the curvature of a pair whose features have norm one: the mean C_i
+        # the curvature of a pair: the mean C_i times the square of its features' norm
         self.curvature = float(np.mean(model.example_weights)) / alpha
+        self.curvature *= getattr(model, "pair_norm", 1.0) or 1.0
         self.first_rho = self.initial_rho()
-        self.balance, self.eta, self.residuals = _BALANCE, solver.eta, []
+        self.balance, self.least_balance = _BALANCE, _LEAST_BALANCE
+        if self.is_loopy:
+            self.balance, self.least_balance = _LOOPY_BALANCE, _LOOPY_LEAST_BALANCE
+        self.eta, self.residuals = solver.eta, []
         self.loop = Loop(
             solver,
             alpha,
@@ -225,7 +236,13 @@ class GDMMRun:
         """Return the weight of the quadratic terms in the first pass."""
         if self.solver.rho != "auto":
             return self.solver.rho
-        return (1.0 if self.solver.update == "afw" else _START) * self.curvature
+        rho = (1.0 if self.solver.update == "afw" else _START) * self.curvature
+        return max(rho, _LOOPY_START * self.model.mean_cost()) if self.is_loopy else rho
+
+    @property
+    def is_loopy(self):
+        """Whether pairs of variables are joined in cycles."""
+        return getattr(self.model, "loopy", False)
 
     @property
     def adapts_rho(self):
@@ -289,17 +306,27 @@ class GDMMRun:
         self.residuals.append(state.primal_residual)
         n = len(self.residuals)
         if n >= _FIRST_PASSES and n % _PERIOD == 0:
-            if self.residuals[-1] > _FALL * self.residuals[-1 - _PERIOD]:
-                if self.balance == _LEAST_BALANCE:
-                    # the multipliers turn in circles
-                    self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * self.solver.eta)
-                self.balance = max(_REDUCTION * self.balance, _LEAST_BALANCE)
+            self.adapt_balance(self.residuals[-1], self.residuals[-1 - _PERIOD])
         if not (state.primal_residual > 0.0 and state.dual_residual > 0.0):
             return state.rho
         ratio = state.primal_residual / (self.balance * state.dual_residual)
         rho = state.rho * np.clip(ratio**0.25, 1 / _CHANGE, _CHANGE)
         limits = self.first_rho / _RANGE, self.first_rho * _RANGE
         return float(np.clip(rho, *limits))
+
+    def adapt_balance(self, residual, before):
+        """Change the balance of residuals, and eta, by the progress of some passes."""
+        most_eta = self.solver.eta
+        if residual > (_LOOPY_RISE if self.is_loopy else _FALL) * before:
+            if self.balance == self.least_balance:
+                # the multipliers turn in circles
+                self.eta = max(_REDUCTION * self.eta, _LEAST_ETA * most_eta)
+            self.balance = max(_REDUCTION * self.balance, self.least_balance)
+        elif self.is_loopy and residual < _LOOPY_FALL * before:
+            if self.eta == most_eta:
+                balance = _LOOPY_GROWTH * self.balance
+                self.balance = min(balance, _LOOPY_MOST_BALANCE)
+            self.eta = min(_LOOPY_GROWTH * self.eta, most_eta)
 
     def is_time_to_evaluate(self):
         """Return whether the objective is computed after this pass."""

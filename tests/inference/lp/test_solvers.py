@@ -12,6 +12,7 @@ from sksstruct.inference.lp import (
     SOLVERS,
     TRWS,
     Auto,
+    BranchAndBound,
     Enumeration,
     HiGHS,
     MAPBinaryGDMM,
@@ -19,7 +20,9 @@ from sksstruct.inference.lp import (
     resolve_map_solver,
 )
 
-GENERAL = [Auto(), MPLP(), HiGHS(), HiGHS(exact=True), Enumeration()]
+GENERAL = [
+    Auto(), MPLP(), HiGHS(), HiGHS(exact=True), BranchAndBound(), Enumeration(),
+]  # fmt: skip
 PAIRWISE = [*GENERAL, TRWS(), MAPGDMM(), AD3(max_iter=300), Subgradient(max_iter=60)]
 BINARY = [*PAIRWISE, MAPBinaryGDMM()]
 CASES = {

@@ -31,6 +31,21 @@ cdef class MAPProblem:
     cdef list _owners
     # of the message that is under way: one thread at a time
     cdef Scratch scratch
+    # work until the next look at the clock, when time is over, and when to look for
+    # signals again
+    cdef double _credit, _deadline, _next_signals
+    cdef readonly bint is_late
+
+    cdef inline bint late(self, double work) except -1 nogil:
+        """Whether time is over, after so much work (in entries of tables, about).
+
+        Kernels that may take long ask now and then, and stop. A signal that waits, such
+        as an interrupt, is answered here.
+        """
+        self._credit -= work
+        return self.is_late if self._credit > 0.0 else self._look()
+
+    cdef bint _look(self) except -1 nogil
 
     cdef inline double weight(self, Py_ssize_t edge) noexcept nogil:
         """Weight of an edge, 1 in a graph without weights."""

@@ -9,12 +9,22 @@ table. What a table scores, and how messages go through it, is in `_tables`.
 import numpy as np
 
 cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 
 from sksstruct.inference.lp.core._tables cimport (
     DENSE, POTTS, entry_of, holds, send, specify,
 )
 from sksstruct.utils._memory cimport resize
+
+cdef extern from "sksstruct/utils/_clock.h" nogil:
+    double sks_seconds()
+
+# Work between looks at the clock, in entries of tables: less than a millisecond.
+cdef double CREDIT = 200_000.0
+# Seconds between looks for signals, for which other threads have to wait.
+cdef double SIGNALS = 0.05
 
 
 @cython.final
@@ -53,6 +63,7 @@ cdef class MAPProblem:
         uses = np.bincount(graph.edge_tables, minlength=len(graph.tables))
         for table in range(len(graph.tables)):
             specify(&self.specs[table], graph.tables[table], uses[table], self._owners)
+        self._deadline = INFINITY
         # the other way round: what every variable takes part in
         self._index_edges()
         self._index_factors()
@@ -98,6 +109,30 @@ cdef class MAPProblem:
         free(self.specs)
         free(self.scratch.value)
         free(self.scratch.index)
+
+    # ---- time ----
+
+    def limit_time(self, seconds):
+        """Let kernels stop after some time.
+
+        Parameters
+        ----------
+        seconds : float
+            Seconds from now on.
+        """
+        self._deadline = sks_seconds() + seconds
+        self.is_late, self._credit = False, 0.0
+
+    cdef bint _look(self) except -1 nogil:
+        """Look at the clock, and for signals."""
+        cdef double now = sks_seconds()
+        self._credit = CREDIT
+        if now >= self._next_signals:
+            self._next_signals = now + SIGNALS
+            with gil:
+                PyErr_CheckSignals()
+        self.is_late = now >= self._deadline
+        return self.is_late
 
     # ---- scores ----
 

@@ -32,6 +32,8 @@ class MAPResult:
         "iteration", "seconds", and the best "score" and "bound" so far.
     solver : str
         Name of the solver that ran last.
+    plan_ : list of str
+        The steps of ``"auto"``: what was run, and why; empty for other solvers.
     """
 
     labeling: np.ndarray
@@ -42,6 +44,7 @@ class MAPResult:
     n_iter: int = 0
     trace: dict = field(default_factory=dict)
     solver: str = ""
+    plan_: list = field(default_factory=list)
 
     @property
     def message(self):

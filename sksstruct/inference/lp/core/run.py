@@ -52,7 +52,16 @@ class MAPRun(Progress):
         self.labeling, self.score, self.bound = None, -np.inf, np.inf
         self.marginals = None
         self.stopped = False
+        if time_limit is not None:
+            problem.limit_time(time_limit - self.seconds())
+        self.plan = []
+        # the kernel of message passing, for those who go on from there
+        self.messages = None
         self._next_line = 0.0
+
+    def note(self, step):
+        """Add a step to the plan: what is run, and why."""
+        self.plan.append(step)
 
     def seed(self):
         """A seed for a compiled generator."""
@@ -128,5 +137,5 @@ class MAPRun(Progress):
         return MAPResult(
             self.labeling, self.score, self.bound, self.marginals,
             Status(self.status or Status.MAX_ITER), self.n_iter, self.trace.as_dict(),
-            self.name,
+            self.name, self.plan,
         )  # fmt: skip

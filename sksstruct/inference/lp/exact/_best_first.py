@@ -1,9 +1,10 @@
 """Hybrid best-first search: depth-first from the open node with the least bound.
 
 D. Allouche, S. de Givry, G. Katsirelos, T. Schiex and M. Zytnicki, Anytime hybrid
-best-first search with tree decomposition for weighted CSP, CP 2015. A depth-first search
-has a number of dead ends; what it leaves open goes into a heap. That number doubles
-where going to nodes takes more than a tenth of the work, and halves below a twentieth.
+best-first search with tree decomposition for weighted CSP, CP 2015. A depth-first
+search has a number of dead ends; what it leaves open goes into a heap. That number
+doubles where going to nodes takes more than a tenth of the work, and halves below a
+twentieth.
 """
 
 import heapq
@@ -63,8 +64,9 @@ class Component:
         self._running, self._left = False, 0
         self.network = Consistency(unaries, scopes, tables, max(limit, 0))
         self.network.wake_all()
-        if not (self.network.make_consistent() and
-                sweep_until_stalled(self.network, late)):
+        if not (
+            self.network.make_consistent() and sweep_until_stalled(self.network, late)
+        ):
             self._close()
             return
         self.bound = self.network.c0

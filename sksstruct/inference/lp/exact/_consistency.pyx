@@ -20,6 +20,10 @@ from libc.string cimport memset
 
 # Factors with more tuples wait until some of their values are gone.
 cdef Py_ssize_t MAX_TUPLES = 20_000
+# Visits of each variable, on average, in one call of `propagate`, and the least gain of
+# an existential support: what is left below the limit, shifted by so much.
+cdef Py_ssize_t MOST_VISITS = 8
+cdef int LEAST_GAIN = 10
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
@@ -105,15 +109,23 @@ cdef class Consistency(CostNetwork):
     cdef bint propagate(self) except -1 nogil:
         """Look at all that waits, the cheap things first; False: a dead end."""
         cdef bint alive = True
+        # moves that add up to little may go on for ever: the rest is left as it is
+        cdef Py_ssize_t left = MOST_VISITS * self.n_variables
+        self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN)
         while alive:
             # what costs too much by now goes before anything else is looked at
             if self.c0 != self._settled_c0 or self.limit != self._settled_limit:
                 alive = self.settle_all()
             elif self._lost.n:
                 alive = self._arcs(dequeue(&self._lost, True))
+            elif left <= 0:
+                self.forget()
+                return True
             elif self._risen.n:
+                left -= 1
                 alive = self._directed_arcs(dequeue(&self._risen, False))
             elif self._doubtful.n:
+                left -= 1
                 alive = self._exists(dequeue(&self._doubtful, True))
             else:
                 return True
@@ -433,7 +445,7 @@ cdef class Consistency(CostNetwork):
 
     cdef int _push(self, Py_ssize_t variable, bint backward) except -1 nogil:
         """Give shares of the costs of a variable to the factors that go on."""
-        cdef Py_ssize_t i, k, value, factor, place, n_on = 0, n_all
+        cdef Py_ssize_t i, k, value, n_on = 0, n_all
         cdef int64_t share
         n_all = self.in_first[variable + 1] - self.in_first[variable]
         for i in range(self.in_first[variable], self.in_first[variable + 1]):

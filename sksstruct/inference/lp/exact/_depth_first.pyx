@@ -60,8 +60,8 @@ cdef class DepthFirst:
     cdef int32_t[::1] _hint
     cdef double[::1] _weight
     # decisions on the way: a variable, the values that it got or lost, up to the first
-    # of the next one, the mark to go back to, the bound before it, and whether the other
-    # way is open
+    # of the next one, the mark to go back to, the bound before it, and whether the
+    # other way is open
     cdef Py_ssize_t _depth, _root
     cdef int32_t[::1] _variable, _chosen
     cdef Py_ssize_t[::1] _first, _mark
@@ -72,7 +72,6 @@ cdef class DepthFirst:
     cdef list _decisions
 
     def __init__(self, Consistency network, hint, grain=1):
-        n = network.n_variables
         self.network, self.found, self._grain = network, False, grain
         self._tail = Tail(network)
         self._hint = np.array(hint, dtype=np.int32)
@@ -284,8 +283,8 @@ cdef class DepthFirst:
         In the order of the values, as near ones are often alike.
         """
         cdef Py_ssize_t first = network.first[variable], n = network.size[variable]
-        cdef Py_ssize_t best = self._best_value(network, variable), k, value, n_below = 0
-        cdef Py_ssize_t n_out = 0, middle = 0, n_values
+        cdef Py_ssize_t best = self._best_value(network, variable), k, value
+        cdef Py_ssize_t n_below = 0, n_out = 0, middle = 0, n_values
         n_values = network.first[variable + 1] - first
         # the first value of the upper half
         for middle in range(n_values):

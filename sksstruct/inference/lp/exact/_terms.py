@@ -8,9 +8,9 @@ from sksstruct.inference.lp.exact._consistency import Consistency
 
 # The limit of the costs at the root, and a cost that no labeling below it has.
 _RESOLUTION, FORBIDDEN = 2.0**46, 2**58
-# Sweeps end where one in both directions raises the bound by less than this share of
+# Sweeps end where so many in both directions raise the bound by less than this share of
 # what is left below the limit.
-_LEAST_PROGRESS = 0.005
+_PATIENCE, _LEAST_PROGRESS = 8, 0.02
 
 
 class Terms:
@@ -26,6 +26,8 @@ class Terms:
         Labelings of lower score are of no interest.
     tol : float
         Difference of scores that does not matter.
+    messages : Messages, default=None
+        Message passing, whose reparametrisation the costs start from.
 
     Attributes
     ----------
@@ -42,32 +44,43 @@ class Terms:
         order.
     """
 
-    def __init__(self, problem, score, tol):
+    def __init__(self, problem, score, tol, messages=None):
         graph = problem.graph
         self.top, self.merged = 0.0, {}
-        unaries = [self._missing(graph.unary(v)) for v in range(graph.n_variables)]
+        rows = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
         weights = graph.edge_weights
-        for e, (scope, t) in enumerate(zip(graph.edges, graph.edge_tables, strict=True)):
-            table = graph.tables[t].dense()
-            self._add(scope, table if weights is None else table * weights[e])
-        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
-            # a condition that does not hold is as bad as any labeling can be
-            self._add(scope, graph.tables[t].dense())
-        tables = [self._missing(table) for table in self.merged.values()]
+        scopes = [*graph.edges, *graph.factor_scopes]
+        tables = [graph.tables[t].dense() for t in graph.edge_tables]
+        if weights is not None:
+            tables = [table * w for table, w in zip(tables, weights, strict=True)]
+        tables += [graph.tables[t].dense() for t in graph.factor_tables]
+        lowest = score - self._highest([*rows, *tables])
+        whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
+        if messages is not None:
+            _move(messages, rows, scopes, tables)
+        for scope, table in zip(scopes, tables, strict=True):
+            self._add(scope, table)
+        del tables
         self.scopes = list(self.merged)
+        unaries = [self._missing(row) for row in rows]
+        tables = [self._missing(table) for table in self.merged.values()]
         del self.merged
         gap = max(self.top - score, 1e-12 * max(1.0, abs(score)))
-        terms = [*unaries, *tables]
-        if all(_whole(term, gap) for term in terms) and tol < 1.0:
-            # powers of two, so that whole numbers stay whole
-            self.scale = 2.0 ** math.floor(math.log2(_RESOLUTION / gap))
-            self.grain = int(min(max(1.0, self.scale), FORBIDDEN))
-        else:
-            self.scale = _RESOLUTION / gap
-            self.grain = int(min(max(1.0, 0.25 * tol * self.scale), FORBIDDEN))
+        self.scale = _RESOLUTION / gap
+        grain = 0.25 * tol * self.scale
+        if whole:
+            # powers of two, so that whole numbers stay whole; others are rounded
+            self.scale = 2.0 ** math.floor(math.log2(self.scale))
+            grain = self.scale - (0 if messages is None else len(rows) + len(tables))
+        self.grain = int(min(max(1.0, grain), FORBIDDEN))
         self.limit = math.ceil(gap * self.scale)
         self.unaries = [self._integers(term) for term in unaries]
         self.tables = [self._integers(term) for term in tables]
+
+    @staticmethod
+    def _highest(terms):
+        """The score of a labeling that has the best of all terms, as they are given."""
+        return sum(float(term.max()) for term in terms)
 
     def _add(self, scope, table):
         """Add a table to those of the same variables."""
@@ -116,10 +129,24 @@ def labeling_cost(unaries, scopes, tables, labeling):
     return total
 
 
-def _whole(costs, gap):
-    """Whether all costs up to the gap are whole numbers."""
-    small = costs[costs <= gap]
-    return bool((small == np.round(small)).all())
+def _move(messages, rows, scopes, tables):
+    """Move what messages say from tables to the rows of variables."""
+    own = set()
+    for factor, axis, message in messages.moved():
+        rows[scopes[factor][axis]] += message
+        # tables may be shared, and are not to be changed
+        if factor not in own:
+            tables[factor] = np.array(tables[factor])
+            own.add(factor)
+        shape = [1] * tables[factor].ndim
+        shape[axis] = -1
+        tables[factor] -= message.reshape(shape)
+
+
+def _whole(scores, lowest):
+    """Whether all scores that are not too low are whole numbers."""
+    high = scores[scores >= scores.max() + lowest]
+    return bool((high == np.round(high)).all())
 
 
 def consistent_root(terms, limit, late):
@@ -148,11 +175,14 @@ def consistent_root(terms, limit, late):
 
 def sweep_until_stalled(network, late):
     """Sweep while it raises the bound by enough; False: nothing is below the limit."""
+    k, before = 0, network.c0
     while not late():
-        before = network.c0
         if not (network.sweep() and network.sweep(True)):
             return False
-        if network.c0 - before <= _LEAST_PROGRESS * (network.limit - network.c0):
-            break
+        k += 1
+        if k % _PATIENCE == 0:
+            if network.c0 - before <= _LEAST_PROGRESS * (network.limit - network.c0):
+                break
+            before = network.c0
     network.wake_all()
     return network.make_consistent()

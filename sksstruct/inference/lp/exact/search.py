@@ -35,6 +35,25 @@ def n_entries(graph):
     return total
 
 
+def build_seconds(graph):
+    """About how long it takes to set up an exact search, before it can be stopped.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    seconds : float
+        The time; inf where tables are too large.
+    """
+    entries = n_entries(graph)
+    if entries > MOST_ENTRIES:
+        return np.inf
+    return 1e-7 * entries + 4e-5 * (graph.n_edges + graph.n_factors)
+
+
 class ExactSearch:
     """Branch and bound on the components of a graph, which can be interrupted.
 
@@ -58,7 +77,7 @@ class ExactSearch:
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
         scale = max(1.0, abs(score + run.offset))
-        self._terms = terms = Terms(run.problem, score, run.tol * scale)
+        self._terms = terms = Terms(run.problem, score, run.tol * scale, run.messages)
         limit = terms.limit + (0 if allowed else 1)
         if allowed:
             limit = min(limit, terms.cost(run.labeling) - terms.grain + 1)

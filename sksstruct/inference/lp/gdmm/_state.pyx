@@ -342,6 +342,9 @@ cdef class MAPGDMMState(SlotState):
             self.primal_residual = self.dual_residual = 0.0
             self.n_active = 0
             for edge in range(problem.n_edges):
+                if problem.late(64.0 + problem.states[problem.ends[edge, 0]]
+                                + problem.states[problem.ends[edge, 1]]):
+                    break
                 # until it does not move any more, or for so many steps
                 for _k in range(steps):
                     if not self._update_edge(problem, edge):
@@ -368,6 +371,10 @@ cdef class MAPGDMMState(SlotState):
             for variable in range(problem.n_variables):
                 total += self._best_state(problem, variable)
             for edge in range(problem.n_edges):
+                if problem.late(64.0 + problem.states[problem.ends[edge, 0]]
+                                + problem.states[problem.ends[edge, 1]]):
+                    total = INFINITY
+                    break
                 # with the multipliers in the place of gradients
                 self._search.run(self, problem, edge, self._ends[2 * edge].mu,
                                  self._ends[2 * edge + 1].mu, &search)

@@ -91,15 +91,15 @@ cdef class Elimination:
         # out of the gain
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
-        if not self._maximise():
+        if not self._maximise(problem):
             return 0.0
         # nothing has changed before this, whatever failed
         self._read_off(problem, labeling)
         self.solved = self.order.n_fixed == 0
         return self._maximum - before
 
-    cdef bint _maximise(self) except -1 nogil:
-        """Eliminate the variables in order; False: a bucket has too many parts."""
+    cdef bint _maximise(self, MAPProblem problem) except -1 nogil:
+        """Eliminate the variables in order; False: no time, or a bucket is too full."""
         cdef Py_ssize_t rank, place, made
         cdef const Part* table
         cdef Scan scan
@@ -110,6 +110,9 @@ cdef class Elimination:
             # the pointers hold until the next part is added
             table = &self._buckets.parts[made]
             if not self._open_bucket(&scan, place, table):
+                return False
+            if problem.late(scan.n_parts * <double>(self._n_choices - self._begin[place])
+                            * candidates_at(self.window, place)):
                 return False
             self._visit(&scan, place, self._buckets.entries + table.start)
             if table.count:

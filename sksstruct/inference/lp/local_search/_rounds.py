@@ -17,6 +17,9 @@ _FEW_STATES = 8
 _WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
 # Entries of tables that take branch and bound about as long as visiting a variable.
 _ENTRIES_PER_VISIT = 30
+# Its share of that time: at least, at first, and at most; it doubles where a turn
+# closes a twentieth of the gap, and halves where it closes less than a hundredth.
+_SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 0.95, 0.99
 # Seconds of one call where there is a time limit, and visits while speed is not known.
 _SECONDS, _TRIAL = 0.1, 100
 
@@ -32,9 +35,10 @@ def search_in_rounds(run, effort, exact=None):
         The search ends after this much work without an improvement, in units of the
         work before it or, if more, of some thousand visits of each variable.
     exact : ExactSearch, default=None
-        Branch and bound that takes turns with the rounds, until nothing is left.
+        Branch and bound that takes turns with the rounds, until nothing is left. Where
+        there is a time limit, the search goes on with it until then.
     """
-    rounds = _Rounds(run)
+    rounds, turns = _Rounds(run), _Turns(run, exact)
     least = _least_work(run.problem)
     work, done, idle = least // 8, 0, 0
     while not run.late():
@@ -49,17 +53,14 @@ def search_in_rounds(run, effort, exact=None):
             return
         if exact is not None and not exact.closed:
             found = run.score
-            if found > before:
-                exact.prefer(run.labeling)
-            exact.advance(work * _ENTRIES_PER_VISIT)
+            turns.take(work, found > before)
             if run.status is not None:
                 return
             if run.score > found:
                 rounds = _Rounds(run)
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
-        # a labeling that is not allowed is no result
-        if run.score >= run.lowest and idle >= effort * max(done - idle, least):
+        if idle >= effort * max(done - idle, least) and not turns.may_succeed():
             return
         work = 5 * work // 4
 
@@ -78,6 +79,34 @@ def _least_work(problem):
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
+
+
+class _Turns:
+    """Turns of branch and bound, which are shorter where they bring nothing."""
+
+    def __init__(self, run, exact):
+        self.run, self.exact, self.share = run, exact, _SHARES[1]
+
+    def may_succeed(self):
+        """Whether to go on after a long time without an improvement."""
+        run, exact = self.run, self.exact
+        # a labeling that is not allowed is no result; and what was given may be used
+        limited = run.time_limit is not None and exact is not None
+        return run.score < run.lowest or (limited and not exact.closed)
+
+    def take(self, work, improved):
+        """Search for as long as so many visits take, times a share."""
+        run, exact = self.run, self.exact
+        if improved:
+            exact.prefer(run.labeling)
+        score, gap = run.score, run.bound - run.score
+        exact.advance(int(work * _ENTRIES_PER_VISIT * self.share))
+        least, _, most = _SHARES
+        if run.score > score or run.bound - run.score < _GOOD * gap:
+            self.share = min(2.0 * self.share, most)
+        # without an allowed labeling there is nothing to search around
+        elif run.bound - run.score > _POOR * gap and run.score >= run.lowest:
+            self.share = max(0.5 * self.share, least)
 
 
 class _Rounds:

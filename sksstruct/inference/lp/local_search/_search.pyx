@@ -112,11 +112,13 @@ cdef class LocalSearch:
             for _k in range(MAX_ROUNDS):
                 total = 0.0
                 for variable in range(problem.n_variables):
+                    if problem.late(16.0 * problem.states[variable]):
+                        break
                     gain = self._improve_variable(problem, variable)
                     if gain > 0.0:
                         total += gain
                 self._record(problem, total)
-                if not total > 0.0:
+                if not total > 0.0 or problem.is_late:
                     break
         return self.gain
 
@@ -138,6 +140,8 @@ cdef class LocalSearch:
         # each forest leaves out other variables, so that a few moves change all
         with nogil:
             for _k in range(moves):
+                if problem.late(16.0 * problem.n_variables * problem.max_states):
+                    break
                 self._enter_all(problem)
                 self._record(problem, self._forest.improve(
                     problem, &self._labeling[0], &self._window[0],
@@ -166,6 +170,8 @@ cdef class LocalSearch:
         cdef Py_ssize_t start, size, _k
         with nogil:
             for _k in range(moves):
+                if problem.late(16.0 * width):
+                    break
                 # around any variable, so that windows overlap
                 start = random_below(&self._random, problem.n_variables)
                 size = self._enter_around(
@@ -318,7 +324,7 @@ cdef class LocalSearch:
         with nogil:
             self.visited = 0
             self._n_kicks = self._kick_cost = 0.0
-            while self.visited < work:
+            while self.visited < work and not problem.late(16.0 * width):
                 self._anneal_once(problem, work, heat, cold, budget,
                                   min(problem.n_variables, width), log)
             if cold == 0.0:

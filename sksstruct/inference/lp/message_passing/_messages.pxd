@@ -6,5 +6,7 @@ cdef class Messages:
     cdef MAPProblem problem
     cdef double[::1] _messages, _beliefs
     cdef readonly double bound
+    # direction of the last sweep
+    cdef readonly bint backward
 
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil

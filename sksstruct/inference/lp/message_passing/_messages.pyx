@@ -19,6 +19,7 @@ cdef class Messages:
         # without messages they are the scores themselves
         self._beliefs = np.array(problem.unary)
         self.bound = np.inf
+        self.backward = False
 
     @property
     def beliefs(self):
@@ -35,14 +36,29 @@ cdef class Messages:
         Returns
         -------
         bound : float
-            Upper bound of all scores.
+            Upper bound of all scores; inf where time was over before the end.
         """
+        self.backward = backward
         # one call for all messages: kernels run without the GIL from here on
         cdef MAPProblem problem = self.problem
         with nogil:
             self._sweep(problem, backward)
         return self.bound
 
+    def moved(self):
+        """What the messages move from factors to variables, without a change of scores.
+
+        Yields
+        ------
+        factor, axis : int
+            An edge, or the number of edges plus a larger factor, and the place of a
+            variable in its scope.
+        message : ndarray
+            A number for each state of the variable.
+        """
+        yield from ()
+
     # Not abstract, as extension types cannot be: a kernel without it does nothing.
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
-        """Update all messages, beliefs and the bound."""
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
+        """Update all messages, beliefs and the bound, which is inf if time is over."""
+        return 0

@@ -103,17 +103,40 @@ cdef class MaxProductLP(Messages):
                     states[variable] = k
         return np.asarray(states)
 
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
+    def moved(self):
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, factor, axis, begin, size
+        messages = np.asarray(self._messages)
+        for edge in range(problem.n_edges):
+            for axis in range(2):
+                begin = self._start[edge, axis]
+                size = problem.states[problem.ends[edge, axis]]
+                yield edge, axis, messages[begin:begin + size]
+        for factor in range(problem.n_higher):
+            for place in range(problem.scope_first[factor],
+                               problem.scope_first[factor + 1]):
+                begin, axis = self._start_higher[place], problem.scope_first[factor]
+                size = problem.states[problem.scope[place]]
+                yield problem.n_edges + factor, place - axis, messages[
+                    begin:begin + size]
+
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
         """Update the edges and then the larger factors, or backward; then the bound."""
         cdef Py_ssize_t n_factors = problem.n_edges + problem.n_higher
         cdef Py_ssize_t factor, variable, k
-        cdef double top
+        cdef double top, work
         for k in range(n_factors):
             factor = n_factors - 1 - k if backward else k
             if factor < problem.n_edges:
+                work = <double>problem.states[problem.ends[factor, 0]]
+                work *= problem.states[problem.ends[factor, 1]]
                 self._update_edge(problem, factor)
             else:
+                work = self._n_entries(problem, factor - problem.n_edges)
                 self._update_factor(problem, factor - problem.n_edges)
+            if problem.late(work):
+                self.bound = INFINITY
+                return 0
         # factors are at zero by their messages: the bound is that of the variables
         self.bound = 0.0
         for variable in range(problem.n_variables):
@@ -121,6 +144,18 @@ cdef class MaxProductLP(Messages):
             for k in range(problem.first[variable], problem.first[variable + 1]):
                 top = max(top, self._beliefs[k])
             self.bound += top
+        return 0
+
+    cdef double _n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Entries of the table of a larger factor; variables of a condition."""
+        cdef Py_ssize_t begin = problem.scope_first[factor], k
+        cdef Py_ssize_t end = problem.scope_first[factor + 1]
+        cdef double total = 1.0
+        if problem.specs[problem.higher_table[factor]].kind != DENSE:
+            return end - begin
+        for k in range(begin, end):
+            total *= problem.states[problem.scope[k]]
+        return total
 
     # ---- edges ----
 

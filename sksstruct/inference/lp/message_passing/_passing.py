@@ -54,7 +54,7 @@ class MessagePassing(MAPSolver):
 
     def _run(self, run):
         """Sweep until the run ends or the bound stalls; return the beliefs."""
-        messages = self._kernel(run.problem)
+        messages = run.messages = self._kernel(run.problem)
         checkpoint, next_search = np.inf, _FIRST_SEARCH
         for k in range(run.max_iter):
             bound = messages.sweep(k % 2 == 1)

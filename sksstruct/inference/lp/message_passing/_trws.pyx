@@ -15,6 +15,7 @@ rises. Only the messages that are needed next are kept: one vector for each edge
 import numpy as np
 
 cimport cython
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
@@ -71,6 +72,18 @@ cdef class TreeReweighted(Messages):
     def labeling(self):
         return np.asarray(self._labeling)
 
+    def moved(self):
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t edge, variable
+        messages = np.asarray(self._messages)
+        for edge in range(problem.n_edges):
+            # to the end that the last sweep visited last
+            u, v = problem.ends[edge, 0], problem.ends[edge, 1]
+            variable = min(u, v) if self.backward else max(u, v)
+            begin = self._start[edge]
+            yield edge, int(variable == v), messages[
+                begin:begin + problem.states[variable]]
+
     def begin(self, messages):
         """Set the messages that the first sweep reads, those to earlier nodes.
 
@@ -84,13 +97,19 @@ cdef class TreeReweighted(Messages):
         """
         np.asarray(self._messages)[:] = messages.reshape(-1)
 
-    cdef void _sweep(self, MAPProblem problem, bint backward) noexcept nogil:
+    cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
         """Visit all nodes in their order, or backward."""
-        cdef Py_ssize_t k, node, n_later
-        cdef double ending
+        cdef Py_ssize_t k, node, n_later, degree
+        cdef double ending, work
         self.score = self.bound = 0.0
         for k in range(problem.n_variables):
             node = problem.n_variables - 1 - k if backward else k
+            # about: other ends may have more states
+            degree = problem.adj_first[node + 1] - problem.adj_first[node]
+            work = <double>degree * problem.states[node] * problem.states[node]
+            if problem.late(1.0 + work):
+                self.bound = INFINITY
+                break
             n_later = self._gather(problem, node, backward)
             # before messages go on: the labeling depends on earlier states, and on the
             # messages that later neighbors sent in the last sweep
@@ -100,6 +119,7 @@ cdef class TreeReweighted(Messages):
             self.bound += ending * sks_largest(
                 problem.states[node], &self._beliefs[problem.first[node]])
             self._send_on(problem, node, backward)
+        return 0
 
     cdef inline Py_ssize_t _gather(self, MAPProblem problem, Py_ssize_t node,
                                    bint backward) noexcept nogil:

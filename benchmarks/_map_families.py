@@ -1,0 +1,157 @@
+"""Generated MAP problems with tables that are hard, or nearly."""
+
+import itertools
+
+import numpy as np
+
+from sksstruct.factor_graphs import FactorGraph
+
+
+def random_edges(rng, n, m):
+    pairs = np.array(list(itertools.combinations(range(n), 2)))
+    return pairs[np.sort(rng.permutation(len(pairs))[:m])]
+
+
+def crisp(n=60, k=6, density=0.15, seed=0, tightness=None, planted=False):
+    """A binary CSP; by default as tight as makes one solution likely (model RB)."""
+    rng = np.random.default_rng(seed)
+    m = int(density * n * (n - 1) / 2)
+    if tightness is None:
+        # the expected number of solutions is k^n (1 - tightness)^m
+        tightness = 1.0 - k ** (-n / m)
+    edges = random_edges(rng, n, m)
+    tables = np.where(rng.random((m, k, k)) < tightness, -np.inf, 0.0)
+    if planted:
+        x = rng.integers(k, size=n)
+        tables[np.arange(m), x[edges[:, 0]], x[edges[:, 1]]] = 0.0
+    return FactorGraph(np.zeros((n, k)), edges, tables)
+
+
+def nearly_hard(n=120, k=4, seed=0, low=-9.21):
+    """A planted CSP whose forbidden pairs have a low score, and small unary scores."""
+    graph = crisp(n, k, density=6.0 / n, seed=seed, planted=True)
+    rng = np.random.default_rng(seed + 1)
+    tables = [np.maximum(graph.tables[t].dense(), low) for t in graph.edge_tables]
+    return FactorGraph(-0.01 * rng.random((n, k)), graph.edges, np.array(tables))
+
+
+def max_csp(n=25, k=5, density=0.5, seed=0):
+    """Weighted Max-CSP: every pair of a constraint costs something, or nothing."""
+    rng = np.random.default_rng(seed)
+    edges = random_edges(rng, n, int(density * n * (n - 1) / 2))
+    m = len(edges)
+    weight = rng.integers(1, 11, (m, 1, 1))
+    tables = -1.0 * weight * (rng.random((m, k, k)) < 0.5)
+    return FactorGraph(np.zeros((n, k)), edges, tables)
+
+
+def frequencies(n=50, k=24, seed=0, soft=True):
+    """Frequency assignment: distances between near transmitters, and within pairs."""
+    rng = np.random.default_rng(seed)
+    places = rng.random((n, 2))
+    edges, tables = [], []
+    values = np.sort(rng.choice(4 * k, k, replace=False))
+    apart = np.abs(values[:, None] - values)
+    for u, v in itertools.combinations(range(n), 2):
+        distance = np.linalg.norm(places[u] - places[v])
+        if u // 2 == v // 2:
+            # the two directions of a link, a fixed distance apart as far as can be
+            gap = np.abs(apart - 2 * k)
+            tables.append(np.where(gap <= 4, 0.0, -np.inf))
+        elif distance < 0.35:
+            need = int(10 * (1 - distance / 0.35)) + 1
+            cost = float(10 ** rng.integers(0, 4)) if soft else np.inf
+            tables.append(np.where(apart >= need, 0.0, -cost))
+        else:
+            continue
+        edges.append((u, v))
+    return FactorGraph(np.zeros((n, k)), edges, np.array(tables))
+
+
+def warehouses(n_stores=50, n_sites=16, seed=0):
+    """Uncapacitated warehouse location: stores choose sites, which cost when open."""
+    rng = np.random.default_rng(seed)
+    stores, sites = rng.random((n_stores, 2)), rng.random((n_sites, 2))
+    supply = np.linalg.norm(stores[:, None] - sites, axis=2)
+    supply = np.round(1000 * supply * rng.uniform(0.5, 1.5, (n_stores, 1)))
+    unaries = [-row for row in supply]
+    unaries += [np.array([0.0, -c]) for c in np.round(rng.uniform(300, 900, n_sites))]
+    edges, tables = [], []
+    for store, site in itertools.product(range(n_stores), range(n_sites)):
+        table = np.zeros((n_sites, 2))
+        table[site, 0] = -np.inf
+        edges.append((store, n_stores + site))
+        tables.append(table)
+    return FactorGraph(unaries, edges, tables)
+
+
+def bayes(n=120, k=3, seed=0, zeros=0.4, n_observed=12):
+    """A Bayesian network with zeros, and evidence that is possible."""
+    rng = np.random.default_rng(seed)
+    factors, x = [], np.zeros(n, dtype=int)
+    for v in range(n):
+        near = np.arange(max(0, v - 20), v)
+        size = min(len(near), int(rng.integers(0, 4)))
+        parents = np.sort(rng.permutation(near)[:size])
+        table = rng.dirichlet(np.full(k, 0.5), size=k ** len(parents))
+        table[rng.random(table.shape) < zeros] = 0.0
+        empty = table.sum(axis=1) == 0
+        table[empty, rng.integers(k, size=int(empty.sum()))] = 1.0
+        table /= table.sum(axis=1, keepdims=True)
+        row = np.ravel_multi_index(tuple(x[parents]), (k,) * size) if size else 0
+        x[v] = rng.choice(k, p=table[row])
+        with np.errstate(divide="ignore"):
+            table = np.log(table.reshape((k,) * (size + 1)))
+        factors.append((np.append(parents, v), table))
+    observed = rng.choice(n, n_observed, replace=False)
+    evidence = {int(v): int(x[v]) for v in observed}
+    return FactorGraph([np.zeros(k)] * n, factors=factors, evidence=evidence)
+
+
+def pedigree(n=80, k=3, seed=0, n_observed=0.4):
+    """Genotypes of a family of two alleles or more, with some of them observed."""
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.combinations_with_replacement(range(k), 2))
+    states, frequency = len(pairs), rng.dirichlet(np.full(k, 2.0))
+    founder = np.array([frequency[a] * frequency[b] * (1 + (a != b)) for a, b in pairs])
+    child = np.zeros((states,) * 3)
+    for i, j in itertools.product(range(states), repeat=2):
+        for a, b in itertools.product(pairs[i], pairs[j]):
+            child[i, j, pairs.index((min(a, b), max(a, b)))] += 0.25
+    # errors are rare: what is seen is what is there, nearly always
+    seen = np.full((states, states), 0.02 / (states - 1))
+    np.fill_diagonal(seen, 0.98)
+    unaries, factors, x = np.zeros((n, states)), [], np.zeros(n, dtype=int)
+    with np.errstate(divide="ignore"):
+        log_child = np.log(child)
+    for v in range(n):
+        if v < n // 4:
+            unaries[v] = np.log(founder)
+            x[v] = rng.choice(states, p=founder)
+        else:
+            mother, father = rng.choice(np.arange(max(0, v - 30), v), 2, replace=False)
+            x[v] = rng.choice(states, p=child[x[mother], x[father]])
+            factors.append(((mother, father, v), log_child))
+        if rng.random() < n_observed:
+            unaries[v] += np.log(seen[rng.choice(states, p=seen[x[v]])])
+    return FactorGraph(list(unaries), factors=factors)
+
+
+FAMILIES = {
+    "crisp CSP, 60 x 6": (crisp, dict(n=60, k=6)),
+    "crisp CSP, 100 x 4": (crisp, dict(n=100, k=4, density=0.08)),
+    "crisp CSP, 200 x 4, planted": (
+        crisp, dict(n=200, k=4, density=0.03, planted=True)),
+    "nearly hard, 120 x 4": (nearly_hard, dict(n=120)),
+    "nearly hard, 250 x 4": (nearly_hard, dict(n=250)),
+    "Max-CSP, 25 x 5": (max_csp, {}),
+    "Max-CSP, 60 x 5": (max_csp, dict(n=60, density=0.1)),
+    "frequencies, 50 x 24": (frequencies, {}),
+    "frequencies, 100 x 30": (frequencies, dict(n=100, k=30)),
+    "warehouses, 50 x 16": (warehouses, {}),
+    "warehouses, 100 x 30": (warehouses, dict(n_stores=100, n_sites=30)),
+    "Bayesian network, 120": (bayes, {}),
+    "Bayesian network, 300": (bayes, dict(n=300, n_observed=30)),
+    "pedigree, 80": (pedigree, {}),
+    "pedigree, 300": (pedigree, dict(n=300)),
+}  # fmt: skip

@@ -1,0 +1,202 @@
+"""WCSP cost functions that are given by a keyword, as tables.
+
+These are the keywords of toulbar2's format that stand for tables: comparisons of two
+variables, and conditions on more, which are written out, or taken apart into pairs
+where that is the same. All others are refused by name.
+"""
+
+import itertools
+
+import numpy as np
+
+
+class Keywords:
+    """Reads what follows a keyword.
+
+    Parameters
+    ----------
+    tokens : Tokens
+        The file.
+    sizes : sequence of int
+        Number of states of each variable.
+    top : int
+        Cost that forbids a tuple.
+    reserve : callable
+        ``reserve(shape)`` is called before memory is taken; it may refuse.
+    """
+
+    def __init__(self, tokens, sizes, top, reserve):
+        self._tokens, self._sizes, self._top = tokens, sizes, top
+        self._reserve = reserve
+
+    def read(self, word, scope):
+        """Read a cost function.
+
+        Parameters
+        ----------
+        word : bytes
+            The keyword.
+        scope : list of int
+            The variables.
+
+        Yields
+        ------
+        scope, costs : list of int, ndarray of float64
+            Tables, the costs of which add up to the function. Costs of `top` and more
+            forbid.
+        """
+        name = word.decode("ascii", "replace")
+        reader = {
+            **dict.fromkeys((">=", ">", "<=", "<", "="), self._compare),
+            "disj": self._disjoin, "sdisj": self._disjoin, "clique": self._clique,
+            "salldiff": self._differ, "wregular": self._follow,
+            **dict.fromkeys(("knapsack", "knapsackp", "knapsackv"), self._fill),
+        }.get(name)  # fmt: skip
+        if reader is None:
+            self._tokens.fail(f"cost functions {name[:20]!r} are not read")
+        yield from reader(name, scope)
+
+    def _number(self, low=None):
+        return self._tokens.integer("a parameter of a cost function", low)
+
+    def _states(self, scope, more=1):
+        """States of the variables of a scope, as arrays that broadcast."""
+        shape = tuple(self._sizes[v] for v in scope)
+        self._reserve((*shape, more))
+        return np.indices(shape, dtype=np.float64, sparse=True)
+
+    def _pair(self, name, scope):
+        if len(scope) != 2:
+            self._tokens.fail(f"{name!r} is for two variables, there are {len(scope)}")
+
+    def _compare(self, name, scope):
+        """x >= y + cst, and so on: the excess costs, and forbids beyond delta."""
+        self._pair(name, scope)
+        constant, delta = self._number(), self._number()
+        x, y = self._states(scope)
+        excess = (x - y - constant) if name.startswith("<") else (y + constant - x)
+        if name in ("<", ">"):
+            excess = excess + 1.0
+        excess = np.abs(excess) if name == "=" else np.maximum(excess, 0.0)
+        yield scope, np.where(excess <= delta, excess, float(self._top))
+
+    def _disjoin(self, name, scope):
+        """x >= y + csty or y >= x + cstx, else a penalty; sdisj has largest values."""
+        self._pair(name, scope)
+        after_x, after_y = self._number(), self._number()
+        rest = [self._number() for _ in range(1 if name == "disj" else 4)]
+        x, y = self._states(scope)
+        holds = (x >= y + after_y) | (y >= x + after_x)
+        if name == "disj":
+            yield scope, np.where(holds, 0.0, float(rest[0]))
+            return
+        last_x, last_y, cost_x, cost_y = rest
+        holds = (x <= last_x) & (y <= last_y) & (holds | (x == last_x) | (y == last_y))
+        costs = cost_x * (x == last_x) + cost_y * (y == last_y)
+        yield scope, np.where(holds, costs, float(self._top))
+
+    def _differ(self, name, scope):
+        """A cost for each variable, or each pair, that repeats a value."""
+        kind = self._tokens.next(f"the kind of {name}")
+        if kind not in (b"var", b"dec", b"decbi"):
+            self._tokens.fail(f"{name} must be var, dec or decbi, got {kind[:20]!r}")
+        cost = self._number(0)
+        # pair by pair where any repetition is forbidden, too
+        if kind != b"var" or cost >= self._top:
+            for pair in itertools.combinations(scope, 2):
+                x, y = self._states(pair)
+                yield list(pair), cost * (x == y).astype(np.float64)
+            return
+        columns = self._states(scope)
+        largest = max(self._sizes[v] for v in scope)
+        different = sum(
+            np.logical_or.reduce(np.broadcast_arrays(*(x == k for x in columns)))
+            for k in range(largest)
+        )
+        yield scope, cost * (len(scope) - different.astype(np.float64))
+
+    def _clique(self, name, scope):
+        """At most one variable has a value of its list."""
+        if self._number() != 1:
+            self._tokens.fail("a clique must be for at most one variable")
+        chosen = []
+        for v in scope:
+            mask = np.zeros(self._sizes[v], dtype=bool)
+            for value in self._values(self._number(0), v):
+                mask[value] = True
+            chosen.append(mask)
+        for (u, a), (v, b) in itertools.combinations(
+            zip(scope, chosen, strict=True), 2
+        ):
+            self._states([u, v])
+            yield [u, v], np.where(a[:, None] & b, float(self._top), 0.0)
+
+    def _values(self, count, v):
+        """Values of a variable."""
+        what, high = f"a value of variable {v}", self._sizes[v] - 1
+        return self._tokens.integers(count, what, 0, high).tolist()
+
+    def _fill(self, name, scope):
+        """The weights of the values are at least the capacity, all together."""
+        capacity = self._number()
+        weights = [np.zeros(self._sizes[v]) for v in scope]
+        if name == "knapsack":
+            for v, row in zip(scope, weights, strict=True):
+                if len(row) != 2:
+                    self._tokens.fail(
+                        f"knapsack needs two states, variable {v} has not"
+                    )
+                row[1] = self._number()
+        elif name == "knapsackp":
+            for v, row in zip(scope, weights, strict=True):
+                for _ in range(self._number(0)):
+                    (value,) = self._values(1, v)
+                    row[value] = self._number()
+        else:
+            place = {v: row for v, row in zip(scope, weights, strict=True)}
+            for _ in range(self._number(0)):
+                v = self._number()
+                if v not in place:
+                    self._tokens.fail(f"variable {v} is not in the scope")
+                (value,) = self._values(1, v)
+                place[v][value] = self._number()
+        total = sum(
+            row[x.astype(np.intp)]
+            for row, x in zip(weights, self._states(scope), strict=True)
+        )
+        yield scope, np.where(total >= capacity, 0.0, float(self._top))
+
+    def _follow(self, name, scope):
+        """The cost of the cheapest path of an automaton that reads the values."""
+        n = self._tokens.integer("the number of states of an automaton", 1, 10_000)
+        last = n - 1
+
+        def read_states():
+            costs = np.full(n, np.inf)
+            for _ in range(self._number(0)):
+                state = self._tokens.integer("a state of an automaton", 0, last)
+                costs[state] = self._number(0)
+            return costs
+
+        paths, final = read_states(), read_states()
+        steps = self._tokens.integers(
+            4 * self._number(0), "a step of an automaton", 0, 2**53
+        ).reshape(-1, 4)
+        if steps.size and steps[:, [0, 2]].max() > last:
+            self._tokens.fail(f"an automaton has a step beyond its {n} states")
+        # the costs of all values so far, in each state of the automaton
+        self._states(scope, n)
+        costs = paths
+        for v in scope:
+            size = self._sizes[v]
+            after = np.full((*costs.shape[:-1], size, n), np.inf)
+            for start, value, end, cost in steps.tolist():
+                if value < size:
+                    np.minimum(
+                        after[..., value, end],
+                        costs[..., start] + cost,
+                        out=after[..., value, end],
+                    )
+            costs = after
+        total = (costs + final).min(axis=-1)
+        yield scope, np.where(np.isfinite(total), total, float(self._top))

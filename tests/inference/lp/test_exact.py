@@ -1,0 +1,240 @@
+"""Branch and bound: its costs, its propagation, and its proofs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from map_graphs import best_score, random_graph
+from sksstruct.inference.lp.exact._consistency import Consistency
+from sksstruct.inference.lp.exact._depth_first import DepthFirst
+
+from sksstruct.factor_graphs import FactorGraph, Logic
+from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp.exact._simplify import Simplified
+from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
+
+LIMIT = 10**6
+
+
+def random_network(rng, n=6, n_factors=9, n_values=4, arity=3, forbidden=0.15):
+    """Costs of variables and factors, a few of them forbidden."""
+    sizes = rng.integers(1, n_values + 1, n)
+    unaries = [rng.integers(0, 20, k) for k in sizes]
+    tables = {}
+    for _ in range(n_factors):
+        scope = tuple(sorted(rng.choice(n, rng.integers(2, arity + 1), replace=False)))
+        table = rng.integers(0, 30, sizes[list(scope)])
+        table[rng.random(table.shape) < forbidden] = FORBIDDEN
+        tables[tuple(int(v) for v in scope)] = table
+    return unaries, list(tables), list(tables.values())
+
+
+def all_costs(unaries, scopes, tables):
+    states = itertools.product(*(range(len(row)) for row in unaries))
+    return {x: labeling_cost(unaries, scopes, tables, x) for x in states}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_moving_costs_keeps_them(seed):
+    """What consistency and sweeps leave has the same costs, and removes no optimum."""
+    rng = np.random.default_rng(seed)
+    unaries, scopes, tables = random_network(rng)
+    costs = all_costs(unaries, scopes, tables)
+    least = min(costs.values())
+    limit = least + 5 if least < FORBIDDEN else LIMIT
+    network = Consistency(unaries, scopes, tables, limit)
+    network.wake_all()
+    possible = network.make_consistent()
+    for backward in (False, True):
+        possible = possible and network.sweep(backward)
+    if not possible:
+        assert least >= FORBIDDEN
+        return
+    values, left, factors = network.export()
+    assert network.c0 <= least
+    for x, cost in costs.items():
+        inside = all(k in keep for k, keep in zip(x, values, strict=True))
+        assert inside or cost >= limit
+        if inside and cost < limit:
+            places = [
+                np.searchsorted(keep, k) for keep, k in zip(values, x, strict=True)
+            ]
+            again = labeling_cost(left, scopes, factors, places)
+            assert again + network.c0 == cost
+    assert all(row.min() >= 0 for row in (*left, *factors))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_elimination_keeps_the_least_cost(seed):
+    rng = np.random.default_rng(seed)
+    unaries, scopes, tables = random_network(rng, n=7, n_factors=7, forbidden=0.0)
+    costs = all_costs(unaries, scopes, tables)
+    network = Consistency(unaries, scopes, tables, LIMIT)
+    left = Simplified(network, scopes)
+    best, parts = left.constant, []
+    for _, *terms in left.components:
+        part = all_costs(*terms)
+        parts.append(min(part, key=part.get))
+        best += part[parts[-1]]
+    assert best == min(costs.values())
+    assert costs[tuple(left.complete(parts).tolist())] == best
+
+
+@pytest.mark.parametrize("work", [1, 10**9])
+@pytest.mark.parametrize("seed", range(15))
+def test_depth_first_can_be_interrupted(seed, work):
+    """In small pieces, with open nodes handed out and taken up in between."""
+    rng = np.random.default_rng(seed)
+    unaries, scopes, tables = random_network(rng, n=8, n_factors=18, n_values=5)
+    least = min(all_costs(unaries, scopes, tables).values())
+    network = Consistency(unaries, scopes, tables, LIMIT)
+    network.wake_all()
+    if not network.make_consistent():
+        assert least >= FORBIDDEN
+        return
+    search = DepthFirst(network, np.zeros(8))
+    nodes = [(0, [])]
+    while nodes:
+        bound, decisions = nodes.pop()
+        if bound >= network.limit:
+            continue
+        search.start(decisions)
+        if search.run(work, 1):
+            nodes += search.open_nodes()
+    assert search.found == (least < FORBIDDEN)
+    if search.found:
+        x = search.labeling.tolist()
+        assert search.best_cost == least
+        assert labeling_cost(unaries, scopes, tables, x) == least
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6), infinite=st.sampled_from([0.0, 0.1, 0.4]),
+    integers=st.booleans(), factors=st.integers(0, 4), logic=st.integers(0, 2),
+    weights=st.booleans(), parametric=st.booleans(), evidence=st.integers(0, 2),
+)  # fmt: skip
+def test_proves_the_best(
+    seed, infinite, integers, factors, logic, weights, parametric, evidence
+):
+    graph = random_graph(
+        np.random.default_rng(seed), m=9, infinite=infinite, integers=integers,
+        factors=factors, logic=logic, weights=weights, parametric=parametric,
+        evidence=evidence,
+    )  # fmt: skip
+    best = best_score(graph)
+    for solver in (BranchAndBound(), Auto()):
+        result = solver.solve(graph, random_state=0)
+        if best == -np.inf:
+            assert result.status == "infeasible"
+            continue
+        tol = 1e-6 * max(1.0, abs(best))
+        assert result.status == "optimal"
+        assert best - tol <= result.score <= best + 1e-9
+        assert result.bound >= best - 1e-9
+
+
+def test_many_values():
+    """More than ten: halves of the domain are decided on."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n, k = 12, 24
+        edges = np.array([e for e in itertools.combinations(range(n), 2)])
+        edges = edges[rng.random(len(edges)) < 0.4]
+        graph = FactorGraph(
+            rng.integers(0, 3, (n, k)).astype(float),
+            edges,
+            -50.0 * (rng.random((len(edges), k, k)) < 0.5),
+        )
+        result = BranchAndBound().solve(graph, random_state=0)
+        exact = HiGHS(exact=True).solve(graph, random_state=0) if seed < 1 else None
+        assert result.status == "optimal"
+        assert graph.score(result.labeling) == result.score
+        assert exact is None or result.score == pytest.approx(exact.score)
+        # the same without halves to decide on: each labeling of a permuted domain
+        order = rng.permutation(k)
+        mixed = FactorGraph(
+            [graph.unary(v)[order] for v in range(n)],
+            edges,
+            [graph.tables[t].dense()[np.ix_(order, order)] for t in graph.edge_tables],
+        )
+        assert BranchAndBound().solve(mixed, random_state=1).score == result.score
+
+
+def colouring(n, edges, n_states):
+    table = np.where(np.eye(n_states, dtype=bool), -np.inf, 0.0)
+    return FactorGraph(np.zeros((n, n_states)), edges, table)
+
+
+@pytest.mark.parametrize("solver", [BranchAndBound(), Auto()])
+def test_infeasible_is_proved(solver):
+    """Five variables that all differ, in four states; and with five states."""
+    edges = list(itertools.combinations(range(5), 2))
+    result = solver.solve(colouring(5, edges, 4), random_state=0)
+    assert result.status == "infeasible"
+    assert result.score == result.bound == -np.inf
+    result = solver.solve(colouring(5, edges, 5), random_state=0)
+    assert result.status == "optimal"
+    assert sorted(result.labeling) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n_loops", [1, 3])
+def test_components_are_searched_on_their_own(n_loops):
+    rng = np.random.default_rng(0)
+    pairs = np.array(list(itertools.combinations(range(7), 2)))
+    tables = rng.normal(size=(len(pairs), 3, 3))
+    one = BranchAndBound().solve(FactorGraph(np.zeros((7, 3)), pairs, tables))
+    edges = np.concatenate([pairs + 7 * k for k in range(n_loops)])
+    graph = FactorGraph(
+        np.zeros((7 * n_loops, 3)), edges, np.concatenate([tables] * n_loops)
+    )
+    result = BranchAndBound().solve(graph, random_state=0)
+    assert result.status == "optimal"
+    assert result.score == pytest.approx(n_loops * one.score)
+
+
+def hard(n=30, k=5, seed=0):
+    """Nothing but the search bounds it."""
+    rng = np.random.default_rng(seed)
+    edges = np.array(list(itertools.combinations(range(n), 2)))
+    tables = -1.0 * rng.integers(0, 20, (len(edges), k, k))
+    return FactorGraph(np.zeros((n, k)), edges, tables)
+
+
+def test_limits_and_repeats():
+    graph = hard()
+    results = [
+        BranchAndBound(max_iter=2).solve(graph, random_state=0) for _ in range(2)
+    ]
+    assert results[0].status == "max_iter"
+    assert results[0].n_iter == 2
+    assert results[0].score < results[0].bound < 0.0
+    assert results[0].score == results[1].score
+    assert results[0].bound == results[1].bound
+    assert (np.diff(results[0].trace["bound"]) <= 0).all()
+    stopped = BranchAndBound().solve(graph, callback=lambda *_: True)
+    assert stopped.status == "stopped"
+    timed = BranchAndBound().solve(graph, time_limit=0.3)
+    assert timed.status == "time_limit"
+
+
+def test_too_large_is_refused():
+    table = np.zeros((5000, 5000))
+    graph = FactorGraph(np.zeros((2, 5000)), [(0, 1)], table)
+    with pytest.raises(ValueError, match="entries written out"):
+        BranchAndBound().solve(graph)
+    condition = [(np.arange(20), Logic("xor", 20))]
+    with pytest.raises(ValueError, match="inf entries"):
+        BranchAndBound().solve(FactorGraph(np.zeros((20, 2)), factors=condition))
+
+
+def test_search_goes_on_after_sweeps_end():
+    """Sweeps that end with max_iter do not end the local search with them."""
+    graph = hard(n=20, k=4)
+    short = Auto(max_iter=2, effort=0.0).solve(graph, random_state=0)
+    found = Auto(max_iter=2, effort=0.1).solve(graph, random_state=0)
+    assert found.plan_ == ["TRW-S", "branch and bound", "local search in turns with it"]
+    assert found.score >= short.score
+    assert len(found.trace["score"]) > len(short.trace["score"]) + 2

@@ -1,0 +1,161 @@
+"""Time limits and interrupts: kernels stop, whatever they were asked to do."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+from map_graphs import random_graph
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.gdmm._state import MAPGDMMState
+from sksstruct.inference.lp.gdmm._toplists import Lists
+from sksstruct.inference.lp.local_search._search import LocalSearch
+from sksstruct.inference.lp.message_passing._mplp import MaxProductLP
+from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import (
+    MAP_SOLVERS,
+    MPLP,
+    TRWS,
+    Auto,
+    HiGHS,
+    resolve_map_solver,
+)
+from sksstruct.inference.lp.core import solver as solver_module
+from sksstruct.inference.lp.core._reduce import Reduced
+
+
+def frustrated(n=60, m=200, seed=0, **kind):
+    rng = np.random.default_rng(seed)
+    return random_graph(rng, n=n, m=m, states=(3, 5), **kind)
+
+
+def late_problem(graph):
+    problem = MAPProblem(graph)
+    problem.limit_time(0.0)
+    return problem
+
+
+@pytest.mark.parametrize("kernel", [TreeReweighted, MaxProductLP])
+def test_sweeps_stop(kernel):
+    graph = frustrated()
+    assert kernel(MAPProblem(graph)).sweep(False) < np.inf
+    messages = kernel(late_problem(graph))
+    before = np.array(messages.beliefs)
+    # a sweep that was cut off has no bound
+    assert messages.sweep(False) == np.inf
+    assert np.count_nonzero(messages.beliefs != before) < 30
+
+
+def test_searches_stop():
+    graph = frustrated()
+    start = np.zeros(graph.n_variables, dtype=np.int32)
+    search = LocalSearch(late_problem(graph), start, 0)
+    # without the clock this would take years
+    search.anneal(10**15)
+    search.windows(10**15, 20, 100.0)
+    search.forests(10**15)
+    search.conditional_modes()
+    assert search.visited < 1000
+    assert graph.score(search.labeling) >= graph.score(start) - 1e-9
+
+
+def test_gdmm_stops():
+    graph = frustrated()
+    problem = late_problem(graph)
+    state = MAPGDMMState(problem, Lists(problem, True), 1.0)
+    state.sweep()
+    assert state.bound() == np.inf
+    assert MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 1.0).bound() < 1e9
+
+
+def test_a_window_that_was_cut_off_changes_nothing():
+    graph = frustrated(n=20, m=20)
+    problem = MAPProblem(graph)
+    start = np.zeros(20, dtype=np.int32)
+    search = LocalSearch(problem, start, 0)
+    problem.limit_time(0.0)
+    assert not search.solve(1e6)
+    np.testing.assert_array_equal(search.labeling, start)
+    problem.limit_time(np.inf)
+    assert search.solve(1e6)
+    assert graph.score(search.labeling) > graph.score(start)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("what", ["anneal", "windows", "forests"])
+def test_interrupts_are_answered(what):
+    """Within kernels that would run for years."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    graph = frustrated()
+    search = LocalSearch(MAPProblem(graph), np.zeros(60, dtype=np.int32), 0)
+    more = (20, 100.0) if what == "windows" else ()
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(search, what)(10**15, *more)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_clock_starts_with_the_call(monkeypatch):
+    """What comes before the first iteration counts: here it takes 1000 seconds."""
+    graph = frustrated()
+    now = [0.0]
+
+    class Slow(Reduced):
+        def __init__(self, graph):
+            now[0] += 1000.0
+            super().__init__(graph)
+
+    real = solver_module.time.perf_counter
+    monkeypatch.setattr(solver_module, "Reduced", Slow)
+    monkeypatch.setattr(solver_module.time, "perf_counter", lambda: real() + now[0])
+    for solver in (TRWS(max_iter=10**6), Auto(effort=1e9)):
+        result = solver.solve(graph, time_limit=900.0, random_state=0)
+        assert result.status == "time_limit"
+        assert result.n_iter <= 1
+        assert result.trace["seconds"][-1] >= 1000.0
+        assert result.score == pytest.approx(graph.score(result.labeling))
+
+
+@pytest.mark.parametrize("name", sorted(set(MAP_SOLVERS) - {"enumeration", "toulbar2"}))
+def test_every_solver_returns_at_once(name):
+    """A limit that has passed before anything runs: a labeling, and a valid bound."""
+    rng = np.random.default_rng(0)
+    states = (2, 2) if name == "gdmm_binary" else (3, 5)
+    graph = random_graph(rng, n=30, m=90, states=states)
+    solver = resolve_map_solver(name)
+    result = solver.solve(graph, time_limit=1e-9, random_state=0)
+    assert result.status == "time_limit"
+    assert result.score == pytest.approx(graph.score(result.labeling))
+    best = Auto().solve(graph, random_state=0)
+    assert result.bound >= best.score - 1e-6
+
+
+def test_highs_is_left_behind():
+    """Where HiGHS does not look at its clock, the caller goes on without it."""
+    rng = np.random.default_rng(0)
+    edges = [tuple(rng.choice(40, 2, replace=False)) for _ in range(200)]
+    graph = FactorGraph(np.zeros((40, 12)), edges, list(rng.random((200, 12, 12))))
+    result = HiGHS(exact=True).solve(graph, time_limit=0.2, random_state=0)
+    assert result.status == "time_limit"
+    assert result.bound >= result.score
+
+
+def test_limits_that_are_not_reached_change_nothing():
+    graph = frustrated()
+    for solver in (TRWS(max_iter=30), MPLP(max_iter=30)):
+        free = solver.solve(graph, random_state=0)
+        limited = solver.solve(graph, random_state=0, time_limit=1e6)
+        assert free.score == limited.score
+        assert free.bound == limited.bound
+        np.testing.assert_array_equal(free.labeling, limited.labeling)
