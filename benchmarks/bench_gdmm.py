@@ -46,7 +46,7 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp import TRWS
 from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
-from sksstruct.solvers import GDMM, SSG
+from sksstruct.solvers import GDMM
 
 SETS = (*_label_sets.MULAN, *_label_sets.MADE)
 
