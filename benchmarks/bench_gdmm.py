@@ -7,10 +7,13 @@ likely successors each, and noisy descriptors). With more than ``--tables``
 labels a single pass over tables is timed. GB is the most that the process had
 used by then.
 
-``multilabel``: objective, Hamming loss and sample-averaged F1 on the test set beside
-one-vs-rest and classifier chains of LinearSVC, with the same C, chosen on the training
-set for one-vs-rest; and seconds to within 1 % of the best objective for GDMM and for
-BCFW with the LP relaxation.
+``multilabel``: MultilabelPairwise with its defaults beside one-vs-rest of the same loss
+and classifier chains, for the three losses of labels: see `_label_sets.py`.
+
+``structured``: objective, Hamming loss and sample-averaged F1 on the test set for the
+structured hinge beside one-vs-rest and classifier chains of LinearSVC, with the same C,
+chosen on the training set for one-vs-rest; and seconds to within 1 % of the best
+objective for GDMM and for BCFW with the LP relaxation.
 
 ``grid``: images of regions of many labels, whose neighbors come from a table, and noisy
 features of the pixels: CPU seconds to an objective within 0.1 % of the best for GDMM
@@ -28,24 +31,24 @@ import warnings
 from contextlib import contextmanager, nullcontext
 
 import _common
+import _label_sets
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score, hamming_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
-from sksstruct.datasets import load_multilabel
 from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp import TRWS
 from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
-from sksstruct.solvers import GDMM, SSG
+from sksstruct.solvers import GDMM
 
-SETS = ("scene", "yeast", "medical", "rcv1sub1", "bibtex", "corel5k")
+SETS = (*_label_sets.MULAN, *_label_sets.MADE)
 
 
 def handwriting(n, n_labels, n_features=64, noise=2.0, length=14, seed=0):
@@ -163,22 +166,6 @@ def chain(sizes, n, alpha, seconds, most_tables, names):
         print(f"exponents in K of a pass of auto: {slopes.round(2)}")
 
 
-def load(name, data_home=None):
-    """Train and test parts; rows of about unit length."""
-    train, test = (
-        load_multilabel(name, subset, data_home=data_home)
-        for subset in ("train", "test")
-    )
-    X, X_test = train.X, test.X
-    if name in ("scene", "bibtex", "corel5k"):
-        X, X_test = normalize(X), normalize(X_test)
-    if name == "yeast":
-        X, X_test = X.toarray(), X_test.toarray()
-        scaler = StandardScaler().fit(X)
-        X, X_test = (scaler.transform(Z) / X.shape[1] ** 0.5 for Z in (X, X_test))
-    return X, train.y, X_test, test.y
-
-
 def errors(Y, predicted):
     """Hamming loss and its standard error, sample-averaged F1 and its own."""
     wrong = (Y != predicted).mean(axis=1)
@@ -195,12 +182,12 @@ def errors(Y, predicted):
 fewest_errors = make_scorer(hamming_loss, greater_is_better=False)
 
 
-def multilabel(names, seconds, data_home=None):
+def structured(names, seconds, data_home=None):
     header = [
         "method", "fit s", "objective", "s to 1 %", "Hamming", "(se)", "F1", "(se)"
     ]  # fmt: skip
     for name in names:
-        X, Y, X_test, Y_test = load(name, data_home)
+        X, Y, X_test, Y_test = _label_sets.load(name, data_home)
         n, many = len(Y), Y.shape[1] > 200
         alone = OneVsRestClassifier(
             LinearSVC(loss="hinge", max_iter=2000, random_state=0)
@@ -214,7 +201,8 @@ def multilabel(names, seconds, data_home=None):
             search.fit(X, Y)
         C = search.best_params_["estimator__C"]
         pairs = "cooccurring" if many else "all"
-        common = {"alpha": 1 / (n * C), "pairs": pairs, "random_state": 0}
+        common = {"alpha": 1 / (n * C), "pairs": pairs, "random_state": 0,
+                  "loss": "structured_hinge", "interaction_scaling": 1.0}  # fmt: skip
         methods = {
             "one-vs-rest": alone.set_params(estimator__C=C),
             "chain": ClassifierChain(
@@ -339,7 +327,7 @@ def grid(n_labels, size, n, alpha, seconds):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-home", default=None, help="folder of the data sets")
-    parser.add_argument("--only", choices=("chain", "multilabel", "grid"))
+    parser.add_argument("--only", choices=("chain", "multilabel", "structured", "grid"))
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument(
         "--labels", type=int, nargs="+", default=[45, 200, 800, 3039, 10_000]
@@ -350,6 +338,9 @@ if __name__ == "__main__":
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--alpha", type=float, default=0.02)
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument(
+        "--losses", nargs="+", default=_label_sets.LOSSES, choices=_label_sets.LOSSES
+    )
     options = parser.parse_args()
     if options.only in (None, "chain"):
         chain(
@@ -357,6 +348,9 @@ if __name__ == "__main__":
             options.tables, options.solvers,
         )  # fmt: skip
     if options.only in (None, "multilabel"):
-        multilabel(options.sets, options.seconds, options.data_home)
+        _label_sets.compare(options.sets, options.losses, options.data_home)
+    if options.only in (None, "structured"):
+        sets = [name for name in options.sets if name not in _label_sets.MADE]
+        structured(sets, options.seconds, options.data_home)
     if options.only in (None, "grid"):
         grid(50, 30, options.images, 0.01, options.seconds)

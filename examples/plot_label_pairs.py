@@ -36,9 +36,9 @@ Y = np.array([[digit in member for member in members] for digit in digits]).asty
 X, X_test, Y, Y_test = train_test_split(X, Y, train_size=300, random_state=0)
 
 # %%
-# The same regularisation for both. Without pairs the model is the one on the left.
+# The same loss and regularisation for both. Without pairs the two would be the same.
 C = 10.0
-alone = OneVsRestClassifier(LinearSVC(loss="hinge", C=C, max_iter=50000)).fit(X, Y)
+alone = OneVsRestClassifier(LinearSVC(C=C, max_iter=50000)).fit(X, Y)
 pairs = MultilabelPairwise(alpha=1 / (len(X) * C), random_state=0).fit(X, Y)
 possible = {tuple(row) for row in Y}
 for name, classifier in (("one-vs-rest", alone), ("with pairs", pairs)):

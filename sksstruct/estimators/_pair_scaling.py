@@ -9,7 +9,7 @@ from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.solvers import SOLVERS
 
 # Values that are tried, as shares of the mean norm of the features.
-SHARES = 0.1, 0.3, 1.0
+SHARES = 0.03, 0.1, 0.3, 1.0
 # Folds, of which as many are held out in turn as have so many samples together.
 N_FOLDS, ENOUGH = 5, 1000
 # Tolerance of the solver while values are tried.
@@ -19,6 +19,8 @@ TOL = 1e-2
 WORST, LEAST_GAIN = -0.5, 0.5
 # Larger values are not tried where measures fall by so many on average.
 HOPELESS = -2.0
+# The columns of `measures`.
+MEASURES = "micro-F1", "macro-F1", "sample-F1", "right labels"
 
 
 def choose_scaling(estimator, spec, examples):
@@ -59,6 +61,8 @@ def choose_scaling(estimator, spec, examples):
             )
             predicted.append(labels)
         measured.append(measures(observed, np.concatenate(predicted)))
+        if estimator.verbose:
+            _print(scaling, measured[-1].mean(axis=0))
         best = measured[best_of(measured)]
         # what is too strong already is not tried stronger, where sets are hard to find
         if gains(measured[-1], best).mean() < HOPELESS:
@@ -66,11 +70,20 @@ def choose_scaling(estimator, spec, examples):
     return scalings[best_of(measured)]
 
 
+def _print(scaling, means):
+    values = ", ".join(
+        f"{name} {mean:.4f}" for name, mean in zip(MEASURES, means, strict=True)
+    )
+    print(f"[MultilabelPairwise] interaction_scaling {scaling:.3g}: {values}")
+
+
 def _parts(folds, examples):
     """Examples to train on, and those held out, for as many folds as are needed."""
     X, Y, weight = examples
     parts, n_held_out = [], 0
     for train, test in folds:
+        # enough tell as well as more, and sets of many labels take time to find
+        test = test[: ENOUGH - n_held_out]
         share = weight[train]
         parts.append(((X[train], Y[train], share / share.sum()), (X[test], Y[test])))
         n_held_out += len(test)
@@ -142,8 +155,8 @@ def measures(Y, predicted):
     """
     both = 2.0 * (Y & predicted)
     sizes = (Y + predicted).astype(np.float64)
-    # labels that nobody has and nobody predicts tell nothing
-    some = sizes.any(axis=0)
+    # F1 tells nothing of labels that no sample has
+    some = Y.any(axis=0)
     macro = _ratio(both[:, some], sizes[:, some]).mean(axis=1) if some.any() else 1.0
     total, size = both.sum(axis=1), sizes.sum(axis=1)
     micro = _ratio(total[:, None], size[:, None])[:, 0]

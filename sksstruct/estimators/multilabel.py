@@ -88,13 +88,14 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             (n_pairs, 2), default="auto"
         Pairs of labels that interact. "all": every pair. "significant": pairs that come
         together, or exclude each other, more often than by chance, one in a thousand,
-        by the G statistic of their counts; of these the 20 n_labels with the largest.
+        by the G statistic of their counts [3]_; of these the 20 n_labels with the
+        largest.
         "cooccurring": pairs that occur together in some training sample, which cannot
         learn that labels exclude each other. An array has the numbers of two columns of
         y in each row. "auto" is "all" for up to 100 labels, else "significant".
     interaction_scaling : float or "auto", default="auto"
         Value of the feature of a pair: larger values regularise interactions less.
-        Zero leaves pairs out. "auto": one of zero and 0.1, 0.3 and 1 times the mean
+        Zero leaves pairs out. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean
         norm of a row of X, chosen by training on parts of the samples. Micro, macro and
         sample F1 and the Hamming loss on the other samples are compared with those of
         labels alone: where one of them is worse by half a standard error of the
@@ -104,7 +105,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         How sets of labels are found. "exact": by trying all of them. "lp": by the LP
         relaxation, one minimum cut for each sample, which is exact where labels only
         attract each other; labels that it leaves open are settled in prediction.
-        "gdmm": predictions by Algorithm 2 of [6]_. "auto" is "exact" for up to twelve
+        "gdmm": predictions by Algorithm 2 of [5]_. "auto" is "exact" for up to twelve
         labels, else "lp". Only "structured_hinge" searches sets in training too.
     solver : str or solver object, default="auto"
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
@@ -112,8 +113,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         %(solvers)s.
         "auto" is `sksstruct.solvers.DCD`. For "structured_hinge" it is the
         configuration of `sksstruct.solvers.BCFW` that reaches a given duality gap
-        soonest where sets of labels are enumerated, else `sksstruct.solvers.GDMM` by
-        block-greedy coordinate descent (Algorithm 3 of [5]_).
+        soonest where sets of labels are enumerated, else `sksstruct.solvers.BCA`.
     max_iter : int, default=1000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=5e-4
@@ -168,10 +168,7 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
        coincidence", Computational Linguistics 19(1), 1993.
     .. [4] T. Finley and T. Joachims, "Training structural SVMs when exact inference is
        intractable", ICML 2008.
-    .. [5] I. E.-H. Yen, X. Huang, K. Zhong, R. Zhang, P. Ravikumar and I. S. Dhillon,
-       "Dual decomposed learning with factorwise oracle for structural SVM of large
-       output domain", NIPS 2016.
-    .. [6] X. Huang, I. E.-H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
+    .. [5] X. Huang, I. E.-H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
        "Greedy direction method of multiplier for MAP inference of large output
        domain", AISTATS 2017.
 

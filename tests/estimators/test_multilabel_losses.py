@@ -81,37 +81,76 @@ def bound_model(loss, seed=0, scaling=0.8):
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "log"])
-def test_gradients(loss):
-    model = bound_model(loss)
-    rng = np.random.RandomState(2)
-    w, gradient = rng.standard_normal(model.n_weights), np.zeros(model.n_weights)
-    # the padding of labels takes no part
-    views = model.views(w)
-    kept = np.zeros(model.n_weights)
-    for part in model.views(kept).values():
-        part[...] = 1.0
-    w *= kept
-    model.rows.gradient(w, gradient)
-    numeric = approx_fprime(w, model.loss, 1e-7)
-    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
-    assert views["coef"].shape == (4, 4)
-
-
-@pytest.mark.parametrize("loss", ["squared_hinge", "log"])
-def test_the_optimum_is_that_of_gradient_descent(loss):
-    model, alpha = bound_model(loss), 0.01
-    result = DCD(20000, 1e-12).solve(model, alpha, random_state=0)
+@pytest.mark.parametrize("scaling", [0.0, 0.8])
+def test_the_optimum_is_that_of_scipy(loss, scaling):
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.01, loss=loss, interaction_scaling=scaling, **EXACT
+    ).fit(X, Y)
+    n_labels, signs = Y.shape[1], 2 * Y - 1
+    ones = np.column_stack([X, np.ones(len(X))])
+    first, second = np.triu_indices(n_labels, 1)
 
     def value(w):
-        gradient = alpha * w
-        model.rows.gradient(w, gradient)
-        return model.loss(w) + alpha / 2 * w @ w, gradient
+        """The objective with one vector of weights, and its gradient."""
+        coef = w[: 5 * n_labels].reshape(5, n_labels)
+        table = np.zeros((n_labels, n_labels))
+        table[first, second] = table[second, first] = scaling * w[5 * n_labels :]
+        margins = signs * (ones @ coef + Y @ table)
+        slopes = -2 * np.maximum(0.0, 1.0 - margins)
+        if loss == "log":
+            slopes = -1 / (1 + np.exp(margins))
+        slopes = signs * slopes / len(X)
+        both = Y.T @ slopes
+        pairs = scaling * (both + both.T)[first, second]
+        gradient = np.concatenate([(ones.T @ slopes).ravel(), pairs]) + 0.01 * w
+        return loss_of(loss, margins).sum() / len(X) + 0.005 * w @ w, gradient
 
+    start = np.zeros(5 * n_labels + len(first))
     options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10**4}
-    start = np.zeros(model.n_weights)
     other = minimize(value, start, jac=True, method="L-BFGS-B", options=options)
-    assert result.objective == pytest.approx(other.fun, rel=1e-9)
-    np.testing.assert_allclose(result.weights, other.x, atol=1e-4)
+    # what is minimised here has the gradient that it says
+    random = np.random.RandomState(0).standard_normal(len(start))
+    numeric = approx_fprime(random, lambda w: value(w)[0], 1e-7)
+    np.testing.assert_allclose(value(random)[1], numeric, atol=1e-4)
+    assert classifier.objective_ == pytest.approx(other.fun, rel=1e-8)
+    coef = other.x[: 5 * n_labels].reshape(5, n_labels)
+    np.testing.assert_allclose(classifier.coef_, coef[:4].T, atol=1e-3)
+    interactions = scaling * other.x[5 * n_labels :]
+    np.testing.assert_allclose(
+        classifier.interactions_[first, second], interactions, atol=1e-3
+    )
+
+
+def test_the_hinge_is_that_of_its_dual():
+    X, Y = data(20, 3)
+    pairs = np.array([[0, 1], [1, 2]])
+    model = ConditionalModel(X, Y, pairs, np.ones((2, 3)), np.full(20, 0.05), 1.0,
+                             "hinge")  # fmt: skip
+    # the features that the margin of each label of each example is linear in
+    rows, signs = [], (2 * Y - 1).ravel()
+    for x, y in zip(X, Y, strict=True):
+        for j in range(3):
+            row = np.zeros(12 + 2)
+            row[4 * j : 4 * j + 4] = x
+            for e, pair in enumerate(pairs):
+                if j in pair:
+                    row[12 + e] = y[pair.sum() - j]
+            rows.append(row)
+    features = signs[:, None] * np.array(rows)
+    alpha = 0.1
+    gram = features @ features.T / alpha
+
+    def dual(b):
+        return b @ gram @ b / 2 - b.sum(), gram @ b - 1.0
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10**4}
+    found = minimize(
+        dual, np.zeros(60), jac=True, method="L-BFGS-B", bounds=[(0.0, 0.05)] * 60,
+        options=options,
+    )  # fmt: skip
+    result = DCD(20000, 1e-10).solve(model, alpha, random_state=0)
+    assert result.objective == pytest.approx(-found.fun, rel=1e-7)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -290,3 +329,13 @@ def test_pairs_are_taken_where_they_help(loss):
         for classifier in (alone.fit(X, Y), chosen[0])
     ]
     assert scores[1] > scores[0]
+
+
+def test_the_choice_of_a_scaling_is_printed(capsys):
+    X, Y = data()
+    MultilabelPairwise(0.01, verbose=1, random_state=0).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "[MultilabelPairwise] interaction_scaling 0: micro-F1 0."
+    )
+    assert any(line.startswith("[DCD] ") for line in lines)

@@ -1,6 +1,7 @@
 """GDMM and Soft-BCFW: the optimum, the certificate and what the papers say of them."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ from sksstruct.solvers import GDMM, SoftBCFW
 from sksstruct.utils.packed import PackedSequences
 
 UPDATES = ["bcfw", "afw", "bgcd"]
+
+
+structured = partial(
+    MultilabelPairwise, loss="structured_hinge", interaction_scaling=1.0
+)
 
 
 def chains(seed=0, lengths=(3, 1, 4, 2, 3), n_labels=4):
@@ -77,7 +83,7 @@ def chain_optimum():
 @pytest.fixture(scope="module")
 def pairs_optimum():
     X, Y = label_sets()
-    classifier = MultilabelPairwise(
+    classifier = structured(
         0.05, solver="cutting_plane", inference="lp", tol=1e-7, random_state=0
     )
     with warnings.catch_warnings():
@@ -109,7 +115,7 @@ def test_optimum_of_label_pairs(update, oracle, pairs_optimum):
     X, Y = label_sets()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier = MultilabelPairwise(0.05, solver=solver, random_state=0).fit(X, Y)
+        classifier = structured(0.05, solver=solver, random_state=0).fit(X, Y)
     assert classifier.objective_ == pytest.approx(pairs_optimum, rel=1e-4 + tol)
     assert classifier.objective_ - classifier.dual_gap_ <= pairs_optimum * (1 + 1e-6)
     assert written_out(classifier, X, Y) == pytest.approx(classifier.objective_)
@@ -124,7 +130,7 @@ def test_away_steps_converge_by_default(seed, weighted):
     weight = rng.randint(4, size=len(X)) if weighted else None
     fitted = []
     for solver in (GDMM(update="afw"), GDMM(tol=1e-6, max_iter=10_000)):
-        classifier = MultilabelPairwise(0.05, solver=solver, random_state=seed)
+        classifier = structured(0.05, solver=solver, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             fitted.append(classifier.fit(X, Y, weight))
@@ -154,8 +160,8 @@ def test_label_pairs_of_many_kinds(seed):
     }
     parts = 2 if seed == 3 else "auto"
     solver = GDMM(8000, 1e-6, update="bgcd", partitions=parts, check_every=50)
-    first = MultilabelPairwise(solver=solver, **common).fit(data, Y, weight)
-    second = MultilabelPairwise(solver="bcfw", tol=3e-4, max_iter=9000, **common)
+    first = structured(solver=solver, **common).fit(data, Y, weight)
+    second = structured(solver="bcfw", tol=3e-4, max_iter=9000, **common)
     second.fit(data, Y, weight)
     assert first.dual_gap_ <= 1e-5
     bound = second.objective_ - second.dual_gap_
@@ -262,7 +268,7 @@ def test_soft_bcfw_comes_closer_with_rho(chain_optimum):
         gaps.append(tagger.objective_ - chain_optimum)
     assert gaps[0] > 3 * gaps[1] > 9 * gaps[2] > 0
     X, Y = label_sets()
-    classifier = MultilabelPairwise(0.05, solver="soft_bcfw", random_state=0)
+    classifier = structured(0.05, solver="soft_bcfw", random_state=0)
     classifier.fit(X, Y)
     # it did get somewhere: at w = 0 the objective is the number of labels
     assert classifier.objective_ < 0.5 * Y.shape[1]

@@ -183,6 +183,35 @@ cdef class ReducedRoofDual(FlowTrees):
             value = self.value(&scores[0], &states[0])
         return np.asarray(states) / 2.0, value
 
+    def solve_all(self, unaries):
+        """Best half-integral points for many rows of scores of labels.
+
+        Parameters
+        ----------
+        unaries : ndarray of shape (n, n_labels), float64
+            Scores of the labels if they are on, one row for each problem.
+
+        Returns
+        -------
+        states : ndarray of shape (n, n_labels), int32
+            0, 1 and 2 for 0, one half and 1.
+        """
+        unaries = np.ascontiguousarray(check_scores("unaries", unaries, 2))
+        if unaries.shape[1] != self.graph.n_labels:
+            raise ValueError(
+                f"unaries must have {self.graph.n_labels} columns, got "
+                f"{unaries.shape[1]}")
+        if not np.isfinite(unaries).all():
+            raise ValueError("scores must be finite")
+        cdef const double[:, ::1] scores = unaries
+        out = 2 * (unaries > 0.0).astype(np.int32)
+        cdef int32_t[:, ::1] states = out
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(scores.shape[0]):
+                self.relax(&scores[i, 0], &states[i, 0])
+        return out
+
     cdef double value(self, const double* unary, const int32_t* states) noexcept nogil:
         """Score of the point with these states."""
         cdef PairLists graph = self.graph.lists

@@ -50,6 +50,7 @@ cdef inline double loss_of(int kind, double margin) noexcept nogil:
     """Return l(margin)."""
     cdef double slack = 1.0 - margin
     if kind == LOGISTIC:
+        # the exponential of a negative number does not overflow
         if margin > 0.0:
             return log1p(exp(-margin))
         return log1p(exp(margin)) - margin
@@ -58,23 +59,13 @@ cdef inline double loss_of(int kind, double margin) noexcept nogil:
     return slack if kind == HINGE else slack * slack
 
 
-cdef inline double slope_of(int kind, double margin) noexcept nogil:
-    """Return -l'(margin): the dual variable that belongs to a margin."""
-    cdef double slack = 1.0 - margin
-    if kind == LOGISTIC:
-        return 1.0 / (1.0 + exp(margin))
-    if slack <= 0.0:
-        return 0.0
-    return 1.0 if kind == HINGE else 2.0 * slack
-
-
 cdef inline double dual_of(int kind, double b) noexcept nogil:
     """Return phi(b)."""
     if kind == HINGE:
         return b
     if kind == SQUARED_HINGE:
         return b - 0.25 * b * b
-    # zero at both ends
+    # zero at both ends, where the logarithm is infinite
     if b <= 0.0 or b >= 1.0:
         return 0.0
     return -b * log(b) - (1.0 - b) * log1p(-b)
@@ -86,6 +77,7 @@ cdef inline double best_dual(int kind, double margin, double curvature,
     cdef double slack = 1.0 - margin, best
     if kind == LOGISTIC:
         return best_logistic_dual(margin, curvature, b)
+    # both are the root of a linear slope, if that is in the range of b
     if kind == SQUARED_HINGE:
         best = (slack + curvature * b) / (curvature + 0.5)
         return best if best > 0.0 else 0.0
@@ -99,7 +91,8 @@ cdef inline double best_dual(int kind, double margin, double curvature,
 cdef double best_logistic_dual(double margin, double curvature,
                                double b) noexcept nogil:
     """Return the same for the entropy, by Newton's method on the logit of b'."""
-    # the root of  t + margin + curvature (sigmoid(t) - b),  which rises with t
+    # b' between 0 and 1 bounds the root of  t + margin + curvature (sigmoid(t) - b),
+    # which rises with t
     cdef double low = -margin - curvature * (1.0 - b)
     cdef double high = -margin + curvature * b
     cdef double t = 0.5 * (low + high), share, value, step, last = high - low
@@ -107,6 +100,7 @@ cdef double best_logistic_dual(double margin, double curvature,
     for _ in range(MOST_STEPS):
         share = 1.0 / (1.0 + exp(-t))
         value = t + margin + curvature * (share - b)
+        # the root stays between the two
         if value > 0.0:
             high = t
         else:
@@ -202,6 +196,7 @@ cdef class ConditionalRows:
         self.rows.scores(i, w, self.ld, out, out)
         if not self.n_pairs:
             return
+        # only pairs with a label that is on count: a sample has few of them
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             k = self.on[place]
             for entry in range(self.next_starts[k], self.next_starts[k + 1]):
@@ -217,6 +212,7 @@ cdef class ConditionalRows:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
+            # each is one more entry of a_ij, of the value `scaling`
             for entry in range(self.next_starts[j], self.next_starts[j + 1]):
                 out[self.next_labels[entry]] += self.scaling * self.scaling
 
@@ -225,6 +221,7 @@ cdef class ConditionalRows:
         """w += sum_j change_j a_ij, of which so many are not zero."""
         cdef Py_ssize_t j, place, entry
         cdef double* pair_weights = w + self.n_features * self.ld
+        # in late passes most labels are where they should be
         if n_changed * FEW < self.n_labels:
             for j in range(self.n_labels):
                 if change[j] != 0.0:
@@ -235,6 +232,7 @@ cdef class ConditionalRows:
             return
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
+            # the weight of a pair of two labels that are on changes for both
             for entry in range(self.next_starts[j], self.next_starts[j + 1]):
                 pair_weights[self.next_pairs[entry]] += (
                     self.scaling * change[self.next_labels[entry]])
@@ -247,12 +245,13 @@ cdef class ConditionalRows:
         `change` becomes what the weights of each label change by, per feature.
         """
         cdef Py_ssize_t j, place, n_changed = 0
+        # labels that are off read no weight that another label of the example changes
         for j in range(self.n_labels):
             change[j] = 0.0
             if not self.Y[i, j]:
                 n_changed += self._coordinate(
                     i, j, alpha, scores[j], norms[j], &duals[j], &change[j])
-        # labels that are on read weights of each other
+        # those that are on read the weights of pairs of each other
         for place in range(self.on_starts[i], self.on_starts[i + 1]):
             j = self.on[place]
             if self._coordinate(
@@ -270,6 +269,7 @@ cdef class ConditionalRows:
         # p_i c_ij / alpha, by which the weights go with the dual variable
         cdef double rate = self.example_weights[i] * self.costs[on, j] / alpha
         cdef double best
+        # a label without costs has no part in the objective
         if rate == 0.0:
             return False
         best = best_dual(self.kind, sign * score,
@@ -303,6 +303,7 @@ cdef class ConditionalRows:
         with nogil:
             for k in range(order.shape[0]):
                 i = order[k]
+                # examples come in random order: the next row would be waited for
                 if k + 1 < order.shape[0]:
                     self.rows.prefetch(order[k + 1], order[k + 1] + 1)
                 self._scores(i, &w[0], scores)
@@ -321,6 +322,7 @@ cdef class ConditionalRows:
         cdef double[::1] change = np.zeros(self.ld)
         with nogil:
             for i in range(self.n_examples):
+                # the change from b = 0, for which w is zero
                 for j in range(self.n_labels):
                     on = self.Y[i, j]
                     rate = self.example_weights[i] * self.costs[on, j] / alpha
@@ -343,23 +345,6 @@ cdef class ConditionalRows:
                     total += self.costs[on, j] * loss_of(
                         self.kind, scores[j] if on else -scores[j])
                 out[i] = total
-
-    def gradient(self, const double[::1] w, double[::1] out):
-        """Add the gradient of the mean loss."""
-        cdef Py_ssize_t i, j
-        cdef int on
-        cdef double sign
-        cdef double[:, ::1] scratch = np.zeros((2, self.ld))
-        with nogil:
-            for i in range(self.n_examples):
-                self._scores(i, &w[0], &scratch[0, 0])
-                for j in range(self.n_labels):
-                    on = self.Y[i, j]
-                    sign = 1.0 if on else -1.0
-                    scratch[1, j] = (
-                        -self.example_weights[i] * self.costs[on, j] * sign
-                        * slope_of(self.kind, sign * scratch[0, j]))
-                self._add(i, &scratch[1, 0], self.n_labels, &out[0])
 
     def dual_losses(self, const double[:, ::1] duals, double[::1] out):
         """Write sum_j c_ij phi(b_ij) of all examples."""

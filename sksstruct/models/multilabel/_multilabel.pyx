@@ -26,6 +26,7 @@ from scipy import sparse
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
+from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual cimport RoofDual
 from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
@@ -44,13 +45,18 @@ def count_words(n_pairs, exact):
 cdef class MultilabelWorkspace(TableWorkspace):
     """Scratch of one thread: that of tables, and that of the oracle."""
 
-    # the graph of the relaxation, whose capacities are those of the last example
+    # the one that enumerates, or the one that relaxes, whose scores of pairs are those
+    # of the last example
     cdef RoofDual solver
+    cdef ReducedRoofDual relaxed
     # scores of labels and then of pairs, and what enumeration keeps up to date
     cdef double[::1] scores, fields
 
     def __init__(self, BoundMultilabel model, training=True):
-        self.solver = RoofDual(model.pairs, model.n_labels)
+        if model.exact:
+            self.solver = RoofDual(model.pairs, model.n_labels)
+        else:
+            self.relaxed = ReducedRoofDual(LabelPairs(model.pairs, model.n_labels))
         # one more than needed: the pairs, if there are none, begin at some address too
         self.scores = np.empty(model.n_labels + model.n_pairs + 1)
         self.fields = np.empty(model.n_labels)
@@ -201,7 +207,7 @@ cdef class BoundMultilabel(BoundTable):
         # not the oracle's value, which is rounded in another way than those of others
         return self.evaluate(workspace, i, y, value)
 
-    cdef void _find(self, MultilabelWorkspace workspace, int32_t* y) noexcept nogil:
+    cdef int _find(self, MultilabelWorkspace workspace, int32_t* y) except -1 nogil:
         """Write the best labeling at the loaded potentials."""
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t j, pair
@@ -216,8 +222,12 @@ cdef class BoundMultilabel(BoundTable):
             workspace.solver.enumerate(
                 label_scores, pair_scores, &workspace.fields[0], y)
         else:
-            workspace.solver.relax(label_scores, pair_scores, y)
+            workspace.relaxed.graph.load(pair_scores)
+            for j in range(self.n_labels):
+                y[j] = 2 if label_scores[j] > 0.0 else 0
+            workspace.relaxed.relax(label_scores, y)
             self._set_bits(pair_scores, y)
+        return 0
 
     cdef void _set_bits(self, const double* pair_scores, int32_t* y) noexcept nogil:
         """Put two halves on together where that scores more than apart."""

@@ -5,6 +5,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
+from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
@@ -224,20 +225,26 @@ def decode(unaries, pairs, interactions, *, exact, by_gdmm, n_jobs):
     used = scores != 0.0
     pairs, scores = pairs[used], scores[used]
     labels = np.empty((n, n_labels), dtype=np.int64)
+    graph = LabelPairs(pairs, n_labels)
+    graph.set_scores(scores)
 
     def run(first, last):
-        solver = RoofDual(pairs, n_labels)
-        for i in range(first, last):
-            if by_gdmm:
-                labels[i] = _by_gdmm(unaries[i], pairs, scores)
-                continue
-            y, _ = solver.solve(unaries[i], scores, exact=exact)
+        if exact or by_gdmm:
+            solver = RoofDual(pairs, n_labels) if exact and not by_gdmm else None
+            for i in range(first, last):
+                if by_gdmm:
+                    labels[i] = _by_gdmm(unaries[i], pairs, scores)
+                else:
+                    labels[i] = solver.solve(unaries[i], scores, exact=True)[0]
+            return
+        halves = ReducedRoofDual(graph).solve_all(unaries[first:last])
+        labels[first:last] = halves // 2
+        for i in first + np.flatnonzero((halves == 1).any(axis=1)):
+            y = halves[i - first] / 2.0
             open_ = np.flatnonzero(y == 0.5)
-            if len(open_):
-                y[open_] = _decide_open(
-                    y, open_, unaries[i], pairs, scores, interactions
-                )
-            labels[i] = y
+            labels[i, open_] = _decide_open(
+                y, open_, unaries[i], pairs, scores, interactions
+            )
 
     run_in_chunks(run, n, n_jobs)
     return labels

@@ -82,7 +82,7 @@ class Solver(BaseEstimator):
     ----------------
     required_oracles : tuple of str
         Oracles of which the model must have one: "max", "topk", "exp", "projection",
-        "factors", "label_sets" or "nonlinear".
+        "factors", "label_sets", "coordinates" or "nonlinear".
     losses : tuple of str
         Losses that it minimises: "hinge", or "smooth", which have a gradient.
     penalties : tuple of str

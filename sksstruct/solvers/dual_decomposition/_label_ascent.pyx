@@ -28,10 +28,13 @@ are open, are stored.
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from sksstruct.inference.cuts._reduced_roof cimport LabelPairs, ReducedRoofDual
+from sksstruct.inference.cuts._reduced_roof cimport (
+    LabelPairs, PairLists, ReducedRoofDual,
+)
 from sksstruct.inference.cuts._roof_dual cimport together
 from sksstruct.models.protocols._factors cimport BinaryFactorModel
 from sksstruct.utils._memory cimport reserve
@@ -63,11 +66,14 @@ cdef struct Local:
     # being on without pairs, and the q that it had at the beginning
     int32_t label
     double q, target, gain, before
+    # the places of its links; of labels that do not move there are none
+    Py_ssize_t first, last
 
 
 cdef struct Link:
-    # the pair of two local labels (-1: none), its s and its score
-    int32_t pair
+    # The pair of a label and another local one: its number, s and score. If both may
+    # move there are two links, each the twin of the other, else the twin is -1.
+    int32_t pair, other, twin
     double both, score
 
 
@@ -105,9 +111,12 @@ cdef class LabelAscent:
     # local labels, and links between any two of them
     cdef Local* _local
     cdef Link* _links
-    cdef Py_ssize_t _n, _local_capacity, _link_capacity
+    cdef Py_ssize_t _n, _n_links, _local_capacity, _link_capacity
+    # the last link of each pair
+    cdef int32_t[::1] _link_of
     # the direction of a step, and the labels that it moves
     cdef double[::1] _direction
+    cdef unsigned char[::1] _waits
     cdef int32_t[::1] _moving, _drawn, _group
     cdef Py_ssize_t _n_moving
 
@@ -125,7 +134,8 @@ cdef class LabelAscent:
         self._states, self._moving = np.zeros((2, L), dtype=np.int32)
         self._drawn, self._group = np.zeros((2, L), dtype=np.int32)
         self._place = np.full(L, -1, dtype=np.int32)
-        self._direction = np.zeros(L)
+        self._direction, self._waits = np.zeros(L), np.zeros(L, dtype=np.uint8)
+        self._link_of = np.zeros(model.n_pairs + 1, dtype=np.int32)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -139,16 +149,25 @@ cdef class LabelAscent:
     # ---- passes ----
 
     def visit_alone(self, const Py_ssize_t[::1] order):
-        """Visit examples without pairs: a support vector machine for each label."""
-        cdef Py_ssize_t k, i, label, L = self.model.n_labels
+        """Visit examples without pairs: a support vector machine for each label.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n,), intp
+            Examples.
+        """
+        cdef Py_ssize_t k, i, label
         cdef double gain, old, q
         with nogil:
             for k in range(order.shape[0]):
                 i = order[k]
                 self._begin(i)
-                for label in range(L):
+                for label in range(self.model.n_labels):
                     gain, old = self._unary[label], self._probabilities[i, label]
                     q = unit(old + gain / self._label_curvature)
+                    # what going all the way to the better of on and off promises
+                    self.gap += self.model._example_weights[i] * (
+                        gain * (1.0 - old) if gain > 0.0 else -gain * old)
                     if q != old:
                         self.model.add_label(i, label, -self._C * (q - old))
                         self._probabilities[i, label] = q
@@ -221,6 +240,7 @@ cdef class LabelAscent:
             item = &self._local[n]
             item.label, item.q, item.target = <int32_t> label, q, target
             item.gain, item.before = self._unary[label], q
+            item.first = item.last = 0
             self._place[label] = <int32_t> n
             # open labels may move in other ways than to z
             if q != target or is_open(q):
@@ -235,79 +255,87 @@ cdef class LabelAscent:
         return 0
 
     cdef int _link(self, Py_ssize_t i) except -1 nogil:
-        """Find the pairs of labels of which one is to move."""
-        cdef Py_ssize_t k, other, place, label, n = self._n
+        """Find the pairs of labels of which one may move."""
+        cdef Py_ssize_t k, place, n = 0, label
+        cdef int32_t other
+        cdef PairLists graph = self.graph.lists
         cdef Local* item
         cdef Link* link
-        cdef OpenPairs* open_pairs = &self._open_pairs[i]
-        reserve(<void**> &self._links, &self._link_capacity, n * n, sizeof(Link))
-        for k in range(n * n):
-            self._links[k].pair = -1
+        cdef OpenPair* stored
         for k in range(self._n_moving):
             item = &self._local[self._moving[k]]
-            for place in range(self.graph.lists.first_partner[item.label],
-                               self.graph.lists.first_partner[item.label + 1]):
-                other = self._place[self.graph.lists.partner[place]]
+            label = item.label
+            item.first = n
+            for place in range(graph.first_partner[label],
+                               graph.first_partner[label + 1]):
+                other = self._place[graph.partner[place]]
                 if other < 0:
                     continue
-                link = &self._links[self._moving[k] * n + other]
-                link.pair = self.graph.lists.partner_pair[place]
-                link.score = self.graph.lists.score[place]
+                reserve(<void**> &self._links, &self._link_capacity, n + 1,
+                        sizeof(Link))
+                link = &self._links[n]
+                link.pair, link.other = graph.partner_pair[place], other
+                link.score, link.twin = graph.score[place], -1
                 # right if one of the two is on or off
                 link.both = item.q * self._local[other].q
-                self._links[other * n + self._moving[k]] = link[0]
-        for k in range(open_pairs.size):
-            label = self.model._pairs[open_pairs.items[k].pair, 0]
-            other = self.model._pairs[open_pairs.items[k].pair, 1]
-            # labels that are open, and where z has them open too
-            label, other = self._place[label], self._place[other]
-            self._links[label * n + other].both = open_pairs.items[k].both
-            self._links[other * n + label].both = open_pairs.items[k].both
+                # the other one's links are listed if it comes before
+                if other < self._moving[k] and (
+                        self._local[other].last > self._local[other].first):
+                    link.twin = self._link_of[link.pair]
+                    self._links[link.twin].twin = <int32_t> n
+                self._link_of[link.pair] = <int32_t> n
+                n += 1
+            item.last = n
+        self._n_links = n
+        for k in range(self._open_pairs[i].size):
+            stored = &self._open_pairs[i].items[k]
+            link = &self._links[self._link_of[stored.pair]]
+            link.both = self._links[link.twin].both = stored.both
         return 0
 
     cdef double _gap(self) noexcept nogil:
         """What z scores above the present point."""
-        cdef Py_ssize_t k, other, n = self._n
+        cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link
         cdef double gap = 0.0, both
-        for k in range(n):
-            item = &self._local[k]
+        for k in range(self._n_moving):
+            item = &self._local[self._moving[k]]
             gap += item.gain * (item.target - item.q)
-            for other in range(k):
-                link = &self._links[k * n + other]
-                if link.pair < 0:
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                # of twins the first counts
+                if 0 <= link.twin < j:
                     continue
                 both = 0.5 * together(<int32_t> (2.0 * item.target),
-                                      <int32_t> (2.0 * self._local[other].target),
+                                      <int32_t> (2.0 * self._local[link.other].target),
                                       link.score)
                 gap += link.score * (both - link.both)
         return gap
 
     cdef int _store(self, Py_ssize_t i) except -1 nogil:
         """Write what has moved into weights and probabilities."""
-        cdef Py_ssize_t k, other, n = self._n
+        cdef Py_ssize_t k, j
         cdef Local* item
         cdef Link* link
         cdef OpenPairs* open_pairs = &self._open_pairs[i]
         open_pairs.size = 0
-        for k in range(n):
-            item = &self._local[k]
+        for k in range(self._n_moving):
+            item = &self._local[self._moving[k]]
             if item.q != item.before:
                 self.model.add_label(i, item.label, -self._C * (item.q - item.before))
                 self._probabilities[i, item.label] = item.q
-            for other in range(k):
-                link = &self._links[k * n + other]
-                if link.pair < 0:
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                if 0 <= link.twin < j:
                     continue
-                self.graph.put(link.pair, link.score)
-                self.model._pair_weights[link.pair] = link.score / self.model.scaling
-                if is_open(item.q) and is_open(self._local[other].q):
-                    reserve(<void**> &open_pairs.items, &open_pairs.capacity,
-                            open_pairs.size + 1, sizeof(OpenPair))
-                    open_pairs.items[open_pairs.size].pair = link.pair
-                    open_pairs.items[open_pairs.size].both = link.both
-                    open_pairs.size += 1
+                if self.model.scaling * self.model._pair_weights[link.pair] != (
+                        link.score):
+                    self.graph.put(link.pair, link.score)
+                    self.model._pair_weights[link.pair] = (
+                        link.score / self.model.scaling)
+                if is_open(item.q) and is_open(self._local[link.other].q):
+                    keep(open_pairs, link.pair, link.both)
         return 0
 
     # ---- steps ----
@@ -326,41 +354,38 @@ cdef class LabelAscent:
         for k in range(self._n_moving):
             self._step_alone(self._moving[k])
 
-    cdef void _step_groups(self, Py_ssize_t n_all) noexcept nogil:
+    cdef void _step_groups(self, Py_ssize_t n_drawn) noexcept nogil:
         """Move groups of labels that pairs draw to z together."""
-        cdef Py_ssize_t k, j, n = self._n, size, done
-        cdef int32_t first, other
+        cdef Py_ssize_t k, j, size, done
+        cdef int32_t label, other
         cdef Link* link
         cdef double d
-        for k in range(n_all):
-            self._place[k] = 0
-        for k in range(n_all):
-            if self._place[k]:
+        for k in range(n_drawn):
+            self._waits[self._drawn[k]] = 1
+        for k in range(n_drawn):
+            label = self._drawn[k]
+            if not self._waits[label]:
                 continue
-            # breadth first from one that is in no group yet
-            self._place[k] = 1
-            self._group[0], size, done = self._drawn[k], 1, 0
+            # breadth first
+            self._waits[label] = 0
+            self._group[0], size, done = label, 1, 0
             while done < size:
-                first = self._group[done]
-                d = self._local[first].target - self._local[first].q
-                self._direction[first] = d
+                label = self._group[done]
                 done += 1
-                for j in range(k + 1, n_all):
-                    if self._place[j]:
-                        continue
-                    other = self._drawn[j]
-                    link = &self._links[first * n + other]
-                    if link.pair >= 0 and link.score * d * (
+                d = self._local[label].target - self._local[label].q
+                self._direction[label] = d
+                for j in range(self._local[label].first, self._local[label].last):
+                    link = &self._links[j]
+                    other = link.other
+                    if self._waits[other] and link.score * d * (
                             self._local[other].target - self._local[other].q) > 0.0:
-                        self._place[j] = 1
+                        self._waits[other] = 0
                         self._group[size] = other
                         size += 1
             if size > 1:
-                self._search(&self._group[0], size)
+                self._search(size)
             for j in range(size):
                 self._direction[self._group[j]] = 0.0
-        for k in range(n_all):
-            self._place[k] = -1
 
     cdef void _step_alone(self, int32_t label) noexcept nogil:
         """Move one label up or down, if that is a gain."""
@@ -388,59 +413,59 @@ cdef class LabelAscent:
             if slope <= SMALL * first or t == high:
                 break
         self._direction[label] = d
-        self._move(&label, 1, low)
+        self._group[0] = label
+        self._move(1, low)
         self._direction[label] = 0.0
 
     cdef double _slope_alone(self, Py_ssize_t label, double d, double t,
                              double* curvature) noexcept nogil:
         """The derivative of psi for one label, and how fast it falls."""
+        cdef Local* item = &self._local[label]
+        cdef Link* link
         cdef Py_ssize_t j
-        cdef double b = self._pair_curvature, q = self._local[label].q + d * t, p
-        cdef double total, fall = self._label_curvature, best
-        cdef Link* link = &self._links[label * self._n]
-        total = self._local[label].gain - self._label_curvature * d * t
-        for j in range(self._n):
-            if link.pair >= 0:
-                p = self._local[j].q
-                if p == 1.0:
+        cdef double b = self._pair_curvature, q = item.q + d * t, p
+        cdef double total = item.gain - self._label_curvature * d * t, best
+        cdef double fall = self._label_curvature
+        for j in range(item.first, item.last):
+            link = &self._links[j]
+            p = self._local[link.other].q
+            if p == 1.0:
+                # s is q
+                total += link.score - b * (q - link.both)
+                fall += b
+            elif p > 0.0:
+                best = link.both + link.score / b
+                # on the line s = q, or on s = q + p - 1
+                if (q < p or (q == p and d < 0.0)) and best >= q:
                     total += link.score - b * (q - link.both)
                     fall += b
-                elif p > 0.0:
-                    best = link.both + link.score / b
-                    if q < p or (q == p and d < 0.0):
-                        if best >= q:
-                            total += link.score - b * (q - link.both)
-                            fall += b
-                            link += 1
-                            continue
-                    if q + p > 1.0 or (q + p == 1.0 and d > 0.0):
-                        if best <= q + p - 1.0:
-                            total += link.score - b * (q + p - 1.0 - link.both)
-                            fall += b
-            link += 1
+                elif (q + p > 1.0 or (q + p == 1.0 and d > 0.0)) and (
+                        best <= q + p - 1.0):
+                    total += link.score - b * (q + p - 1.0 - link.both)
+                    fall += b
         curvature[0] = fall
         return d * total
 
-    cdef void _search(self, const int32_t* group, Py_ssize_t size) noexcept nogil:
-        """Go to the maximum along the direction of a group, if that is a gain."""
-        cdef double low = 0.0, high = 1e300, at_low, at_high, t, slope, first, d
+    cdef void _search(self, Py_ssize_t size) noexcept nogil:
+        """Go to the maximum along the direction of the group, if that is a gain."""
+        cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
         cdef Py_ssize_t k
         cdef Local* item
         cdef int side = 0
         for k in range(size):
-            item, d = &self._local[group[k]], self._direction[group[k]]
+            item, d = &self._local[self._group[k]], self._direction[self._group[k]]
             t = (1.0 - item.q) / d if d > 0.0 else -item.q / d
             high = t if t < high else high
-        first = at_low = self._slope(group, size, 0.0)
+        first = at_low = self._slope(size, 0.0)
         if not at_low > 0.0 or not high > 0.0:
             return
-        at_high = self._slope(group, size, high)
+        at_high = self._slope(size, high)
         if at_high >= 0.0:
             low = high
         else:
             for _step in range(MOST_STEPS):
                 t = low - at_low * (high - low) / (at_high - at_low)
-                slope = self._slope(group, size, t)
+                slope = self._slope(size, t)
                 # an end that stays counts half: the Illinois rule
                 if slope >= 0.0:
                     low, at_low = t, slope
@@ -452,67 +477,59 @@ cdef class LabelAscent:
                     high, at_high = t, slope
                     at_low *= 0.5 if side == 2 else 1.0
                     side = 2
-        self._move(group, size, low)
+        self._move(size, low)
 
-    cdef double _slope(self, const int32_t* group, Py_ssize_t size,
-                       double t) noexcept nogil:
+    cdef double _slope(self, Py_ssize_t size, double t) noexcept nogil:
         """The derivative of psi at t, from the right."""
-        cdef Py_ssize_t k, j, n = self._n
-        cdef double total = 0.0, d, e, q, p, low, high, best
+        cdef Py_ssize_t k, j
+        cdef double total = 0.0, d, e, q, p, low, high, best, b = self._pair_curvature
         cdef Local* item
         cdef Link* link
         for k in range(size):
-            item, d = &self._local[group[k]], self._direction[group[k]]
+            item, d = &self._local[self._group[k]], self._direction[self._group[k]]
             q = item.q + d * t
             total += d * (item.gain - self._label_curvature * d * t)
-            for j in range(n):
-                link = &self._links[group[k] * n + j]
-                if link.pair < 0:
-                    continue
-                e = self._direction[j]
-                # both list the pair, which counts once
-                if e != 0.0 and j < group[k]:
-                    continue
-                p = self._local[j].q + e * t
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                e, p = self._direction[link.other], self._local[link.other].q
                 if e == 0.0 and (p == 0.0 or p == 1.0):
                     # s is q p
                     if p == 1.0:
-                        total += d * (link.score
-                                      - self._pair_curvature * (q - link.both))
+                        total += d * (link.score - b * (q - link.both))
                     continue
+                # of twins the first counts
+                if e != 0.0 and 0 <= link.twin < j:
+                    continue
+                p += e * t
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
-                best = link.both + link.score / self._pair_curvature
+                best = link.both + link.score / b
                 if best >= high:
                     # the smaller of the two decides, and of equal ones the slower
                     total += ((d if q < p or (q == p and d < e) else e)
-                              * (link.score
-                                 - self._pair_curvature * (high - link.both)))
+                              * (link.score - b * (high - link.both)))
                 elif best <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
-                    total += (d + e) * (
-                        link.score - self._pair_curvature * (low - link.both))
+                    total += (d + e) * (link.score - b * (low - link.both))
         return total
 
-    cdef void _move(self, const int32_t* group, Py_ssize_t size,
-                    double t) noexcept nogil:
-        """Go along the direction of a group, and let every s follow."""
-        cdef Py_ssize_t k, j, n = self._n
-        cdef double d, q, p, low, high, best
+    cdef void _move(self, Py_ssize_t size, double t) noexcept nogil:
+        """Go along the direction of the group, and let every s follow."""
+        cdef Py_ssize_t k, j
+        cdef double q, p, low, high, best
         cdef Local* item
         cdef Link* link
         for k in range(size):
-            item, d = &self._local[group[k]], self._direction[group[k]]
-            q = item.q + d * t
+            item = &self._local[self._group[k]]
+            q = item.q + self._direction[self._group[k]] * t
             q = 0.0 if q < ZERO else (1.0 if q > 1.0 - ZERO else q)
             item.gain -= self._label_curvature * (q - item.q)
             item.q = q
         for k in range(size):
-            q = self._local[group[k]].q
-            for j in range(n):
-                link = &self._links[group[k] * n + j]
-                if link.pair < 0:
-                    continue
-                p = self._local[j].q
+            item = &self._local[self._group[k]]
+            q = item.q
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                p = self._local[link.other].q
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 # where one is on or off, rounding must not leave a difference
@@ -522,7 +539,9 @@ cdef class LabelAscent:
                 best = best if best < high else high
                 link.score -= self._pair_curvature * (best - link.both)
                 link.both = best
-                self._links[j * n + group[k]] = link[0]
+                if link.twin >= 0:
+                    self._links[link.twin].both = best
+                    self._links[link.twin].score = link.score
 
     # ---- the first pairs ----
 
@@ -579,11 +598,7 @@ cdef class LabelAscent:
                         / (sums[1, pair] - sums[0, pair]))
                 self.model._pair_weights[pair] -= C * (both - observed)
                 if is_open(q) and is_open(p):
-                    reserve(<void**> &open_pairs.items, &open_pairs.capacity,
-                            open_pairs.size + 1, sizeof(OpenPair))
-                    open_pairs.items[open_pairs.size].pair = pair
-                    open_pairs.items[open_pairs.size].both = both
-                    open_pairs.size += 1
+                    keep(open_pairs, pair, both)
         return 0
 
     def load(self):
@@ -599,6 +614,23 @@ cdef class LabelAscent:
         """Return sum_i p_i sum_j |q_j - y_j|, the linear term of the dual."""
         q, y_true = np.asarray(self._probabilities), np.asarray(self.model._y_true)
         return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
+
+    def probabilities(self):
+        """Return q, of shape (n_examples, n_labels): tests."""
+        return np.array(self._probabilities)
+
+    def pair_probabilities(self):
+        """Return s, of shape (n_examples, n_pairs): tests of few pairs."""
+        cdef Py_ssize_t i, k
+        q = np.asarray(self._probabilities)
+        first, second = self.model.pairs.T
+        # right for all but open pairs
+        out = q[:, first] * q[:, second]
+        for i in range(self.model.n_examples):
+            for k in range(self._open_pairs[i].size):
+                out[i, self._open_pairs[i].items[k].pair] = (
+                    self._open_pairs[i].items[k].both)
+        return out
 
     def hinge(self, Py_ssize_t first, Py_ssize_t last, double[::1] values):
         """Compute the relaxed hinge of examples at the present weights.
@@ -636,3 +668,11 @@ cdef inline double unit(double value) noexcept nogil:
 cdef inline bint is_open(double q) noexcept nogil:
     """Whether a label is neither on nor off."""
     return 0.0 < q < 1.0
+
+
+cdef inline int keep(OpenPairs* pairs, int32_t pair, double both) except -1 nogil:
+    """Add a pair to a list."""
+    reserve(<void**> &pairs.items, &pairs.capacity, pairs.size + 1, sizeof(OpenPair))
+    pairs.items[pairs.size].pair, pairs.items[pairs.size].both = pair, both
+    pairs.size += 1
+    return 0
