@@ -1,4 +1,4 @@
-"""Cuts of the labels that bounds leave open, against the whole cut and all labelings."""
+"""Cuts of the labels that bounds leave open, beside the whole cut and all labelings."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual import RoofDual
+
 from tests.inference.test_roof_dual import by_enumeration, problems, score
 
 

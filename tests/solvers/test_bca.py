@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
-from tests.solvers.test_gdmm import label_sets, structured, written_out
 
 from sksstruct.estimators._train import prepare
 from sksstruct.solvers import BCA, GDMM
+from tests.solvers.test_gdmm import label_sets, structured, written_out
 
 
 def classifier(alpha=0.05, **parameters):
@@ -32,9 +32,9 @@ def test_the_optimum_with_a_certificate(alpha, make, scaling):
     X, Y = make()
     # weights that all samples share converge slowly where alpha is small
     tol = 1e-6 if alpha > 0.01 else 2e-3
-    fitted = classifier(
-        alpha, interaction_scaling=scaling, solver=BCA(2000, tol)
-    ).fit(X, Y)
+    fitted = classifier(alpha, interaction_scaling=scaling, solver=BCA(2000, tol)).fit(
+        X, Y
+    )
     assert fitted.dual_gap_ <= tol * Y.shape[1]
     written = written_out(fitted, X, Y, scaling)
     assert fitted.objective_ == pytest.approx(written, rel=1e-9)
@@ -104,7 +104,9 @@ def test_weights_belong_to_the_dual():
         assert (s >= np.maximum(0, q[:, first] + q[:, second] - 1) - 1e-9).all()
         views = factors.views(factors.weights())
         C = factors.example_weights / alpha
-        np.testing.assert_allclose(views["coef"], (C[:, None] * (Y - q)).T @ X, atol=1e-8)
+        np.testing.assert_allclose(
+            views["coef"], (C[:, None] * (Y - q)).T @ X, atol=1e-8
+        )
         both = Y[:, first] * Y[:, second]
         np.testing.assert_allclose(views["pair_coef"], C @ (both - s), atol=1e-8)
 
