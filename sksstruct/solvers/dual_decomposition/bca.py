@@ -59,7 +59,10 @@ class BCA(Solver):
     >>> from sksstruct.solvers import BCA
     >>> X = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     >>> y = [[0, 1, 1], [1, 0, 0], [1, 1, 1], [0, 0, 0]]
-    >>> classifier = MultilabelPairwise(0.01, solver=BCA(), inference="lp")
+    >>> classifier = MultilabelPairwise(
+    ...     0.01, loss="structured_hinge", interaction_scaling=1.0, inference="lp",
+    ...     solver=BCA(),
+    ... )
     >>> classifier.fit(X, y).predict([[0.1, 0.9]])
     array([[0, 1, 1]])
     """
