@@ -22,8 +22,10 @@ MAY_IMPORT = {
         "utils",
     },
     "losses": {"losses", "utils"},
-    # The abstract bound models are all that a solver knows of models.
+    # The abstract bound models are all that a solver knows of models, and minimum cuts,
+    # which one solver makes with scores of its own, of inference.
     "solvers": {
+        "inference.cuts",
         "losses",
         "solvers",
         "models.protocols",

@@ -60,7 +60,8 @@ class BCA(Solver):
     >>> X = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
     >>> y = [[0, 1, 1], [1, 0, 0], [1, 1, 1], [0, 0, 0]]
     >>> classifier = MultilabelPairwise(
-    ...     0.01, loss="structured_hinge", solver=BCA(), inference="lp"
+    ...     0.01, loss="structured_hinge", interaction_scaling=1.0, inference="lp",
+    ...     solver=BCA(),
     ... )
     >>> classifier.fit(X, y).predict([[0.1, 0.9]])
     array([[0, 1, 1]])

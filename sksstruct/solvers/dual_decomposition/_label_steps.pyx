@@ -1,0 +1,265 @@
+"""Steps for the labels of one example: of each alone, and of groups towards a point.
+
+Notation is that of `_label_ascent.pyx`. The labels of an example that are on, or may
+move, are local, and numbered from 0; what is needed of their pairs are the links. A
+step goes along a line in q, with every s at the best that the new q allow:
+
+    psi(t) = max_s dual(q + t d, s)
+
+is concave, its derivative piecewise linear, and its maximum in [0, t_max] is found by
+false position. One step goes towards the target z for every group of labels that have a
+reason to move together, and then one for every label alone, in both directions.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+
+from sksstruct.inference.cuts._roof_dual cimport together
+
+# Steps of false position; the left end of the interval is always a gain.
+cdef int MOST_STEPS = 12
+# The derivative may be this part of what it was at the beginning.
+cdef double SMALL = 1e-2
+# Probabilities this close to 0 and 1 are 0 and 1.
+cdef double ZERO = 1e-12
+
+
+cdef class LabelSteps:
+    """Local labels, their links, and steps along lines."""
+
+    def __cinit__(self, model, alpha):
+        n = model.n_labels
+        self._moving, self._drawn, self._group = np.zeros((3, n), dtype=np.int32)
+        self._direction, self._waits = np.zeros(n), np.zeros(n, dtype=np.uint8)
+
+    def __dealloc__(self):
+        free(self._local)
+        free(self._links)
+
+    cdef double _gap(self) noexcept nogil:
+        """What z scores above the present point."""
+        cdef Py_ssize_t k, j
+        cdef Local* item
+        cdef Link* link
+        cdef double gap = 0.0, both
+        for k in range(self._n_moving):
+            item = &self._local[self._moving[k]]
+            gap += item.gain * (item.target - item.q)
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                # of twins the first counts
+                if 0 <= link.twin < j:
+                    continue
+                both = 0.5 * together(<int32_t> (2.0 * item.target),
+                                      <int32_t> (2.0 * self._local[link.other].target),
+                                      link.score)
+                gap += link.score * (both - link.both)
+        return gap
+
+    # ---- steps ----
+
+    cdef void _improve(self) noexcept nogil:
+        """Steps of groups of labels towards z, and of labels alone."""
+        cdef Py_ssize_t k, n = 0
+        cdef int32_t label
+        for k in range(self._n_moving):
+            label = self._moving[k]
+            if self._local[label].target != self._local[label].q:
+                self._drawn[n] = label
+                n += 1
+        if n > 1:
+            self._step_groups(n)
+        for k in range(self._n_moving):
+            self._step_alone(self._moving[k])
+
+    cdef void _step_groups(self, Py_ssize_t n_drawn) noexcept nogil:
+        """Move groups of labels that pairs draw to z together."""
+        cdef Py_ssize_t k, j, size, done
+        cdef int32_t label, other
+        cdef Link* link
+        cdef double d
+        for k in range(n_drawn):
+            self._waits[self._drawn[k]] = 1
+        for k in range(n_drawn):
+            label = self._drawn[k]
+            if not self._waits[label]:
+                continue
+            # breadth first
+            self._waits[label] = 0
+            self._group[0], size, done = label, 1, 0
+            while done < size:
+                label = self._group[done]
+                done += 1
+                d = self._local[label].target - self._local[label].q
+                self._direction[label] = d
+                for j in range(self._local[label].first, self._local[label].last):
+                    link = &self._links[j]
+                    other = link.other
+                    if self._waits[other] and link.score * d * (
+                            self._local[other].target - self._local[other].q) > 0.0:
+                        self._waits[other] = 0
+                        self._group[size] = other
+                        size += 1
+            if size > 1:
+                self._search(size)
+            for j in range(size):
+                self._direction[self._group[j]] = 0.0
+
+    cdef void _step_alone(self, int32_t label) noexcept nogil:
+        """Move one label up or down, if that is a gain."""
+        cdef double q = self._local[label].q, curvature = 0.0, d = 1.0
+        cdef double first, slope, at_t, at_high = 0.0, t, low = 0.0, high = 1.0 - q
+        first = self._slope_alone(label, d, 0.0, &curvature) if q < 1.0 else 0.0
+        if first <= 0.0:
+            d, high = -1.0, q
+            first = self._slope_alone(label, d, 0.0, &curvature) if q > 0.0 else 0.0
+        if first <= 0.0:
+            return
+        slope = first
+        for _step in range(MOST_STEPS):
+            # Newton's step, as long as nothing is on the right of the maximum
+            if at_high < 0.0:
+                t = low + slope * (high - low) / (slope - at_high)
+            else:
+                t = low + slope / curvature
+                t = t if t < high else high
+            at_t = self._slope_alone(label, d, t, &curvature)
+            if at_t < 0.0:
+                high, at_high = t, at_t
+                continue
+            low, slope = t, at_t
+            if slope <= SMALL * first or t == high:
+                break
+        self._direction[label] = d
+        self._group[0] = label
+        self._move(1, low)
+        self._direction[label] = 0.0
+
+    cdef double _slope_alone(self, Py_ssize_t label, double d, double t,
+                             double* curvature) noexcept nogil:
+        """The derivative of psi for one label, and how fast it falls."""
+        cdef Local* item = &self._local[label]
+        cdef Link* link
+        cdef Py_ssize_t j
+        cdef double b = self._pair_curvature, q = item.q + d * t, p
+        cdef double total = item.gain - self._label_curvature * d * t, best
+        cdef double fall = self._label_curvature
+        for j in range(item.first, item.last):
+            link = &self._links[j]
+            p = self._local[link.other].q
+            if p == 1.0:
+                # s is q
+                total += link.score - b * (q - link.both)
+                fall += b
+            elif p > 0.0:
+                best = link.both + link.score / b
+                # on the line s = q, or on s = q + p - 1
+                if (q < p or (q == p and d < 0.0)) and best >= q:
+                    total += link.score - b * (q - link.both)
+                    fall += b
+                elif (q + p > 1.0 or (q + p == 1.0 and d > 0.0)) and (
+                        best <= q + p - 1.0):
+                    total += link.score - b * (q + p - 1.0 - link.both)
+                    fall += b
+        curvature[0] = fall
+        return d * total
+
+    cdef void _search(self, Py_ssize_t size) noexcept nogil:
+        """Go to the maximum along the direction of the group, if that is a gain."""
+        cdef double low = 0.0, high = INFINITY, at_low, at_high, t, slope, first, d
+        cdef Py_ssize_t k
+        cdef Local* item
+        cdef int side = 0
+        for k in range(size):
+            item, d = &self._local[self._group[k]], self._direction[self._group[k]]
+            t = (1.0 - item.q) / d if d > 0.0 else -item.q / d
+            high = t if t < high else high
+        first = at_low = self._slope(size, 0.0)
+        if not at_low > 0.0 or not high > 0.0:
+            return
+        at_high = self._slope(size, high)
+        if at_high >= 0.0:
+            low = high
+        else:
+            for _step in range(MOST_STEPS):
+                t = low - at_low * (high - low) / (at_high - at_low)
+                slope = self._slope(size, t)
+                # an end that stays counts half: the Illinois rule
+                if slope >= 0.0:
+                    low, at_low = t, slope
+                    at_high *= 0.5 if side == 1 else 1.0
+                    side = 1
+                    if slope <= SMALL * first:
+                        break
+                else:
+                    high, at_high = t, slope
+                    at_low *= 0.5 if side == 2 else 1.0
+                    side = 2
+        self._move(size, low)
+
+    cdef double _slope(self, Py_ssize_t size, double t) noexcept nogil:
+        """The derivative of psi at t, from the right."""
+        cdef Py_ssize_t k, j
+        cdef double total = 0.0, d, e, q, p, low, high, best, b = self._pair_curvature
+        cdef Local* item
+        cdef Link* link
+        for k in range(size):
+            item, d = &self._local[self._group[k]], self._direction[self._group[k]]
+            q = item.q + d * t
+            total += d * (item.gain - self._label_curvature * d * t)
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                e, p = self._direction[link.other], self._local[link.other].q
+                if e == 0.0 and (p == 0.0 or p == 1.0):
+                    # s is q p
+                    if p == 1.0:
+                        total += d * (link.score - b * (q - link.both))
+                    continue
+                # of twins the first counts
+                if e != 0.0 and 0 <= link.twin < j:
+                    continue
+                p += e * t
+                high = q if q < p else p
+                low = q + p - 1.0 if q + p > 1.0 else 0.0
+                best = link.both + link.score / b
+                if best >= high:
+                    # the smaller of the two decides, and of equal ones the slower
+                    total += ((d if q < p or (q == p and d < e) else e)
+                              * (link.score - b * (high - link.both)))
+                elif best <= low and (low > 0.0 or (q + p == 1.0 and d + e > 0.0)):
+                    total += (d + e) * (link.score - b * (low - link.both))
+        return total
+
+    cdef void _move(self, Py_ssize_t size, double t) noexcept nogil:
+        """Go along the direction of the group, and let every s follow."""
+        cdef Py_ssize_t k, j
+        cdef double q, p, low, high, best
+        cdef Local* item
+        cdef Link* link
+        for k in range(size):
+            item = &self._local[self._group[k]]
+            q = item.q + self._direction[self._group[k]] * t
+            q = 0.0 if q < ZERO else (1.0 if q > 1.0 - ZERO else q)
+            item.gain -= self._label_curvature * (q - item.q)
+            item.q = q
+        for k in range(size):
+            item = &self._local[self._group[k]]
+            q = item.q
+            for j in range(item.first, item.last):
+                link = &self._links[j]
+                p = self._local[link.other].q
+                high = q if q < p else p
+                low = q + p - 1.0 if q + p > 1.0 else 0.0
+                # where one is on or off, rounding must not leave a difference
+                low = high if q == 1.0 or p == 1.0 else low
+                best = link.both + link.score / self._pair_curvature
+                best = best if best > low else low
+                best = best if best < high else high
+                link.score -= self._pair_curvature * (best - link.both)
+                link.both = best
+                if link.twin >= 0:
+                    self._links[link.twin].both = best
+                    self._links[link.twin].score = link.score
