@@ -276,11 +276,11 @@ def test_real_instances_are_proved(data_home, name):
     "name", ["csp/29.wcsp", "protein/pdb1aho", "grids/grid10x10.f2.wrap"]
 )
 def test_real_instances_are_found(data_home, name):
-    """No bound proves them, and the labelings are the best known."""
+    """The labelings are the best known, and the bounds are not below them."""
     best = json.load(gzip.open(data_home / "uai" / "map_best.json.gz"))
     graph = load_uai(data_home / "uai" / f"{name}.uai.gz")
     predictor = LPMAPPredictor(random_state=0)
     predictor.predict([graph])
     value = best[name.split("/")[1] + ".uai"]["log_value"]
     assert predictor.scores_[0] == pytest.approx(value, rel=1e-6)
-    assert predictor.bounds_[0] > value
+    assert predictor.bounds_[0] >= value - 1e-6 * abs(value)
