@@ -119,15 +119,17 @@ def test_plain_steps_are_the_same(options, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "options", [each for each in OPTIONS if "no_gram" not in each], ids=str
+)
 def test_the_optimum_is_the_same(options, monkeypatch):
     X, y, weight, options = problem(options)
-    make = partial(ChainCRF, 0.1, tol=1e-4, random_state=0, max_iter=5000, **options)
+    make = partial(ChainCRF, 0.3, tol=1e-3, random_state=0, **options)
     one, other = both(monkeypatch, make, X, y, weight)
     assert one.objective_ - one.dual_gap_ <= other.objective_ + 1e-9
     assert other.objective_ - other.dual_gap_ <= one.objective_ + 1e-9
     # the objective is strongly convex
-    near = np.sqrt(2 * one.dual_gap_ / 0.1) + np.sqrt(2 * other.dual_gap_ / 0.1)
+    near = sum(np.sqrt(2 * tagger.dual_gap_ / 0.3) for tagger in (one, other))
     difference = np.linalg.norm(one.coef_ - other.coef_)
     assert difference <= near
     assert np.linalg.norm(one.transitions_.toarray() - other.transitions_) <= near
