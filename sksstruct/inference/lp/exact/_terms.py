@@ -8,6 +8,8 @@ from sksstruct.inference.lp.exact._consistency import Consistency
 
 # The limit of the costs at the root, and a cost that no labeling below it has.
 _RESOLUTION, FORBIDDEN = 2.0**46, 2**58
+# Share of the gap without messages that they have to close.
+_LEAST_USE = 0.05
 # Sweeps end where so many in both directions raise the bound by less than this share of
 # what is left below the limit.
 _PATIENCE, _LEAST_PROGRESS = 8, 0.02
@@ -28,6 +30,8 @@ class Terms:
         Difference of scores that does not matter.
     messages : Messages, default=None
         Message passing, whose reparametrisation the costs start from.
+    bound : float, default=inf
+        Its bound.
 
     Attributes
     ----------
@@ -44,7 +48,7 @@ class Terms:
         order.
     """
 
-    def __init__(self, problem, score, tol, messages=None):
+    def __init__(self, problem, score, tol, messages=None, bound=np.inf):
         graph = problem.graph
         self.top, self.merged = 0.0, {}
         rows = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
@@ -54,7 +58,11 @@ class Terms:
         if weights is not None:
             tables = [table * w for table, w in zip(tables, weights, strict=True)]
         tables += [graph.tables[t].dense() for t in graph.factor_tables]
-        lowest = score - self._highest([*rows, *tables])
+        highest = self._highest([*rows, *tables])
+        lowest = score - highest
+        # messages that bound nothing have only spread the costs
+        if highest - bound <= _LEAST_USE * (highest - score):
+            messages = None
         whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
         if messages is not None:
             _move(messages, rows, scopes, tables)

@@ -77,7 +77,9 @@ class ExactSearch:
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
         scale = max(1.0, abs(score + run.offset))
-        self._terms = terms = Terms(run.problem, score, run.tol * scale, run.messages)
+        self._terms = terms = Terms(
+            run.problem, score, run.tol * scale, run.messages, run.bound
+        )
         limit = terms.limit + (0 if allowed else 1)
         if allowed:
             limit = min(limit, terms.cost(run.labeling) - terms.grain + 1)

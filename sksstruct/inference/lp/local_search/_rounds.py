@@ -15,7 +15,8 @@ _WIDTH, _BUDGET = 200, 512.0
 _FEW_STATES = 8
 # Windows at the end of a round: variables, and entries of a table at first and at most.
 _WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
-# Entries of tables that take branch and bound about as long as visiting a variable.
+# Entries of tables that take branch and bound about as long as visiting a variable, for
+# every two of its states.
 _ENTRIES_PER_VISIT = 30
 # Its share of that time: at least, at first, and at most; it doubles where a turn
 # closes a twentieth of the gap, and halves where it closes less than a hundredth.
@@ -100,7 +101,8 @@ class _Turns:
         if improved:
             exact.prefer(run.labeling)
         score, gap = run.score, run.bound - run.score
-        exact.advance(int(work * _ENTRIES_PER_VISIT * self.share))
+        entries = _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
+        exact.advance(int(work * entries * self.share))
         least, _, most = _SHARES
         if run.score > score or run.bound - run.score < _GOOD * gap:
             self.share = min(2.0 * self.share, most)
