@@ -41,11 +41,11 @@ class RelaxedGraphModel(StructuredModel):
     objective is an upper bound of the structured hinge, and the duality gap is a
     certificate for this bound. Predictions are labelings.
 
-    `sksstruct.solvers.GDMM` trains it without ever maximising over a whole graph, and is
-    the solver for graphs beyond some hundred nodes or a few labels. The oracle of the
-    other solvers is a Python function that solves a linear program where message passing
-    does not find the maximum. `GraphModel` is the model for trees and for two labels that
-    attract.
+    `sksstruct.solvers.GDMM` trains it without ever maximising over a whole graph, and
+    is the solver for graphs beyond some hundred nodes or a few labels. The oracle of
+    the other solvers is a Python function that solves a linear program where message
+    passing does not find the maximum. `GraphModel` is the model for trees and for two
+    labels that attract.
 
     Parameters
     ----------
