@@ -13,8 +13,7 @@ and classifier chains, for the three losses of labels: see `_label_sets.py`.
 ``structured``: objective, Hamming loss and sample-averaged F1 on the test set for the
 structured hinge beside one-vs-rest and classifier chains of LinearSVC, with the same C,
 chosen on the training set for one-vs-rest; and seconds to within 1 % of the best
-objective for BCA, GDMM and BCFW with the LP relaxation; GB is the most that the process
-had used by then.
+objective for BCA, GDMM and BCFW with the LP relaxation.
 
 ``grid``: images of regions of many labels, whose neighbors come from a table, and noisy
 features of the pixels: CPU seconds to an objective within 0.1 % of the best for GDMM
