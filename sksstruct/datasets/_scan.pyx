@@ -37,7 +37,7 @@ def read_scopes(Tokens tokens, const int64_t[::1] sizes, Py_ssize_t m):
         How often each variable is in a scope, up to 1, plus 2 for each scope that it
         is the last of, up to 5 in all.
     """
-    cdef Py_ssize_t n = sizes.shape[0], f, k, i, size = 0
+    cdef Py_ssize_t n = sizes.shape[0], f, i, size = 0
     cdef int64_t arity, variable = 0, total, needed = 0
     # no scope is longer than the file
     cdef Py_ssize_t[::1] first = np.zeros(m + 1, dtype=np.intp)
@@ -52,7 +52,7 @@ def read_scopes(Tokens tokens, const int64_t[::1] sizes, Py_ssize_t m):
             longer = np.empty(2 * (size + arity), dtype=np.int32)
             longer[:size] = scopes[:size]
             scopes = longer
-        for k in range(arity):
+        for _ in range(arity):
             tokens.read_integer(0, n - 1, what, &variable)
             for i in range(first[f], size):
                 if scopes[i] == variable:
@@ -131,14 +131,14 @@ def read_tuples(Tokens tokens, const int64_t[::1] shape, Py_ssize_t count, top,
     f : int
         Number of the cost function, for errors.
     """
-    cdef Py_ssize_t k, i, at
+    cdef Py_ssize_t i, at
     cdef int64_t state = 0
     cdef int64_t cost = 0
     # costs are compared as integers: beyond 2 ** 53 floats have gaps
     cdef int64_t limit = min(top, INT64_MAX)
     cdef unsigned char[::1] seen = np.zeros(scores.shape[0], dtype=np.uint8)
     what_state, what_cost = f"a state of cost function {f}", f"a cost of function {f}"
-    for k in range(count):
+    for _ in range(count):
         at = 0
         for i in range(shape.shape[0]):
             tokens.read_integer(0, shape[i] - 1, what_state, &state)

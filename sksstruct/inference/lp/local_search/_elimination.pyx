@@ -111,8 +111,9 @@ cdef class Elimination:
             table = &self._buckets.parts[made]
             if not self._open_bucket(&scan, place, table):
                 return False
-            if problem.late(scan.n_parts * <double>(self._n_choices - self._begin[place])
-                            * candidates_at(self.window, place)):
+            if problem.late(
+                    scan.n_parts * <double>(self._n_choices - self._begin[place])
+                    * candidates_at(self.window, place)):
                 return False
             self._visit(&scan, place, self._buckets.entries + table.start)
             if table.count:
