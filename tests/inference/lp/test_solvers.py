@@ -368,10 +368,10 @@ def test_auto_stops_when_told():
 def test_many_edges_are_searched(monkeypatch):
     import sksstruct.inference.lp.auto as auto
 
-    full = [(u, v) for u in range(40) for v in range(u)]
+    full = [(u, v) for u in range(24) for v in range(u)]
     rng = np.random.default_rng(1)
     graph = FactorGraph(
-        rng.normal(size=(40, 2)), full, rng.normal(size=(len(full), 2, 2))
+        rng.normal(size=(24, 2)), full, rng.normal(size=(len(full), 2, 2))
     )
     usual = Auto().solve(graph, random_state=0)
     monkeypatch.setattr(auto, "_MANY_EDGES", 100)

@@ -105,20 +105,22 @@ cdef class MaxProductLP(Messages):
 
     def moved(self):
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t edge, factor, axis, begin, size
+        cdef Py_ssize_t edge, factor, axis, place, begin, size, first
         messages = np.asarray(self._messages)
+        found = []
         for edge in range(problem.n_edges):
             for axis in range(2):
                 begin = self._start[edge, axis]
                 size = problem.states[problem.ends[edge, axis]]
-                yield edge, axis, messages[begin:begin + size]
+                found.append((edge, axis, messages[begin:begin + size]))
         for factor in range(problem.n_higher):
-            for place in range(problem.scope_first[factor],
-                               problem.scope_first[factor + 1]):
-                begin, axis = self._start_higher[place], problem.scope_first[factor]
+            first = problem.scope_first[factor]
+            for place in range(first, problem.scope_first[factor + 1]):
+                begin = self._start_higher[place]
                 size = problem.states[problem.scope[place]]
-                yield problem.n_edges + factor, place - axis, messages[
-                    begin:begin + size]
+                found.append((problem.n_edges + factor, place - first,
+                              messages[begin:begin + size]))
+        return found
 
     cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
         """Update the edges and then the larger factors, or backward; then the bound."""
