@@ -16,7 +16,8 @@ from sksstruct.solvers import SOLVERS
 
 # Sections of the API page: title, module, and names that stay out.
 _API = (
-    ("Estimators", "sksstruct", ("__version__",)),
+    # factor graphs have a section of their own
+    ("Estimators", "sksstruct", ("__version__", "FactorGraph")),
     ("Models and score functions", "sksstruct.models", ()),
     ("Solvers", "sksstruct.solvers", ()),
     ("Losses", "sksstruct.losses", ()),

@@ -50,6 +50,8 @@ def load_cfn(path):
         whole = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse)
     except (json.JSONDecodeError, RecursionError, _Constant):
         whole = _Lenient(text, name).parse()
+    except ValueError as error:  # such as integers of thousands of digits
+        raise ValueError(f"{name}: {error}") from None
     try:
         return _Network(whole, len(text)).build()
     except ValueError as error:

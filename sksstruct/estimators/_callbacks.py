@@ -24,6 +24,8 @@ class PassCallbacks:
         self._attributes = attributes
         self._validation = validation
         self._data = {"X": X, "y": y}
+        # the last pass that was reported
+        self._n_passes = 0
         self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
         self._begin()
@@ -33,6 +35,10 @@ class PassCallbacks:
         self._pass.call_on_fit_task_begin(estimator=self._estimator, **self._data)
 
     def __call__(self, n_passes, weights):
+        # a run that begins again, with room for more weights, repeats its passes
+        if n_passes <= self._n_passes:
+            return False
+        self._n_passes = n_passes
         stop = self._pass.call_on_fit_task_end(
             estimator=self._estimator,
             reconstruction_attributes=lambda: self._attributes(weights()),

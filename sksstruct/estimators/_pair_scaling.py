@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.models.multilabel.multilabel import decode
 from sksstruct.solvers import SOLVERS
+from sksstruct.utils.progress import Status
 
 # Values that are tried, as shares of the mean norm of the features.
 SHARES = 0.03, 0.1, 0.3, 1.0
@@ -122,6 +123,11 @@ def _predictions(estimator, spec, examples, X, scaling, solver, state):
         n_jobs=estimator.n_jobs,
         dual_state=state,
     )
+    if Status(result.status) is Status.INTERRUPTED:
+        raise KeyboardInterrupt(
+            "training was interrupted while interaction_scaling was chosen; there is "
+            "no classifier yet"
+        )
     pairs = spec.label_pairs_ if scaling > 0.0 else spec.label_pairs_[:0]
     views = solver.layout(model).views(result.weights)
     coef, intercept, table = spec.tables(views, pairs, scaling)

@@ -328,7 +328,13 @@ class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimat
         return train(self, X, y, sample_weight, "tagger")
 
     def _model(self):
-        return ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
+        model = ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
+        solver = SOLVERS.resolve(self.solver, max_iter=self.max_iter, tol=self.tol)
+        # sparse transitions are for solvers that ask for nothing else
+        if self.solver != "auto":
+            asked = set(solver.required_oracles)
+            model.tables_only = not asked & {"max", "factors"}
+        return model
 
     def _further(self, problem, result):
         """Attributes that only taggers have, besides weights and certificate."""

@@ -100,7 +100,9 @@ class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         sample F1 and the Hamming loss on the other samples are compared with those of
         labels alone: where one of them is worse by half a standard error of the
         difference, or the mean gain is below that, the value is not taken. There are
-        up to five folds, fewer once 1000 samples were held out together.
+        up to five folds, fewer once 1000 samples were held out together; all count
+        the same there, whatever their `sample_weight` in training. An interrupt while
+        values are tried leaves no classifier.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         How sets of labels are found. "exact": by trying all of them. "lp": by the LP
         relaxation, one minimum cut for each sample, which is exact where labels only

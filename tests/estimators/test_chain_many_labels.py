@@ -2,6 +2,7 @@
 the same with a table of all pairs."""
 
 import pickle
+import warnings
 from functools import partial
 from itertools import pairwise
 
@@ -11,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sksstruct.inference.chains._pair_index import PairIndex
 from sksstruct.models.chain._chain import BoundChain
 from sksstruct.models.chain._sparse_training import SparseBoundChain
 from sksstruct.models.protocols._weights import Weights
 
 from sksstruct import ChainCRF, ssvm_path
+from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.models.chain import chain as chain_module
 from sksstruct.solvers import BCFW, BMRM, SSG, CuttingPlane, FrankWolfe
 from sksstruct.utils.estimator_checks import CHECKS
@@ -181,15 +184,14 @@ def test_bounds_that_most_pairs_cannot_keep(few):
     X, y = data()
     for bound in ((0.1, None), (None, -0.1), (np.zeros((6, 6)), None)):
         tagger = ChainCRF(0.05, solver=BCFW(bounds={"transitions": bound}))
-        with pytest.raises(ValueError, match="transitions"):
+        with pytest.raises(ValueError, match="bounds on transitions must be numbers"):
             tagger.fit(X, y)
 
 
 @pytest.mark.parametrize("solver", ["casimir", "pragam"])
-def test_solvers_with_other_oracles_are_refused(solver, few):
-    with pytest.raises(ValueError, match="needs the oracle") as error:
-        ChainCRF(0.05, solver=solver).fit(*data())
-    assert "solver='auto'" in "".join(error.value.__notes__)
+def test_solvers_with_other_oracles_keep_tables(solver, few):
+    tagger = ChainCRF(0.05, solver=solver, tol=0.7, random_state=0).fit(*data())
+    assert isinstance(tagger.transitions_, np.ndarray)
 
 
 def test_other_losses_and_features_keep_tables(few):
@@ -240,6 +242,49 @@ def test_room_for_pairs_runs_out(monkeypatch):
     assert tagger.transitions_.nnz > 8
     assert_same(tagger, other, 2e-3)
     assert tagger.objective_ == pytest.approx(one.objective_, abs=1e-3)
+
+
+def test_a_run_that_begins_again_reports_each_pass_once(few, monkeypatch):
+    rng = np.random.RandomState(0)
+    X = [rng.standard_normal((6, 4)) for _ in range(40)]
+    y = [rng.randint(40, size=6) for _ in X]
+    passes, bound, told = [], SparseBoundChain, PassCallbacks.__call__
+
+    def noted(self, n_passes, weights):
+        passes.append(n_passes)
+        return told(self, n_passes, weights)
+
+    def fitted(n_slots):
+        """A tagger, and the number of passes before there was no more room."""
+        passes.clear()
+        begun = []
+
+        class Narrow(bound):
+            def __new__(cls, *args, **kwargs):
+                return bound.__new__(cls, *args, n_slots=n_slots, **kwargs)
+
+            def grow(self):
+                begun.append(len(passes))
+                super().grow()
+
+        monkeypatch.setattr(chain_module, "SparseBoundChain", Narrow)
+        tagger = ChainCRF(0.02, tol=0.0, max_iter=4, early_stopping=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return tagger.set_params(random_state=0).fit(X, y), begun
+
+    monkeypatch.setattr(PassCallbacks, "__call__", noted)
+    for n_slots in range(150, 1000, 25):
+        tagger, begun = fitted(n_slots)
+        assert len(tagger.validation_scores_) == tagger.n_iter_
+        if begun and begun[-1] > 0:
+            break
+    else:
+        pytest.fail("no run began again after its first pass")
+    assert passes.count(1) == 2
+    roomy, begun = fitted(5000)
+    assert not begun
+    np.testing.assert_allclose(tagger.validation_scores_, roomy.validation_scores_)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

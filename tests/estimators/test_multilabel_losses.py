@@ -1,5 +1,7 @@
 """MultilabelPairwise: losses of labels given the others, their costs, and its pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -339,3 +341,17 @@ def test_the_choice_of_a_scaling_is_printed(capsys):
         "[MultilabelPairwise] interaction_scaling 0: micro-F1 0."
     )
     assert any(line.startswith("[DCD] ") for line in lines)
+
+
+def test_interrupt_while_the_scaling_is_chosen(monkeypatch):
+    """The solver returns what it has; the choice must not go on with it."""
+    solve = DCD.solve
+
+    def stopped(self, *args, **kwargs):
+        return replace(solve(self, *args, **kwargs), status="interrupted")
+
+    monkeypatch.setattr(DCD, "solve", stopped)
+    classifier = MultilabelPairwise(random_state=0)
+    with pytest.raises(KeyboardInterrupt, match="while interaction_scaling was chosen"):
+        classifier.fit(*data())
+    assert not hasattr(classifier, "coef_")

@@ -1,7 +1,8 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import KW_ONLY, dataclass
+from threading import Thread
 
 import numpy as np
 from scipy import optimize, sparse
@@ -115,15 +116,20 @@ def _in_thread(solve, run):
     HiGHS answers no interrupts, and looks at its clock between steps that may be long:
     here the caller goes on, and the thread ends when HiGHS looks.
     """
-    executor = ThreadPoolExecutor(1)
-    try:
-        future = executor.submit(solve)
-        while not wait([future], _TICK).done:
-            if run.late():
-                return None
-        return future.result()
-    finally:
-        executor.shutdown(wait=False)
+    future = Future()
+
+    def work():
+        try:
+            future.set_result(solve())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # a daemon: the interpreter would wait for any other at its end
+    Thread(target=work, daemon=True).start()
+    while not wait([future], _TICK).done:
+        if run.late():
+            return None
+    return future.result()
 
 
 def solve_relaxation(graph):

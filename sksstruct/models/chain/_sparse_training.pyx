@@ -250,8 +250,10 @@ loss_length : objects
         # one number is for all pairs, whether they have a slot or not
         for view, array in zip(views, flat):
             view["transitions"] = array[self.first_pair:]
-        fill_bounds(*views, bounds)
-        if not (views[0]["transitions"] <= 0.0).all() or not (
+        arrays = any(np.ndim(limit) for limit in (bounds or {}).get("transitions", ()))
+        if not arrays:
+            fill_bounds(*views, bounds)
+        if arrays or not (views[0]["transitions"] <= 0.0).all() or not (
                 views[1]["transitions"] >= 0.0).all():
             raise ValueError(
                 "bounds on transitions must be numbers, and allow zero, where there "

@@ -27,6 +27,11 @@ cdef class PottsFactors(GraphFactors):
     def __init__(self, graphs):
         self._edge_features = edge_features(graphs.edge_rows)
         GraphFactors.__init__(self, graphs)
+        # pairs of labels are numbered
+        if self.n_labels > 46340:
+            raise ValueError(
+                f"{self.n_labels} labels are more than 32-bit indices of their pairs "
+                "can tell apart; at most 46340 can be")
 
     def start(self):
         # one too many, so that no features at all are no empty buffer

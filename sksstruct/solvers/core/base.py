@@ -1,5 +1,6 @@
 """The base of all solvers: parameters, required oracles, and one call."""
 
+import time
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -285,12 +286,16 @@ class Solver(BaseEstimator):
         # and in some libraries many times slower.
         blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
         with blas:
+            started = time.perf_counter()
             while True:
                 try:
                     return self._solve(model, alpha, options)
                 except WeightsFull:
                     # rare: there is room for many more than are met as a rule
                     model.grow()
+                if max_seconds is not None:
+                    left = max_seconds - (time.perf_counter() - started)
+                    options.max_seconds = max(left, 0.0)
 
     def _solve(self, model, alpha, options):
         raise NotImplementedError

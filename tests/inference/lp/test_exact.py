@@ -11,7 +11,7 @@ from sksstruct.inference.lp.exact._consistency import Consistency
 from sksstruct.inference.lp.exact._depth_first import DepthFirst
 
 from sksstruct.factor_graphs import FactorGraph, Logic
-from sksstruct.inference.lp import Auto, BranchAndBound, HiGHS
+from sksstruct.inference.lp import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
 
@@ -238,3 +238,45 @@ def test_search_goes_on_after_sweeps_end():
     assert found.plan_ == ["TRW-S", "branch and bound", "local search in turns with it"]
     assert found.score >= short.score
     assert len(found.trace["score"]) > len(short.trace["score"]) + 2
+
+
+def test_tolerance_is_that_of_the_best_labeling():
+    """Penalties that are large numbers must not make it that of the first labeling."""
+    rng, n = np.random.default_rng(112), 5
+    edges = list(itertools.combinations(range(n), 2))
+    tables = [
+        1e6 * rng.choice([0, 1, -1], size=(3, 3)) + rng.normal(size=(3, 3)) * 0.01
+        for _ in edges
+    ]
+    unary = rng.normal(size=(n, 3)) * 0.01
+    graph = FactorGraph(unary, edges, tables)
+    best = max(graph.score(x) for x in itertools.product(range(3), repeat=n))
+    offset = -1e6 * round(best / 1e6)
+    graph = FactorGraph(unary, edges, tables, offset=offset)
+    result = BranchAndBound().solve(graph)
+    assert result.score == pytest.approx(best + offset, abs=1e-6)
+    assert result.bound >= best + offset - 1e-9
+
+
+def test_components_share_the_tolerance():
+    rng, unary, edges, tables = np.random.default_rng(0), [], [], []
+    for part in range(30):
+        unary += list(rng.normal(size=(6, 3)))
+        for pair in itertools.combinations(range(6 * part, 6 * part + 6), 2):
+            edges.append(pair)
+            tables.append(rng.normal(size=(3, 3)))
+    graph = FactorGraph(np.array(unary), edges, tables)
+    precise = BranchAndBound(tol=1e-9).solve(graph)
+    rough = BranchAndBound(tol=1e-2).solve(graph)
+    assert precise.score - rough.score <= 1e-2 * abs(precise.score)
+    assert rough.bound >= precise.score - 1e-9 * abs(precise.score)
+
+
+@pytest.mark.parametrize("solver", ["mplp", "trws", "auto", "branch_and_bound"])
+def test_penalties_are_no_small_difference(solver):
+    """Whatever the offset, which the tolerance is relative to."""
+    differ = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    tables = [differ, differ, np.array([[0.0, -1.0], [-1.0, 0.0]])]
+    graph = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], tables, offset=-1e9)
+    result = MAP_SOLVERS[solver]().solve(graph)
+    assert result.score == -1e9

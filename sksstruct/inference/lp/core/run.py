@@ -85,6 +85,9 @@ class MAPRun(Progress):
         """Whether the best labeling reaches the bound."""
         if self.score == -np.inf:  # nothing was offered so far
             return False
+        # a penalty is no small difference, whatever the tolerance
+        if self.score < self.lowest <= self.bound:
+            return False
         scale = max(1.0, abs(self.score + self.offset))
         return self.bound - self.score <= self.tol * scale
 

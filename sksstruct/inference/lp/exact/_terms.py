@@ -80,6 +80,7 @@ class Terms:
             # powers of two, so that whole numbers stay whole; others are rounded
             self.scale = 2.0 ** math.floor(math.log2(self.scale))
             grain = self.scale - (0 if messages is None else len(rows) + len(tables))
+        self.whole = whole
         self.grain = int(min(max(1.0, grain), FORBIDDEN))
         self.limit = math.ceil(gap * self.scale)
         self.unaries = [self._integers(term) for term in unaries]

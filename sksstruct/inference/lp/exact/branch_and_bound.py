@@ -66,5 +66,7 @@ class BranchAndBound(MAPSolver):
         while run.status is None and not search.closed:
             search.advance(_WORK)
             run.report()
+        # all that is left is rounding
+        run.status = run.status or Status.STALLED
         if run.status is Status.OPTIMAL:
             run.marginals = by_variable(problem, problem.indicator(run.labeling))

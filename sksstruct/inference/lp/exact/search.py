@@ -76,7 +76,9 @@ class ExactSearch:
         allowed = run.score >= run.lowest
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
-        scale = max(1.0, abs(score + run.offset))
+        # the tolerance of the best labeling, which may be anywhere up to the bound
+        low, high = score + run.offset, run.bound + run.offset
+        scale = max(1.0, low, -high)
         self._terms = terms = Terms(
             run.problem, score, run.tol * scale, run.messages, run.bound
         )
@@ -91,12 +93,14 @@ class ExactSearch:
         self.work = root.work
         self._left = left = Simplified(root, terms.scopes)
         del root
+        # what each component may miss adds up
+        grain = terms.grain
+        if not terms.whole:
+            grain = max(1, grain // max(1, len(left.components)))
         self._report_bound(left.constant)
         for members, *parts in left.components:
             start = left.restrict(run.labeling, members) if allowed else None
-            component = Component(
-                *parts, limit - left.constant, terms.grain, start, run.late
-            )
+            component = Component(*parts, limit - left.constant, grain, start, run.late)
             self.components.append(component)
             self.work += component.network.work
         self._tighten()
@@ -114,7 +118,10 @@ class ExactSearch:
         self.closed = True
         run = self.run
         if run.score >= run.lowest:
-            run.report(bound=run.score, step=0)
+            # nothing costs less than the limit: that is what was proved
+            terms = self._terms
+            proved = terms.top - self._limit / terms.scale
+            run.report(bound=run.score if terms.whole else proved, step=0)
         else:
             # below everything that is allowed: the result will say infeasible
             run.bound, run.status = run.score, Status.INFEASIBLE
