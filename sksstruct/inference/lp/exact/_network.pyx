@@ -272,6 +272,8 @@ cdef class CostNetwork:
         """
         first, scope = np.asarray(self.first), np.asarray(self.scope)
         unary, delta = np.asarray(self.unary), np.asarray(self.delta)
+        first_place = np.asarray(self.scope_first)
+        first_cost = np.asarray(self.delta_first)
         values = [
             np.sort(np.asarray(self.values)[first[v]:first[v] + self.size[v]])
             for v in range(self.n_variables)
@@ -279,12 +281,12 @@ cdef class CostNetwork:
         unaries = [unary[first[v] + keep] for v, keep in enumerate(values)]
         tables = []
         for factor in range(self.n_factors):
-            places = range(self.scope_first[factor], self.scope_first[factor + 1])
+            places = range(first_place[factor], first_place[factor + 1])
             shape = [first[scope[i] + 1] - first[scope[i]] for i in places]
             table = np.asarray(self._owners[factor]).reshape(shape)
             table = table[np.ix_(*(values[scope[i]] for i in places))]
             for axis, i in enumerate(places):
-                taken = delta[self.delta_first[i] + values[scope[i]]]
+                taken = delta[first_cost[i] + values[scope[i]]]
                 side = [1] * len(shape)
                 side[axis] = -1
                 table -= taken.reshape(side)
