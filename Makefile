@@ -32,6 +32,7 @@ test-all: lint test
 	  -k "not scikit_learn and not contract" --ignore=tests/solvers/test_agreement.py \
 	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
 	  --ignore=tests/models/test_scored_models.py tests/estimators/test_chain_crf.py tests/estimators/test_chain_constraints.py \
+	  tests/estimators/test_chain_many_labels.py tests/estimators/test_multilabel_losses.py \
 	  tests/inference tests/projections tests/models tests/solvers tests/feature_extraction tests/utils
 
 # The oldest supported versions, in an environment of their own; what is compiled, and
