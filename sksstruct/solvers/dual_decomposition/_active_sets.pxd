@@ -15,6 +15,8 @@ cdef struct ActiveLabels:
     double* q
     # sum over its pairs f of M_vf q_f + u_vf
     double* total
+    # without messages, when it was last computed; NAN if never
+    double* score
 
 
 cdef struct PairEnd:

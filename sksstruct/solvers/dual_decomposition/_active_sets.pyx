@@ -10,6 +10,7 @@ All lists lie in one arena: a visit touches those of a factor and its neighbors,
 are close together if they came in together.
 """
 
+from libc.math cimport NAN
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -41,11 +42,13 @@ cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
         grow(arena, <void**> &labels.label, size, capacity, sizeof(int32_t))
         grow(arena, <void**> &labels.q, size, capacity, sizeof(double))
         grow(arena, <void**> &labels.total, size, capacity, sizeof(double))
+        grow(arena, <void**> &labels.score, size, capacity, sizeof(double))
         # last, so that an interrupted growth leaves a list that is whole
         labels.capacity = capacity
     # zeros are what it had all the time: a variable and its pairs agree on it
     labels.label[size] = label
     labels.q[size] = labels.total[size] = 0.0
+    labels.score[size] = NAN
     labels.size += 1
     return size
 

@@ -18,9 +18,8 @@ cdef struct Scratch:
     double* score
     # |phi_f|^2 of a pair's outcomes
     double* norm
-    # q + gain / Q, which is to be projected, and a copy that the projection reorders
+    # q + gain / Q, which is to be projected
     double* target
-    double* work
     # q before the visit, and its change
     double* previous
     double* change

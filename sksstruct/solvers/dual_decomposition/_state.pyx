@@ -31,13 +31,13 @@ times `largest_overlap`. After a pass u += eta (M q_f - q_v), which is (13) with
 of rho eta.
 """
 
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, isnan
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from sksstruct.models.protocols._factors cimport FactorModel, Messages, Outcome
-from sksstruct.projections._simplex cimport threshold_by_partition
+from sksstruct.projections._simplex cimport threshold_by_dropping
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome,
     deactivate_outcomes, fit_ends, is_active, largest_overlap, start_pair,
@@ -58,7 +58,7 @@ cdef double LEAST_CHANGE = 1e-3
 # none, and all of its weight goes to the best label.
 cdef double LEAST_CURVATURE = 1e-9
 # Arrays of the scratch.
-cdef int N_ARRAYS = 8
+cdef int N_ARRAYS = 7
 
 
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
@@ -144,8 +144,7 @@ cdef class GDMMState:
         scratch.score = scratch.memory
         scratch.norm = scratch.score + capacity
         scratch.target = scratch.norm + capacity
-        scratch.work = scratch.target + capacity
-        scratch.previous = scratch.work + capacity
+        scratch.previous = scratch.target + capacity
         scratch.change = scratch.previous + capacity
         scratch.message[0] = scratch.change + capacity
         scratch.message[1] = scratch.message[0] + capacity
@@ -260,8 +259,12 @@ cdef class GDMMState:
         """Write the gains of a variable's active labels."""
         cdef ActiveLabels* labels = &self._labels[variable]
         cdef Py_ssize_t k
-        self.model.label_scores(variable, labels.size, labels.label, gain)
+        # Between calls of oracles the scores of labels without weight may be old: most
+        # of them stay without weight whatever they are.
         for k in range(labels.size):
+            if self._asks or labels.q[k] > 0.0 or isnan(labels.score[k]):
+                self.model.label_scores(variable, 1, &labels.label[k], &labels.score[k])
+            gain[k] = labels.score[k]
             # the loss is no part of scores
             if labels.label[k] != self.model._y_true[variable]:
                 gain[k] += self.model._cost[variable]
@@ -311,8 +314,7 @@ cdef class GDMMState:
             best = scratch.score[k] if scratch.score[k] > best else best
             mean += labels.q[k] * scratch.score[k]
             scratch.target[k] = labels.q[k] + scratch.score[k] / curvature
-        memcpy(scratch.work, scratch.target, n * sizeof(double))
-        threshold[0] = threshold_by_partition(n, scratch.work)
+        threshold[0] = threshold_by_dropping(n, scratch.target)
         # a label without weight gets some if its gain / Q is above the threshold
         floor = threshold[0] * curvature + self.ignore * self.model._cost[variable]
         self.calls += self._asks
@@ -323,9 +325,7 @@ cdef class GDMMState:
             best = value if value > best else best
             # its q is zero
             scratch.target[n] = value / curvature
-            # from the targets again: the first projection has reordered its copy
-            memcpy(scratch.work, scratch.target, (n + 1) * sizeof(double))
-            threshold[0] = threshold_by_partition(n + 1, scratch.work)
+            threshold[0] = threshold_by_dropping(n + 1, scratch.target)
         return best - mean
 
     cdef int _visit_variable(self, Py_ssize_t variable, double C,
@@ -454,10 +454,10 @@ cdef class GDMMState:
             gain = pair_gain(scratch, outcomes, k)
             best = gain if gain > best else best
             mean += outcomes.q[k] * gain
-            scratch.work[k] = outcomes.q[k] + gain / curvature
+            scratch.target[k] = outcomes.q[k] + gain / curvature
         # an inactive outcome gets weight above the threshold; one below the best active
         # outcome is not found, as the oracle looks for the best of all
-        floor = (threshold_by_partition(n, scratch.work) * curvature
+        floor = (threshold_by_dropping(n, scratch.target) * curvature
                  + self.ignore * self.model._cost[self.model._pairs[pair, 0]])
         floor = floor if floor > best else best
         if (self._asks and self._find_pair(pair, linear, floor, &outcome)
@@ -574,9 +574,7 @@ cdef inline double project_pair(Scratch* scratch, const ActiveOutcomes* outcomes
     cdef double threshold, q, largest = 0.0
     for k in range(n):
         scratch.target[k] = outcomes.q[k] + pair_gain(scratch, outcomes, k) / curvature
-    # the threshold reorders what it is given
-    memcpy(scratch.work, scratch.target, n * sizeof(double))
-    threshold = threshold_by_partition(n, scratch.work)
+    threshold = threshold_by_dropping(n, scratch.target)
     for k in range(n):
         q = scratch.target[k] - threshold
         q = q if q > 0.0 else 0.0

@@ -36,7 +36,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 # residuals: the relative primal one is kept at _BALANCE times the relative dual one.
 _START, _BALANCE = 4.0, 5.0
 # Steps among active outcomes let the distributions keep up with larger multipliers.
-_CACHED_BALANCE = 2.0
+_CACHED_BALANCE = 1.0
 # If the primal residual falls by less than this factor in _PERIOD passes, after the
 # first ones, rho is too small for the steps to converge, and the balance is reduced.
 _FALL, _PERIOD, _FIRST_PASSES, _REDUCTION, _LEAST_BALANCE = 0.95, 5, 20, 0.6, 1.5
@@ -56,6 +56,10 @@ _FIRST_EVALUATION = 5
 # Outcomes that would gain less than this part of tol, times their loss, stay inactive:
 # all of them together could add no more than a small part of the target to the gap.
 _IGNORE = 0.1
+# So do those that would gain less than a multiple of the relative gap, and less than
+# this part of their loss before the first gap is known: most of what gains little far
+# from the optimum loses its weight again, but has to be looked at in every visit.
+_IGNORE_GAP, _IGNORE_FIRST = 1.0, 0.3
 # Binary labels: number of passes without pairs, and the passes with pairs after which
 # pairs that were activated too early are deactivated.
 _PASSES_ALONE, _DEACTIVATE_AFTER = 2, (5, 10, 20)
@@ -308,7 +312,7 @@ class GDMMRun:
         self.n_parts = model.set_partition(n_parts)
         state_type = AwayGDMMState if solver.update == "afw" else GDMMState
         state = state_type(model, self.alpha, self.first_rho)
-        state.ignore = _IGNORE * solver.tol
+        state.ignore = max(_IGNORE * solver.tol, _IGNORE_FIRST)
         return state
 
     def run(self):
@@ -414,6 +418,8 @@ class GDMMRun:
         loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
         dual = self.expected_loss() - self.alpha / 2 * self.feasible_square()
+        ignored = min(_IGNORE_GAP * (primal - dual) / self.loop.scale, _IGNORE_FIRST)
+        self.state.ignore = max(_IGNORE * self.solver.tol, ignored)
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
         self.visited_before = self.model.visited
