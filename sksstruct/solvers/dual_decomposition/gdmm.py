@@ -176,8 +176,10 @@ class GDMM(FactorSolver):
         Further steps that a visit takes for each factor of an example, among active
         outcomes, each after a step of the example's multipliers. Only with
         ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
-    cached_passes : int, default=1
+    cached_passes : int or "auto", default="auto"
         After each pass with oracles, number of passes among active outcomes only.
+        "auto" is one, and none where pairs are joined in cycles, where multipliers that
+        move more often than outcomes come in take longer to settle.
 
     Notes
     -----
@@ -208,13 +210,16 @@ class GDMM(FactorSolver):
     _: KW_ONLY
     eta: float = 1.0
     inner_steps: int = 1
-    cached_passes: int = 1
+    cached_passes: int | str = "auto"
 
     _parameter_constraints = {
         **FactorSolver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither")],
         "inner_steps": [Interval(Integral, 0, None, closed="left")],
-        "cached_passes": [Interval(Integral, 0, None, closed="left")],
+        "cached_passes": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
     }
 
     def _run_type(self, is_binary):
@@ -295,7 +300,10 @@ class GDMMRun:
         """Return `inner_steps` and `cached_passes`, which belong to one update."""
         if self.solver.update in ("bgcd", "afw"):
             return 0, 0
-        return self.solver.inner_steps, self.solver.cached_passes
+        cached = self.solver.cached_passes
+        if cached == "auto":
+            cached = 0 if self.is_loopy else 1
+        return self.solver.inner_steps, cached
 
     def final_status(self):
         """Return a status if further passes make no progress, whatever the gap."""
