@@ -96,6 +96,9 @@ cdef class ChainFactors(RowFactors):
     def start(self):
         # a new table, and not zeros in the old one: what is not stored scores nothing,
         # and is not visited either
+        # weights of an earlier run stay the first, so that the views know them too
+        if self.table is not None:
+            self._stored = self.entries()[:2]
         self.table = IndicatorTable(self.n_labels, self.n_labels)
         self.table.add(*self._forbidden, np.full(self.n_forbidden, -np.inf))
         self.table.add(*self._stored, np.zeros(len(self._stored[0])))
