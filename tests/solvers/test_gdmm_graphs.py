@@ -87,7 +87,7 @@ def exact_objective(classifier, X, y, weight=None):
         costs, divided_by = model._weights(len(y_true), x.node_weights)
         off = (1.0 - np.eye(len(model.classes_))[model._labels(y_true)]) / divided_by
         graph = model._graph(x, w, off * costs[:, None])
-        nodes, edges = solve_relaxation(graph)
+        nodes, edges, _ = solve_relaxation(graph)
         best = {"nodes": nodes, "edges": edges}
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         total.append(model._loss_at(x, y_true, best) + w @ difference)
@@ -212,7 +212,7 @@ def relaxed_value(model, X, y, w):
     for x, y_true in zip(X, y, strict=True):
         off = (1.0 - np.eye(3)[model._labels(y_true)]) / len(y_true)
         graph = model._graph(x, w, off)
-        nodes, edges = solve_relaxation(graph)
+        nodes, edges, _ = solve_relaxation(graph)
         best = {"nodes": nodes, "edges": edges}
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         values.append(model.loss(y_true, best) + w @ difference)
