@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct.estimators._train import prepare
-from sksstruct.solvers import BCFW
+from sksstruct.solvers import BCFW, GDMM
+from sksstruct.solvers.dual_decomposition.path import FactorGrid
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 
@@ -220,7 +221,8 @@ def ssvm_path(
     ----------
     estimator : estimator
         `SSVMClassifier`, `ChainCRF` with the hinge loss, or `LinearSSVC`. Its `alpha`
-        is not used; its solver must be `sksstruct.solvers.BCFW` or "auto".
+        is not used; its solver must be `sksstruct.solvers.BCFW` or "auto", or, with
+        ``method="grid"``, `sksstruct.solvers.GDMM`.
     X : array-like or list
         Inputs, as the estimator takes them.
     y : array-like or list
@@ -341,7 +343,7 @@ def check_parameters(parameters):
     _grid(parameters)
 
 
-def start(estimator, X, y, sample_weight):
+def start(estimator, X, y, sample_weight, method="exact"):
     """A copy of the estimator, and its training problem on the data."""
     if not hasattr(estimator, "_model"):
         raise TypeError(
@@ -352,9 +354,11 @@ def start(estimator, X, y, sample_weight):
     problem = prepare(template, X, y, sample_weight)
     if problem.model.surrogate is not None:
         raise ValueError("the path is that of the hinge: it needs loss='hinge'")
-    if not isinstance(problem.solver, BCFW):
+    is_grid = method == "grid" and isinstance(problem.solver, GDMM)
+    if not is_grid and not isinstance(problem.solver, BCFW):
         raise ValueError(
-            "the path needs solver='auto', 'bcfw' or a BCFW object, got "
+            "the path needs solver='auto', 'bcfw' or a BCFW object, or, with "
+            "method='grid', 'gdmm' or a GDMM object, got "
             f"{type(problem.solver).__name__}"
         )
     if "completion" in problem.model.oracles:
@@ -387,21 +391,23 @@ def _grid(parameters):
 
 def follow(estimator, X, y, parameters, sample_weight, verbose):
     """Yield the path so far and its next segment, for one segment after the other."""
-    template, problem = start(estimator, X, y, sample_weight)
     method, kappa = parameters["method"], parameters["kappa"]
+    template, problem = start(estimator, X, y, sample_weight, method)
     if kappa is None:
         kappa = {"exact": 0.3, "heuristic": 0.7, "grid": 1.0}[method]
-    path = Path(
-        problem.model,
-        problem.solver,
-        epsilon=parameters["epsilon"],
-        kappa=kappa,
-        max_iter=parameters["max_iter"],
-        exact=method != "heuristic",
-        random_state=template.random_state,
-        n_jobs=template.n_jobs,
-    )
-    out = SSVMPath(template, problem.attributes, parameters["epsilon"], method)
+    epsilon = parameters["epsilon"]
+    options = {
+        "max_iter": parameters["max_iter"],
+        "random_state": template.random_state,
+        "n_jobs": template.n_jobs,
+    }
+    if isinstance(problem.solver, GDMM):
+        gap = kappa * epsilon
+        path = FactorGrid(problem.model, problem.solver, gap=gap, **options)
+    else:
+        options |= {"epsilon": epsilon, "kappa": kappa, "exact": method != "heuristic"}
+        path = Path(problem.model, problem.solver, **options)
+    out = SSVMPath(template, problem.attributes, epsilon, method)
     alphas = _grid(parameters)
     if alphas is None:
         segments = path.segments(parameters["alpha_min"])

@@ -235,7 +235,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
         estimator = self._estimator()
         scorer = check_scoring(estimator, scoring=self.scoring)
         # all checks of the data, before they are divided
-        start(estimator, X, y, sample_weight)
+        start(estimator, X, y, sample_weight, self.method)
         X, y = indexable(X, y)
         n, weight = _num_samples(X), None
         if sample_weight is not None:

@@ -7,9 +7,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sksstruct.models.chain._factors import ChainFactors
+from sksstruct.solvers.dual_decomposition._state import GDMMState
 
 from sksstruct import ChainCRF
+from sksstruct.models.chain import chain
 from sksstruct.solvers import GDMM
+from sksstruct.utils._layout import padded_length
+from sksstruct.utils.packed import PackedSequences
 
 SOLVER = GDMM(3000, 3e-5, check_every=50)
 
@@ -53,6 +58,120 @@ def test_the_optimum_is_that_of_other_solvers(options):
         assert not first.start_.any() and not first.end_.any()
     if options.get("fit_intercept") is False:
         assert not first.intercept_.any()
+
+
+FORBIDDEN = [*[p for p in zip("abcd", "cadb", strict=True)], (None, "c"), ("d", None)]
+FORBIDDEN += [("a", "d"), ("c", "c")]
+
+
+def obedient(seed=0, hidden=0.0):
+    """Labels without the forbidden transitions, some of them not observed."""
+    rng = np.random.RandomState(seed)
+    X, _ = data(seed)
+    y = []
+    for x in X:
+        labels = [None]
+        while len(labels) <= len(x):
+            new = "abcd"[rng.randint(4)]
+            last = len(labels) == len(x) and new == "d"
+            if (labels[-1], new) not in FORBIDDEN and not last:
+                labels.append(new)
+        y.append([None if rng.rand() < hidden else label for label in labels[1:]])
+        # every sequence has a label, and all are met
+        y[-1][0] = labels[1]
+    return X, y
+
+
+@pytest.fixture(params=["table", "sparse"])
+def form(request, monkeypatch):
+    """The form that transitions have for other solvers."""
+    if request.param == "sparse":
+        monkeypatch.setattr(chain, "sparse_pays", lambda *sizes: True)
+    return request.param
+
+
+@pytest.mark.parametrize("update", ["bcfw", "bgcd", "afw"])
+@pytest.mark.parametrize("boundary", [True, False])
+def test_forbidden_transitions(boundary, update, form):
+    """The optimum is that of the exact oracle, and every dual value below it."""
+    X, y = obedient()
+    options = {"forbidden_transitions": FORBIDDEN, "boundary": boundary}
+    options |= {"alpha": 0.05, "random_state": 0}
+    tol = 1e-2 if update == "afw" else 1e-4
+    solver = GDMM(5000, tol, update=update, check_every=50)
+    first = ChainCRF(solver=solver, **options).fit(X, y)
+    second = ChainCRF(tol=3e-5, max_iter=3000, **options).fit(X, y)
+    free = clone(second).set_params(forbidden_transitions=None).fit(X, y)
+    # the constraints matter
+    assert second.objective_ < free.objective_ - free.dual_gap_ - 0.01
+    assert first.dual_gap_ < 1.01 * tol
+    assert first.objective_ <= second.objective_ + first.dual_gap_
+    assert first.objective_ >= second.objective_ - second.dual_gap_ - 1e-9
+    # also where distributions of pairs and of variables are far from each other
+    early = GDMM(60, 0.0, update=update, check_every=1)
+    with pytest.warns(ConvergenceWarning):
+        tagger = ChainCRF(solver=early, **options).fit(X, y)
+    assert (tagger.history_["dual"] <= second.objective_ + 1e-9).all()
+    assert tagger.history_["dual"].max() > 0.01 * second.objective_
+    for labels in first.predict(X):
+        pairs = zip([None, *labels], [*labels, None], strict=True)
+        assert not set(pairs) & set(FORBIDDEN)
+
+
+def test_forbidden_transitions_of_many_labels():
+    """The objective by sparse and by whole tables is the same."""
+    rng = np.random.RandomState(0)
+    X = [rng.standard_normal((4, 3)) for _ in range(5)]
+    lengths, y = np.full(5, 4), np.arange(20, dtype=np.int32)
+    # every pair of labels that were seen but for those of neighbors
+    rows, columns = (a.ravel().astype(np.int32) for a in np.indices((20, 20)))
+    allowed = (columns == rows + 1) & (rows % 4 < 3)
+    forbidden = rows[~allowed], columns[~allowed]
+    values = []
+    for n_labels in (20, 501):
+        ld = padded_length(n_labels)
+        ends = np.zeros((2, ld))
+        ends[0, 1:4] = ends[1, 0] = -np.inf
+        # labels that are not allowed anywhere change nothing
+        ends[:, 20:n_labels] = -np.inf
+        both = forbidden
+        if n_labels > 20:
+            more = np.indices((n_labels, n_labels)).reshape(2, -1).astype(np.int32)
+            more = more[:, more.max(axis=0) >= 20]
+            both = [np.append(a, b) for a, b in zip(forbidden, more, strict=True)]
+        factors = ChainFactors(
+            PackedSequences.from_lengths(np.concatenate(X), lengths),
+            n_labels,
+            y,
+            forbidden=tuple(both),
+            ends=ends,
+            loss_length=4.0,
+        )
+        state = GDMMState(factors, 0.05, 10.0)
+        for _ in range(5):
+            state.visit(np.arange(5), -np.ones(20), False)
+            state.update(1.0)
+        weights = factors.weights()
+        values.append((factors.maxima(weights), weights @ weights))
+    np.testing.assert_allclose(*values)
+
+
+@pytest.mark.parametrize("forbidden", [None, FORBIDDEN], ids=["free", "forbidden"])
+def test_labels_that_were_not_observed(forbidden, form):
+    """Rounds of completing and training end where they do with the exact oracle."""
+    X, y = obedient(hidden=0.4)
+    options = {"alpha": 0.05, "random_state": 0, "forbidden_transitions": forbidden}
+    solver = GDMM(3000, 3e-5, check_every=50)
+    first = ChainCRF(solver=solver, **options).fit(X, y)
+    second = ChainCRF(tol=1e-4, max_iter=3000, **options).fit(X, y)
+    assert first.dual_gap_ == np.inf
+    assert first.objective_ == pytest.approx(second.objective_, abs=2e-4)
+    np.testing.assert_allclose(first.coef_, second.coef_, atol=0.05)
+    table = first.transitions_
+    other = second.transitions_
+    if form == "sparse":
+        other = other.toarray()
+    np.testing.assert_allclose(table.toarray(), other, atol=0.05)
 
 
 def test_predictions_are_those_of_the_whole_table():

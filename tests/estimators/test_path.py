@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier, SSVMPathCV, ssvm_path
 from sksstruct.datasets import make_chain
 from sksstruct.estimators._train import prepare
-from sksstruct.solvers import BCFW
+from sksstruct.models import RelaxedGraphModel
+from sksstruct.solvers import BCFW, GDMM
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
@@ -211,6 +212,46 @@ def test_grid():
         assert value - lower_bound(estimator, X, y, alpha) <= 0.02
     assert len(ssvm_path(estimator, X, y, method="grid")) == 31
     assert ssvm_path(estimator, X, y, method="grid", alpha_min=0.9).alphas[-1] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["chain", "cycles"])
+def test_grid_of_dual_decomposition(kind):
+    """Every segment is as good as a fit from the start, and takes fewer passes."""
+    solver, alphas = GDMM(check_every=5), [0.1, 0.07, 0.05]
+    if kind == "chain":
+        estimator, X, y = chain()
+        estimator.set_params(solver=solver)
+    else:
+        rng = np.random.RandomState(0)
+        cycle = [(0, 1), (1, 2), (2, 3), (3, 0)]
+        X = [(rng.standard_normal((4, 3)), cycle) for _ in range(8)]
+        y = [x[0].argmax(axis=1).tolist() for x in X]
+        estimator = SSVMClassifier(RelaxedGraphModel(), solver=solver, random_state=0)
+    path = ssvm_path(estimator, X, y, method="grid", epsilon=0.01, alphas=alphas)
+    assert path.alphas.tolist() == alphas
+    assert (path.gaps <= 0.01).all() and path.converged.all()
+    passes = 0
+    for j, alpha in enumerate(alphas):
+        cold = clone(estimator).set_params(alpha=alpha)
+        cold.solver = GDMM(1000, 1e-2, check_every=5)
+        passes += cold.fit(X, y).n_iter_
+        assert path.objectives[j] - path.gaps[j] <= cold.objective_ + 1e-9
+        assert path.objectives[j] >= cold.objective_ - cold.dual_gap_ - 1e-9
+        # attributes are those of every segment, whatever pairs were met since
+        fitted = path.estimator(alpha)
+        other = clone(estimator).set_params(alpha=alpha, solver="auto")
+        model = prepare(other, X, y).model
+        weights = fitted.weights_ if kind == "cycles" else np.zeros(model.n_weights)
+        if kind == "chain":
+            for name, view in model.views(weights).items():
+                value = getattr(fitted, f"{name}_")
+                view[...] = value.toarray() if name == "transitions" else value
+        value = objective(other, X, y, weights, alpha)
+        assert path.objectives[j] - path.gaps[j] <= value <= path.objectives[j] + 1e-9
+        assert value > path.objectives[j] - (1e-9 if kind == "chain" else 1e-3)
+    assert path.n_iter[-1] < passes
+    with pytest.raises(ValueError, match="method='grid'"):
+        ssvm_path(estimator, X, y)
 
 
 def test_estimators_of_the_path():

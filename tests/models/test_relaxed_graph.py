@@ -8,7 +8,7 @@ import pytest
 from sksstruct import SSVMClassifier
 from sksstruct.inference import Exhaustive
 from sksstruct.inference.lp import Enumeration
-from sksstruct.models import GraphModel, RelaxedGraphModel, check_model
+from sksstruct.models import Graph, GraphModel, RelaxedGraphModel, check_model
 
 
 def grids(n_graphs=6, size=3, seed=0, features=False):
@@ -153,3 +153,136 @@ def test_bad_input():
     classifier = SSVMClassifier(RelaxedGraphModel(), max_iter=2, tol=1.0).fit(X, y)
     with pytest.raises(ValueError, match="features"):
         classifier.predict([(np.zeros((2, 5)), [(0, 1)])])
+
+
+# ---- cliques ----
+
+
+def clique_graphs(n_graphs=5, seed=0, loopy=False):
+    """Graphs with a clique of three nodes and one of four, of which they share one."""
+    rng = np.random.default_rng(seed)
+    cliques = [[(1, 0, 2)], [(2, 3, 4, 5)]]
+    edges = np.zeros((0, 2), dtype=int)
+    if loopy:
+        cliques = [[(0, 1, 2), (2, 1, 3), (5, 0, 3)], np.zeros((0, 4), dtype=int)]
+        edges = np.array([(0, 4), (4, 2), (2, 0)])
+    X, y = [], []
+    for _ in range(n_graphs):
+        labels = rng.integers(0, 2, 6)
+        nodes = np.eye(2)[labels] + rng.normal(size=(6, 2))
+        X.append(Graph(nodes, edges, cliques=cliques))
+        y.append(labels.tolist())
+    return X, y
+
+
+def test_features_of_cliques():
+    X, y = clique_graphs(loopy=True)
+    model = RelaxedGraphModel(normalize=True)
+    fitted = SSVMClassifier(model, alpha=0.3, random_state=0).fit(X, y).model_
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=fitted.n_weights_)
+    tables = w[6 + 4 :][:8].reshape(2, 2, 2), w[-16:].reshape(2, 2, 2, 2)
+    assert fitted.n_weights_ == 6 + 4 + 8 + 16
+    for x in X:
+        for labels in itertools.product(range(2), repeat=6):
+            expected = sum(
+                table[tuple(labels[v] for v in scope)]
+                for table, scopes in zip(tables, x.cliques, strict=True)
+                for scope in scopes
+            )
+            nodes = x.node_features[range(6)] @ w[:4].reshape(2, 2) + w[4:6]
+            expected += sum(nodes[v, labels[v]] for v in range(6))
+            edge_table = w[6:10].reshape(2, 2)
+            expected += sum(edge_table[labels[u], labels[v]] for u, v in x.edges)
+            found = fitted.joint_feature(x, list(labels)) @ w
+            assert found == pytest.approx(expected / 6)
+            graph = fitted._graph(x, w)
+            assert graph.score(labels) == pytest.approx(expected / 6)
+
+
+@pytest.mark.parametrize("loopy", [False, True])
+def test_oracles_of_cliques(loopy):
+    X, y = clique_graphs(loopy=loopy)
+    classifier = SSVMClassifier(
+        RelaxedGraphModel(), alpha=0.1, random_state=0, tol=1e-3
+    ).fit(X, y)
+    fitted, w = classifier.model_, classifier.weights_
+    assert classifier.dual_gap_ <= 1.001e-3
+    # at the solution, and where the relaxation of cycles is not tight
+    rng = np.random.default_rng(1)
+    strong = rng.normal(size=len(w))
+    # a triangle of edges that repel equal labels
+    if loopy:
+        strong[:6], strong[6:10] = 0.0, [-5.0, 0.0, 0.0, -5.0]
+    for weights in (w, strong):
+        hinge = relaxed = 0.0
+        fractional = 0
+        for x, y_true in zip(X, y, strict=True):
+            scores = {
+                labels: weights @ fitted.joint_feature(x, list(labels))
+                for labels in itertools.product(range(2), repeat=6)
+            }
+            decoded = tuple(fitted.decode(x, weights))
+            assert scores[decoded] == pytest.approx(max(scores.values()))
+            topk = fitted.decode_topk(x, weights, 3)
+            np.testing.assert_allclose(
+                [scores[tuple(labels)] for labels in topk],
+                sorted(scores.values())[::-1][:3],
+            )
+            best = max(
+                score + fitted.loss(y_true, list(labels))
+                for labels, score in scores.items()
+            )
+            answer = fitted.loss_augmented_decode(x, y_true, weights)
+            fractional += isinstance(answer, dict)
+            value = fitted.loss(y_true, answer)
+            value += weights @ fitted.joint_feature(x, answer)
+            assert value >= best - 1e-6
+            if not isinstance(answer, dict) or not loopy:
+                # cliques that meet in single nodes, without cycles, leave no slack
+                assert value == pytest.approx(best)
+            hinge += best - scores[tuple(y_true)]
+            relaxed += value - scores[tuple(y_true)]
+        if weights is w:
+            expected = 0.05 * w @ w + relaxed / len(X)
+            assert classifier.objective_ == pytest.approx(expected, abs=1e-6)
+        elif loopy:
+            assert fractional and relaxed > hinge + 1e-3
+
+
+def test_cliques_learn_what_edges_cannot():
+    """Of three labels the last is the parity of the others, which no pair tells."""
+    triples = [(a, b, a ^ b) for a in range(2) for b in range(2)]
+    X, y = [], list(map(list, triples))
+    for a, b, _ in triples:
+        nodes = [[2.0 * a - 1, 0.0], [2.0 * b - 1, 0.0], [0.0, 1.0]]
+        X.append(Graph(nodes, [(0, 1), (1, 2), (2, 0)], cliques=[[(0, 1, 2)]]))
+    plain = [x[:2] for x in X]
+    options = {"alpha": 0.02, "tol": 0.05, "random_state": 0}
+    fit = SSVMClassifier(RelaxedGraphModel(), **options).fit
+    assert fit(X, y).predict(X) == y
+    assert fit(plain, y).predict(plain) != y
+
+
+def test_bad_cliques():
+    X, y = clique_graphs()
+    x, fit = X[0], SSVMClassifier(RelaxedGraphModel(), max_iter=1, tol=3.0).fit
+    for cliques, text in (
+        ((0, 1, 2), r"cliques\[0\] must be an array of shape"),
+        ([[(0, 1)]], "of order 3 or more, got shape"),
+        ([[(0, 1, 6)]], r"cliques\[0\]\[0\] has node 6, there are 6"),
+        ([[(0, 1, 2), (1, 2, 1)]], r"cliques\[0\]\[1\] has a node twice: \[1, 2, 1\]"),
+        ([[(0.5, 1, 2)]], "must be nodes, which are integers"),
+        (np.zeros((1, 3), dtype=int), "must be a list with an array for each kind"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            fit([x._replace(cliques=cliques)], y[:1])
+    with pytest.raises(ValueError, match=r"X\[1\] has cliques of the orders \[3\]"):
+        fit([x, x._replace(cliques=x.cliques[:1])], y[:2])
+    with pytest.raises(ValueError, match=r"cliques of the orders \[\], \[3, 4\] were"):
+        fit(X, y).predict([x._replace(cliques=None)])
+    with pytest.raises(ValueError, match="has cliques, which RelaxedGraphModel takes"):
+        SSVMClassifier("graph").fit(X, y)
+    with pytest.raises(ValueError, match="oracle factors") as error:
+        SSVMClassifier(RelaxedGraphModel(), solver="gdmm").fit(X, y)
+    assert "graphs with cliques need" in error.value.__notes__[0]

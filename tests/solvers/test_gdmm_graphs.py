@@ -87,7 +87,7 @@ def exact_objective(classifier, X, y, weight=None):
         costs, divided_by = model._weights(len(y_true), x.node_weights)
         off = (1.0 - np.eye(len(model.classes_))[model._labels(y_true)]) / divided_by
         graph = model._graph(x, w, off * costs[:, None])
-        nodes, edges = solve_relaxation(graph)
+        nodes, edges, _ = solve_relaxation(graph)
         best = {"nodes": nodes, "edges": edges}
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         total.append(model._loss_at(x, y_true, best) + w @ difference)
@@ -212,7 +212,7 @@ def relaxed_value(model, X, y, w):
     for x, y_true in zip(X, y, strict=True):
         off = (1.0 - np.eye(3)[model._labels(y_true)]) / len(y_true)
         graph = model._graph(x, w, off)
-        nodes, edges = solve_relaxation(graph)
+        nodes, edges, _ = solve_relaxation(graph)
         best = {"nodes": nodes, "edges": edges}
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         values.append(model.loss(y_true, best) + w @ difference)
@@ -376,6 +376,46 @@ def test_forests_are_the_structured_svm(pairwise, kind, normalize):
     fourth = fit(plain, X, y, weight, solver="auto", tol=1e-5)
     assert third.objective_ <= fourth.objective_ + 2e-4
     assert third.objective_ >= fourth.objective_ - fourth.dual_gap_ - 1e-9
+
+
+@pytest.mark.parametrize("change", ["nothing", "alpha", "features", "labels"])
+@pytest.mark.parametrize(
+    "model",
+    [RelaxedGraphModel(), RelaxedGraphModel("potts", normalize=True), GraphModel()],
+    ids=["cycles", "potts", "forests"],
+)
+def test_warm_start(model, change):
+    """It goes on from distributions and multipliers, and ends at the same optimum."""
+    X, y = graphs(kind="any", tree=isinstance(model, GraphModel))
+    solver = GDMM(5000, 1e-3, check_every=5)
+    options = {"solver": solver, "random_state": 0}
+    warm = SSVMClassifier(model, alpha=ALPHA, warm_start=True, **options).fit(X, y)
+    first = warm.objective_
+    if change == "alpha":
+        warm.set_params(alpha=0.045)
+    elif change == "features":
+        X = [
+            x._replace(node_features=x.node_features + 0.01 * np.cos(x.node_features))
+            for x in X
+        ]
+    elif change == "labels":
+        y = [y[0][::-1], *y[1:]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warm.fit(X, y)
+    if change == "nothing":
+        # summed in another order
+        assert warm.n_iter_ <= 5
+        assert warm.objective_ == pytest.approx(first, rel=1e-4)
+        return
+    cold = SSVMClassifier(model, alpha=warm.alpha, **options).fit(X, y)
+    certificates = warm.dual_gap_, cold.dual_gap_
+    assert max(certificates) < 1.01e-3
+    assert warm.objective_ == pytest.approx(cold.objective_, abs=max(certificates))
+    if change != "labels":
+        assert warm.n_iter_ < cold.n_iter_
+        # they are feasible for any features and alpha, and nearly as good
+        assert warm.history_["dual"][0] > 0.95 * cold.objective_
 
 
 def test_minimum_cuts_are_refused():

@@ -133,12 +133,12 @@ def _in_thread(solve, run):
 
 
 def solve_relaxation(graph):
-    """A solution of the relaxation of a graph of edges, with finite scores.
+    """A solution of the relaxation of a graph with finite scores.
 
     Parameters
     ----------
     graph : FactorGraph
-        Variables with the same number of states, and edges.
+        Variables with the same number of states, edges, and tables of larger factors.
 
     Returns
     -------
@@ -146,6 +146,8 @@ def solve_relaxation(graph):
         Marginals of the variables.
     edges : ndarray of shape (n_edges, n_states, n_states)
         Marginals of the edges.
+    factors : list of ndarray
+        Marginals of the larger factors, flat.
     """
     cost, rows, low, high = program(graph)
     found = optimize.milp(
@@ -156,7 +158,11 @@ def solve_relaxation(graph):
     if found.status != 0:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
     n, K = graph.n_variables, int(graph.n_states[0])
-    return found.x[: n * K].reshape(n, K), found.x[n * K :].reshape(-1, K, K)
+    ends = n * K + np.cumsum(
+        [graph.n_edges * K * K, *(K ** len(scope) for scope in graph.factor_scopes)]
+    )
+    nodes, edges, *factors = np.split(found.x, [n * K, *ends[:-1]])
+    return nodes.reshape(n, K), edges.reshape(-1, K, K), factors
 
 
 def program(graph, late=lambda: False):

@@ -17,7 +17,7 @@ cdef class BoundChain(BoundModel):
     cdef Py_ssize_t _table_step
     cdef readonly bint fit_intercept, boundary
     cdef readonly object mask, packed
-    cdef public object numbers, unknown, support
+    cdef public object numbers, unknown, support, stored_pairs
     cdef object _label_costs, _loss_length, _known, _factors
     # of all positions
     cdef const int32_t[::1] _labels

@@ -39,6 +39,7 @@ from sksstruct.utils._simd cimport (
 )
 
 from sksstruct.models.chain._factors import ChainFactors, position_costs
+from sksstruct.models.chain.constraints import parts_of_mask
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import padded_length
 
@@ -101,6 +102,8 @@ cdef class BoundChain(BoundModel):
         Positions that the likelihood sums over, as their label was not observed.
     support : ndarray of int or None
         Flat weights that exist, where they are not all; for losses with a gradient.
+    stored_pairs : tuple of ndarray or None
+        Pairs of labels whose weights are the first of the factors'.
     """
 
     oracles = ("max", "topk", "exp", "projection", "factors")
@@ -203,20 +206,19 @@ cdef class BoundChain(BoundModel):
 
     def factors(self):
         """Return the positions and pairs of neighbors as a `FactorModel`."""
-        if self._known is not None:
-            raise ValueError("factors need every label of y to be known")
-        # pairs that have no weight yet score zero there, and not -inf
-        if self.mask is not None:
-            raise ValueError(
-                "factors cannot keep forbidden_transitions in training; forbid them "
-                "in predict")
         # once for all who ask: weights and the table of pairs are theirs
         if self._factors is None:
+            pairs, ends = self._forbidden()
             self._factors = ChainFactors(
-                self.packed, self.n_labels, np.asarray(self._labels),
-                self.example_weights, self._label_costs, loss_length=self._loss_length,
+                self.packed, self.n_labels, self.labels, self.example_weights,
+                self._label_costs, self._known, forbidden=pairs, ends=ends,
+                stored=self.stored_pairs, loss_length=self._loss_length,
                 fit_intercept=self.fit_intercept, boundary=self.boundary)
         return self._factors
+
+    def _forbidden(self):
+        """Return forbidden pairs of labels, and scores of first and last labels."""
+        return parts_of_mask(self.mask)
 
     def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
         cdef TopK decoder = TopK()

@@ -8,4 +8,6 @@ from sksstruct.models.tables._row_factors cimport RowFactors
 cdef class ChainFactors(RowFactors):
     cdef readonly bint boundary
     cdef readonly IndicatorTable table
-    cdef object _dense, _known, _losses
+    # the first entries of the table are forbidden
+    cdef readonly Py_ssize_t n_forbidden
+    cdef object _dense, _known, _losses, _forbidden, _ends, _stored

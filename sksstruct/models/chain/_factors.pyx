@@ -48,20 +48,27 @@ cdef class ChainFactors(RowFactors):
         What losses are divided by; see `position_costs`.
     known : ndarray of shape (n_positions,), bool, or None
         Positions whose label was observed; the others cost nothing.
+    forbidden : tuple of ndarray, default=None
+        First and second labels of pairs that must not follow each other.
+    ends : ndarray of shape (2, ld) or None
+        Scores of 0 or -inf of first and last labels.
+    stored : tuple of ndarray, default=None
+        First and second labels of pairs that have a place in the table from the start.
     fit_intercept, boundary : bool
         Whether bias, and start and end weights, exist.
     """
 
     def __init__(self, X, Py_ssize_t n_labels, labels, example_weights=None,
-                 label_costs=None, known=None, *, loss_length=None,
-                 bint fit_intercept=True, bint boundary=True):
+                 label_costs=None, known=None, *, forbidden=None, ends=None,
+                 stored=None, loss_length=None, bint fit_intercept=True,
+                 bint boundary=True):
         n, lengths = len(X), X.lengths
-        starts, ends = np.asarray(X.offsets)[:n], np.asarray(X.offsets)[1:]
-        n_positions = int(ends[n - 1])
+        starts, stops = np.asarray(X.offsets)[:n], np.asarray(X.offsets)[1:]
+        n_positions = int(stops[n - 1])
         if example_weights is None:
             example_weights = np.full(n, 1.0 / n)
         # every position but the last of its sequence is the first end of a pair
-        left = np.delete(np.arange(n_positions), ends - 1)
+        left = np.delete(np.arange(n_positions), stops - 1)
         self.set_factors(
             X.offsets, np.concatenate([[0], np.cumsum(lengths - 1)]),
             np.column_stack([left, left + 1]), labels,
@@ -71,32 +78,47 @@ cdef class ChainFactors(RowFactors):
         self.boundary = boundary
         self._dense, self._known = None, known
         self._losses = {"label_costs": label_costs, "loss_length": loss_length}
-        # without boundary weights no position is first or last
         place = np.zeros(n_positions, dtype=np.uint8)
-        if boundary:
-            # a sequence of one position is both
-            place[starts] += FIRST_MARK
-            place[ends - 1] += SECOND_MARK
-        self.set_rows(X, fit_intercept, place)
+        # a sequence of one position is both
+        place[starts] += FIRST_MARK
+        place[stops - 1] += SECOND_MARK
+        # without boundary weights no position has features of its own
+        self.set_rows(X, fit_intercept, place if boundary else np.zeros_like(place))
+        self._forbidden = no_pairs() if forbidden is None else forbidden
+        self._stored = no_pairs() if stored is None else stored
+        self.n_forbidden = len(self._forbidden[0])
+        self._ends = ends
+        if ends is not None:
+            self.forbid_labels(ends, place)
+        self.constrained = ends is not None or self.n_forbidden > 0
         self.start()
 
     def start(self):
         # a new table, and not zeros in the old one: what is not stored scores nothing,
         # and is not visited either
+        # weights of an earlier run stay the first, so that the views know them too
+        if self.table is not None:
+            self._stored = self.entries()[:2]
         self.table = IndicatorTable(self.n_labels, self.n_labels)
+        self.table.add(*self._forbidden, np.full(self.n_forbidden, -np.inf))
+        self.table.add(*self._stored, np.zeros(len(self._stored[0])))
         self.start_rows()
 
     # ---- weights ----
 
     def weights(self):
         return np.concatenate([np.ascontiguousarray(self._weights).ravel(),
-                               self.table.entries()[2]])
+                               self.entries()[2]])
+
+    def entries(self):
+        """Return first labels, second labels and scores of pairs that have weights."""
+        return tuple(part[self.n_forbidden:] for part in self.table.entries())
 
     def views(self, weights):
         """Return named parts of flat weights, in the shapes of fitted attributes."""
         n_dense = (self.n_features + 3) * self.ld
         dense = weights[:n_dense].reshape(-1, self.ld)[:, :self.n_labels]
-        rows, columns, _ = self.table.entries()
+        rows, columns, _ = self.entries()
         # weights of an earlier time have fewer entries than the table has now
         n_stored = len(weights) - n_dense
         transitions = sparse.csr_array(sparse.coo_array(
@@ -114,7 +136,7 @@ cdef class ChainFactors(RowFactors):
 
     def square_with(self, pairs, left, right, amounts):
         # the changes of one entry add up before it is squared
-        rows, columns, values = self.table.entries()
+        rows, columns, values = self.entries()
         table = sparse.csr_array(sparse.coo_array(
             (np.concatenate([values, amounts]),
              (np.concatenate([rows, left]), np.concatenate([columns, right]))),
@@ -122,11 +144,9 @@ cdef class ChainFactors(RowFactors):
         return float((self._weights ** 2).sum()) + float(table.data @ table.data)
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
-        n_dense = (self.n_features + 3) * self.ld
         if self.n_labels <= MOST_DENSE_LABELS:
             return self._dense_maxima(weights, n_jobs)
-        chain = SparseChain(self._packed, weights[:n_dense].reshape(-1, self.ld),
-                            self.views(weights)["transitions"])
+        chain = self.prediction(self._packed, weights, ends=self._ends)
         # the labels are of no use here, but have to be written somewhere
         labels = np.empty(self.n_variables, dtype=np.int32)
         values = np.empty(self.n_examples)
@@ -135,6 +155,30 @@ cdef class ChainFactors(RowFactors):
                 start, stop, labels, values, self._y_true, self._cost),
             self.n_examples, n_jobs)
         return float(self.example_weights @ values)
+
+    def prediction(self, X, weights, forbidden_labels=None, ends=None):
+        """Return the chain with flat weights, to decode other sequences.
+
+        See `SparseChain` for the last two arguments.
+        """
+        n_dense = (self.n_features + 3) * self.ld
+        transitions = self.views(weights)["transitions"]
+        if self.n_forbidden:
+            transitions = transitions + sparse.csr_array(
+                (np.full(self.n_forbidden, -np.inf), self._forbidden),
+                transitions.shape)
+        return SparseChain(X, weights[:n_dense].reshape(-1, self.ld), transitions,
+                           ends, forbidden_labels)
+
+    def _mask(self):
+        """Return what is forbidden as a table of scores, or None."""
+        if not self.constrained:
+            return None
+        mask = aligned_zeros((2 + self.n_labels) * self.ld).reshape(-1, self.ld)
+        if self._ends is not None:
+            mask[:2] = self._ends
+        mask[2 + self._forbidden[0], self._forbidden[1]] = -np.inf
+        return mask
 
     def _dense_maxima(self, weights, n_jobs):
         """The maxima by a chain with a table of all transitions."""
@@ -145,11 +189,11 @@ cdef class ChainFactors(RowFactors):
             self._dense = BoundChain(
                 self._packed, self.n_labels, self.y_true, self.example_weights,
                 fit_intercept=self.fit_intercept, boundary=self.boundary,
-                known=self._known, **self._losses)
+                known=self._known, mask=self._mask(), **self._losses)
         n_dense = (self.n_features + 3) * self.ld
         flat = aligned_zeros(n_dense + self.n_labels * self.ld)
         flat[:n_dense] = weights[:n_dense]
-        rows, columns, _ = self.table.entries()
+        rows, columns, _ = self.entries()
         n_stored = len(weights) - n_dense
         flat[n_dense:].reshape(-1, self.ld)[rows[:n_stored], columns[:n_stored]] = (
             weights[n_dense:])
@@ -205,6 +249,15 @@ cdef class ChainFactors(RowFactors):
             if changes[k] != 0.0:
                 self.table.change(entries[k], changes[k])
         return 0
+
+    cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
+                     Py_ssize_t second_label) noexcept nogil:
+        return not 0 <= self.table.find(first_label, second_label) < self.n_forbidden
+
+
+def no_pairs():
+    """First and second labels of no pairs."""
+    return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 
 def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_length):

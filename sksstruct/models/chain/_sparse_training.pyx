@@ -190,12 +190,9 @@ loss_length : objects
     def is_constrained(self):
         return self._constraints.exist or self._n_forbidden > 0
 
-    def factors(self):
-        if self._n_forbidden or self.ends is not None:
-            raise ValueError(
-                "factors cannot keep forbidden_transitions in training; forbid them "
-                "in predict")
-        return BoundChain.factors(self)
+    def _forbidden(self):
+        return tuple(each[:self._n_forbidden] for each in self.pair_index.pairs()), (
+            self.ends)
 
     def topk(self, Workspace workspace, Py_ssize_t i, Py_ssize_t k):
         raise ValueError(self.oracle_note)

@@ -67,6 +67,28 @@ def transition_mask(pairs, index, ld):
     return mask
 
 
+def parts_of_mask(mask):
+    """The forbidden pairs of labels, and the rows of first and last labels, of a mask.
+
+    Parameters
+    ----------
+    mask : ndarray of shape (2 + n_classes, ld) or None
+        Scores of 0 or -inf, as of `transition_mask`.
+
+    Returns
+    -------
+    pairs : tuple of ndarray, int32, or None
+        First and second labels of the pairs.
+    ends : ndarray of shape (2, ld) or None
+        The rows; None if every label may be first or last.
+    """
+    if mask is None:
+        return None, None
+    pairs = tuple(part.astype(np.int32) for part in np.nonzero(mask[2:] < 0.0))
+    ends = np.ascontiguousarray(mask[:2])
+    return pairs, ends if ends.any() else None
+
+
 class SparseMask:
     """Forbidden labels and pairs, where a table of all pairs would be too large.
 

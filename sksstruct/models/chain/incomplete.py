@@ -37,7 +37,6 @@ class IncompleteChain:
     """
 
     oracle_bounds = None
-    oracle_note = "dual decomposition needs every label of y to be known"
 
     def __init__(self, data, bind, mask, pairs):
         self.data, self.mask, self.pairs = data, mask, pairs
@@ -54,9 +53,16 @@ class IncompleteChain:
         # by which "auto" chooses among them
         self.n_examples, self.n_weights = len(data.packed), self.segments.n_weights
         self.entropy_dual_bytes = self.segments.entropy_dual_bytes
-        # weights of pairs found in one round would be of no use in the next
-        offered = [name for name in self.segments.oracles if name != "factors"]
-        self.oracles = ("completion", *offered)
+        self.oracles = ("completion", *self.segments.oracles)
+        self.oracle_note = self.segments.oracle_note
+        self._latest, self._by_factors = self.segments, False
+
+    @property
+    def mask_ends(self):
+        """Scores of first and last labels, 0 or -inf, or None."""
+        if self.mask is None:
+            return None
+        return self.mask.ends if isinstance(self.mask, SparseMask) else self.mask[:2]
 
     @property
     def views_need_data(self):
@@ -67,15 +73,25 @@ class IncompleteChain:
         """Named views of the flat weights of any round."""
         return self.segments.views(w)
 
-    def complete(self, weights, n_jobs=None):
-        """Labels, the unobserved ones completed by decoding at the given weights."""
+    def factors(self):
+        """The layout of the weights of the factors of all rounds."""
+        self._by_factors = True
+        return RoundFactors(self)
+
+    def complete(self, weights, n_jobs=None, layout=None):
+        """Labels, the unobserved ones completed by decoding at the given weights.
+
+        These have the layout of the chain, or that of `factors` where it is given.
+        """
         data, n_classes = self.data, len(self.data.classes)
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)
         forbidden[data.known] = 1
         forbidden[data.known, data.labels[data.known]] = 0
         labels = np.empty_like(data.labels)
         scores = np.empty(len(data.packed))
-        if isinstance(self.mask, SparseMask):
+        if isinstance(layout, RoundFactors):
+            chain = layout.prediction(data.packed, weights, forbidden)
+        elif isinstance(self.mask, SparseMask):
             chain = self.segments.prediction(
                 data.packed, weights, self.mask.ends, forbidden
             )
@@ -103,7 +119,36 @@ class IncompleteChain:
 
     def with_labels(self, labels):
         """The chain bound to completed labels."""
-        return self._bind(self.data, labels=labels)
+        before, self._latest = self._latest, self._bind(self.data, labels=labels)
+        if self._by_factors:
+            self._latest.stored_pairs = before.factors().entries()[:2]
+        return self._latest
+
+
+class RoundFactors:
+    """The layout of weights of factors, those of earlier rounds included.
+
+    Every round knows the pairs of labels of the rounds before.
+
+    Parameters
+    ----------
+    chain : IncompleteChain
+        The chain that is trained in rounds.
+    """
+
+    def __init__(self, chain):
+        self._chain = chain
+
+    def views(self, w):
+        """Named views of the flat weights of any round."""
+        return self._chain._latest.factors().views(w)
+
+    def prediction(self, X, w, forbidden_labels):
+        """The chain with flat weights; see `SparseChain`."""
+        # the first round knows nothing of the ends of sequences
+        ends = self._chain.mask_ends
+        factors = self._chain._latest.factors()
+        return factors.prediction(X, w, forbidden_labels, ends)
 
 
 def known_segments(data):

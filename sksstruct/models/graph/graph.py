@@ -140,6 +140,8 @@ class GraphModel(CompiledModel):
 
     def _check_graph(self, graph, name):
         rows = graph.edge_features
+        if graph.cliques is not None:
+            raise ValueError(f"{name} has cliques, which RelaxedGraphModel takes")
         if self.n_edges_ is None and rows is not None:
             raise ValueError(f"{name} has edge features, none were expected")
         if self.inference_ == "tree":

@@ -31,6 +31,10 @@ class Graph(NamedTuple):
     shape : tuple of int, default=None
         Shape of arrays of labels, of n_nodes entries. Outputs may be such arrays, for
         instance masks, and predictions are.
+    cliques : list of array-like of shape (n_cliques, order), default=None
+        Sets of three or more nodes whose labels are scored together: an array for each
+        kind, and all cliques of a kind share one table of scores. Only for
+        `RelaxedGraphModel`.
 
     See Also
     --------
@@ -53,6 +57,7 @@ class Graph(NamedTuple):
     edge_features: object = None
     node_weights: object = None
     shape: tuple | None = None
+    cliques: list | None = None
 
 
 def check_graph(x, name, n_features=None, n_edge_features=None):
@@ -72,7 +77,7 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
     graph : Graph
         Features are float64, and CSR or C-contiguous; what is None stays so.
     """
-    if not isinstance(x, (tuple, list)) or not 2 <= len(x) <= 5:
+    if not isinstance(x, (tuple, list)) or not 2 <= len(x) <= 6:
         raise ValueError(
             f"{name} must be a tuple (node_features, edges), (node_features, edges, "
             "edge_features), or a sksstruct.models.Graph"
@@ -96,7 +101,40 @@ def check_graph(x, name, n_features=None, n_edge_features=None):
                 "features"
             )
     weights = _node_weights(x.node_weights, nodes.shape[0], name)
-    return Graph(nodes, edges, rows, weights, _shape(x.shape, nodes.shape[0], name))
+    shape = _shape(x.shape, nodes.shape[0], name)
+    cliques = _cliques(x.cliques, nodes.shape[0], f"{name}: cliques")
+    return Graph(nodes, edges, rows, weights, shape, cliques)
+
+
+def _cliques(cliques, n_nodes, name):
+    if cliques is None:
+        return None
+    if not isinstance(cliques, (list, tuple)):
+        raise ValueError(f"{name} must be a list with an array for each kind")
+    return [_clique(rows, n_nodes, f"{name}[{k}]") for k, rows in enumerate(cliques)]
+
+
+def _clique(rows, n_nodes, name):
+    """Cliques of one kind, as an array of nodes."""
+    given = np.asarray(rows)
+    if given.ndim != 2 or given.shape[1] < 3:
+        raise ValueError(
+            f"{name} must be an array of shape (n_cliques, order) of order 3 or more, "
+            f"got shape {given.shape}"
+        )
+    if given.size and given.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be nodes, which are integers")
+    rows = given.astype(np.intp)
+    wrong = (rows < 0) | (rows >= n_nodes)
+    if wrong.any():
+        i, k = np.argwhere(wrong)[0]
+        raise ValueError(f"{name}[{i}] has node {rows[i, k]}, there are {n_nodes}")
+    ordered = np.sort(rows, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if twice.any():
+        i = int(np.argmax(twice))
+        raise ValueError(f"{name}[{i}] has a node twice: {rows[i].tolist()}")
+    return rows
 
 
 def _rows(values, name, n_features):

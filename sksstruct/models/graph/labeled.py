@@ -84,7 +84,18 @@ class BoundRelaxedGraph(BoundPython):
 
     @property
     def oracles(self):
-        return (*super().oracles, "factors")
+        found = super().oracles
+        return found if self.spec.orders_ else (*found, "factors")
+
+    @property
+    def oracle_note(self):
+        note = super().oracle_note
+        if self.spec.orders_:
+            return (
+                f"{note}; dual decomposition takes nodes and edges, graphs with "
+                "cliques need a solver with the max oracle, such as solver='auto'"
+            )
+        return note
 
     def factors(self):
         """Return the nodes and edges as a `FactorModel`."""

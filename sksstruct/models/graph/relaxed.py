@@ -71,9 +71,11 @@ class RelaxedGraphModel(StructuredModel):
 
     Notes
     -----
-    The flat weights are the weights of nodes, (n_features, n_classes); the biases; and
-    the weights of edges, (n_edge_features, n_classes, n_classes) or
-    (n_edge_features,).
+    The flat weights are the weights of nodes, (n_features, n_classes); the biases; the
+    weights of edges, (n_edge_features, n_classes, n_classes) or (n_edge_features,); and
+    a table of each kind of cliques, with an axis of n_classes for each of their nodes.
+    The relaxation is the local polytope, in which cliques agree with their nodes.
+    Graphs with cliques need a solver with the max oracle.
 
     Examples
     --------
@@ -121,7 +123,14 @@ class RelaxedGraphModel(StructuredModel):
             part.toarray() if sparse.issparse(part) else part
             for part in (graph.node_features, rows)
         )
-        return graph._replace(node_features=nodes, edge_features=rows)
+        cliques = [] if graph.cliques is None else graph.cliques
+        orders = [rows.shape[1] for rows in cliques]
+        if orders != getattr(self, "orders_", orders):
+            raise ValueError(
+                f"{name} has cliques of the orders {orders}, {self.orders_} were "
+                "expected"
+            )
+        return graph._replace(node_features=nodes, edge_features=rows, cliques=cliques)
 
     def prepare(self, X, Y):
         resolve_map_solver(self.solver).check()
@@ -130,6 +139,13 @@ class RelaxedGraphModel(StructuredModel):
             sizes = {part[where].shape[1] for part in parts}
             if len(sizes) > 1:
                 raise ValueError(f"X has graphs of {sorted(sizes)} {name} features")
+        orders = [[rows.shape[1] for rows in part.cliques] for part in parts]
+        for i, some in enumerate(orders):
+            if some != orders[0]:
+                raise ValueError(
+                    f"X[{i}] has cliques of the orders {some}, X[0] of {orders[0]}; "
+                    "arrays may be empty"
+                )
         self.mean_size_ = float(np.mean(list(map(total_weight, parts))))
         pairs = enumerate(zip(parts, Y, strict=True))
         rows = [labels_of(part, y, f"y[{i}]") for i, (part, y) in pairs]
@@ -143,10 +159,12 @@ class RelaxedGraphModel(StructuredModel):
         K = len(self.classes_)
         self.n_features_ = parts[0][0].shape[1]
         self.n_edges_ = parts[0][2].shape[1]
+        self.orders_ = orders[0]
         per_edge = 1 if self.pairwise == "potts" else K * K
-        self.n_weights_ = (
+        self._first_clique = (
             K * (self.n_features_ + self.fit_intercept) + self.n_edges_ * per_edge
         )
+        self.n_weights_ = self._first_clique + sum(K**order for order in self.orders_)
 
     def _bind(self, examples):
         return BoundRelaxedGraph(self, *examples)
@@ -156,32 +174,45 @@ class RelaxedGraphModel(StructuredModel):
         K, n = len(self.classes_), self.n_features_
         nodes, rest = w[: n * K].reshape(n, K), w[n * K :]
         bias = rest[:K] if self.fit_intercept else None
-        edges = rest[K if self.fit_intercept else 0 :]
+        edges = w[n * K + (K if self.fit_intercept else 0) : self._first_clique]
         return (
             nodes,
             bias,
             edges if self.pairwise == "potts" else edges.reshape(self.n_edges_, K, K),
         )
 
+    def _clique_tables(self, w):
+        """Views of the weights of cliques, a table of each kind."""
+        K, at, tables = len(self.classes_), self._first_clique, []
+        for order in self.orders_:
+            tables.append(w[at : at + K**order].reshape((K,) * order))
+            at += K**order
+        return tables
+
     def _scale(self, nodes):
         """What features are multiplied by."""
         return 1.0 / len(nodes) if self.normalize else 1.0
 
     def _graph(self, x, w, extra=0.0):
-        nodes, edges, rows = self._parts(x)[:3]
-        coef, bias, edge_coef = self._blocks(np.asarray(w) * self._scale(nodes))
+        parts = self._parts(x)
+        nodes, edges, rows = parts[:3]
+        w = np.asarray(w) * self._scale(nodes)
+        coef, bias, edge_coef = self._blocks(w)
         K = len(self.classes_)
         unaries = nodes @ coef + extra
         if bias is not None:
             unaries += bias
+        kinds = zip(parts.cliques, self._clique_tables(w), strict=True)
+        factors = [(scope, table) for rows_, table in kinds for scope in rows_]
         if not len(edges):
-            return FactorGraph(unaries)
+            return FactorGraph(unaries, factors=factors)
         if self.pairwise == "potts":
             weights = rows @ edge_coef
-            return FactorGraph(unaries, edges, Potts(K), edge_weights=weights)
-        return FactorGraph(
-            unaries, edges, (rows @ edge_coef.reshape(-1, K * K)).reshape(-1, K, K)
-        )
+            return FactorGraph(
+                unaries, edges, Potts(K), edge_weights=weights, factors=factors
+            )
+        tables = (rows @ edge_coef.reshape(-1, K * K)).reshape(-1, K, K)
+        return FactorGraph(unaries, edges, tables, factors=factors)
 
     def _marginals(self, y):
         """Marginals of the nodes."""
@@ -203,10 +234,24 @@ class RelaxedGraphModel(StructuredModel):
             (np.ones(n_edges), u * K + v, np.arange(n_edges + 1)), (n_edges, K * K)
         )
 
+    def _clique_counts(self, cliques, y):
+        """How often cliques of each kind have each labels, flat."""
+        if not self.orders_:
+            return []
+        if isinstance(y, dict):
+            return y["cliques"]
+        K, labels = len(self.classes_), self._labels(y)
+        counts = []
+        for rows, order in zip(cliques, self.orders_, strict=True):
+            places = labels[rows] @ K ** np.arange(order)[::-1]
+            counts.append(np.bincount(places, minlength=K**order).astype(float))
+        return counts
+
     # ---- the model ----
 
     def joint_feature(self, x, y):
-        nodes, _, rows = self._parts(x)[:3]
+        inputs = self._parts(x)
+        nodes, _, rows = inputs[:3]
         of_nodes = self._marginals(y)
         if len(of_nodes) != len(nodes):
             raise ValueError(f"expected {len(nodes)} labels, got {len(of_nodes)}")
@@ -218,6 +263,7 @@ class RelaxedGraphModel(StructuredModel):
             # equal labels are the diagonal
             of_edges = of_edges[:, :: len(self.classes_) + 1].sum(axis=1)
         parts.append((of_edges.T @ rows).T.ravel())
+        parts += self._clique_counts(inputs.cliques, y)
         return self._scale(nodes) * np.concatenate(parts)
 
     def loss(self, y, y_hat, node_weights=None):
@@ -258,14 +304,25 @@ class RelaxedGraphModel(StructuredModel):
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
         # message passing shows where the relaxation is tight
-        result = resolve_map_solver("trws", tol=1e-9, max_iter=100).solve(
+        name = "mplp" if graph.n_factors else "trws"
+        result = resolve_map_solver(name, tol=1e-9, max_iter=100).solve(
             graph, random_state=0
         )
         if result.status is Status.OPTIMAL:
             return self._answer(x, result.labeling)
-        nodes, edges = solve_relaxation(graph)
+        nodes, edges, factors = solve_relaxation(graph)
         # equal answers look equal
-        return {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
+        answer = {"nodes": np.round(nodes, 9), "edges": np.round(edges, 9)}
+        if not self.orders_:
+            return answer
+        # factors of the same kind follow each other
+        sizes = [len(rows) for rows in self._parts(x).cliques]
+        ends = np.cumsum([0, *sizes])
+        counts = [
+            np.round(sum(factors[a:b], np.zeros(len(self.classes_) ** order)), 9)
+            for a, b, order in zip(ends[:-1], ends[1:], self.orders_, strict=True)
+        ]
+        return {**answer, "cliques": counts}
 
     def decode(self, x, w):
         solver = resolve_map_solver(self.solver)
@@ -296,6 +353,8 @@ class RelaxedGraphModel(StructuredModel):
         """
         k, graph = check_k(k), self._graph(x, w)
         try:
+            if graph.n_factors:
+                raise ValueError
             Tree(graph.n_variables, graph.edges)
         except ValueError:
             found = self._topk_of_cycles(x, w, k, graph.n_states)

@@ -22,6 +22,8 @@ cdef class FactorModel:
     cdef readonly double pair_norm
     # whether pairs of an example are joined in cycles
     cdef readonly bint loopy
+    # whether some outcomes are forbidden
+    cdef readonly bint constrained
     # scores that oracles and `label_scores`, `pair_scores` looked at
     cdef readonly int64_t visited
     # the variables and pairs of example i are those from first[i] to first[i + 1] - 1
@@ -49,6 +51,8 @@ cdef class FactorModel:
                          double* scores, double* norms) except -1 nogil
     cdef int add_pairs(self, Py_ssize_t pair, Py_ssize_t n, const int32_t* entries,
                        const double* changes) except -1 nogil
+    cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
+                     Py_ssize_t second_label) noexcept nogil
 
 
 cdef class BinaryFactorModel:

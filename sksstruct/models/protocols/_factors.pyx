@@ -12,6 +12,10 @@ A solver asks for the outcome of a factor that scores best under messages (`find
 of known outcomes, and tells how much weight outcomes gain. The loss is Hamming's: a
 wrong label costs `_cost` of its variable, which `find_label` adds and no score does.
 
+Outcomes of pairs, and labels of variables, may be forbidden. The pairs of a model with
+forbidden outcomes are trees, each pair leading from a variable that it shares with an
+earlier one, or with none, to a new variable (`_feasible_joint.pyx`).
+
 A model for `GDMM` is a subclass of `FactorModel`, or of `BinaryFactorModel` where every
 label is on or off and Algorithm 3 is to search among many pairs.
 """
@@ -73,7 +77,7 @@ cdef class FactorModel:
         self.n_labels = n_labels
         # right for indicator features; models whose pairs have others change it
         self.pair_norm = 1.0
-        self.loopy = False
+        self.loopy = self.constrained = False
 
     def mean_cost(self):
         """Return the mean cost of a wrong label."""
@@ -182,6 +186,12 @@ cdef class FactorModel:
                        const double* changes) except -1 nogil:
         """w += sum_k changes_k phi_f(entries_k)"""
         raise NotImplementedError
+
+    cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
+                     Py_ssize_t second_label) noexcept nogil:
+        """Whether an outcome is allowed; `find_pair` finds no other."""
+        # models that forbid some are `constrained`
+        return True
 
 
 cdef class BinaryFactorModel:

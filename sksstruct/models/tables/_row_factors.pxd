@@ -20,7 +20,11 @@ cdef class RowFactors(FactorModel):
     cdef double* _scores
     cdef const double[::1] _norms
     cdef const unsigned char[::1] _marks
+    # rows of 0 or -inf for the labels of variables that a mark of their own singles out
+    cdef const double[:, ::1] _label_mask
+    cdef const unsigned char[::1] _masked
 
+    cdef bint _forbids(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil
     cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil
     cdef int _score_part(self, Py_ssize_t variable, Py_ssize_t low,
                          Py_ssize_t high) except -1 nogil

@@ -19,6 +19,10 @@ from sksstruct.utils._simd cimport sks_axpy, sks_max
 from sksstruct.models.protocols._factors import feature_weights
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
+# The score of a label that is forbidden: finite, as its product with a probability of
+# zero has to be zero, and below what any multipliers make up for.
+cdef double LEAST_SCORE = -1e100
+
 
 cdef class RowFactors(FactorModel):
     """Base of models of variables with rows of features."""
@@ -43,8 +47,23 @@ cdef class RowFactors(FactorModel):
         norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         # bias and marks are features that are one
         self._norms = norms + fit_intercept + (marks & FIRST_MARK) + (marks >> 1)
+        # until `forbid_labels` says otherwise
+        self._label_mask = self._masked = None
         # all labels are looked at until `set_partition` divides them
         self.width = self.ld
+
+    def forbid_labels(self, mask, marks):
+        """Forbid labels of some variables; called once, if at all.
+
+        Parameters
+        ----------
+        mask : ndarray of shape (2, ld)
+            Scores of 0 or -inf, for variables with each of two marks.
+        marks : ndarray of shape (n_variables,), uint8
+            The marks, as in `set_rows`.
+        """
+        self._label_mask, self._masked = mask, marks
+        self.constrained = True
 
     def set_partition(self, n_parts):
         # parts are whole vectors of labels, so that scores are computed by vectors
@@ -122,7 +141,21 @@ cdef class RowFactors(FactorModel):
         # the padding has weights of zero, and must not win
         for k in range(self.n_labels, high):
             scores[k - low] = -INFINITY
+        if self._masked is not None:
+            if self._masked[variable] & FIRST_MARK:
+                sks_axpy(high - low, 1.0, &self._label_mask[0, low], scores)
+            if self._masked[variable] & SECOND_MARK:
+                sks_axpy(high - low, 1.0, &self._label_mask[1, low], scores)
         return 0
+
+    cdef bint _forbids(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
+        """Whether a variable must not have a label."""
+        if self._masked is None:
+            return False
+        return ((self._masked[variable] & FIRST_MARK
+                 and self._label_mask[0, label] < 0.0)
+                or (self._masked[variable] & SECOND_MARK
+                    and self._label_mask[1, label] < 0.0))
 
     cdef double _score(self, Py_ssize_t variable, Py_ssize_t label) noexcept nogil:
         """Return the score of one label."""
@@ -143,6 +176,11 @@ cdef class RowFactors(FactorModel):
         # one by one: active labels are few, and anywhere in the row
         for k in range(n):
             scores[k] = self._score(variable, labels[k])
+        # a pair may have activated them
+        if self._masked is not None:
+            for k in range(n):
+                if self._forbids(variable, labels[k]):
+                    scores[k] = LEAST_SCORE
         return 0
 
     cdef int add_labels(self, Py_ssize_t variable, Py_ssize_t n,

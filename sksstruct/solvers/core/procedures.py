@@ -144,8 +144,10 @@ class CompletionRounds(Procedure):
     max_iter = None
 
     def _solve(self, model, alpha, options):
+        layout = self.solver.layout(model)
+
         def complete():
-            return model.complete(result.weights, options.n_jobs)
+            return model.complete(result.weights, options.n_jobs, layout)
 
         result = self._call(self.solver, model.segments, alpha, options, 0)
         labels = None

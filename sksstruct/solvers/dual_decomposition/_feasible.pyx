@@ -92,11 +92,11 @@ cdef int change_pair(GDMMState state, Py_ssize_t pair, double C,
     return 0
 
 
-cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,
-                   double C, Changes* changes) noexcept nogil:
+cdef void cut(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nogil:
     """Scale outcomes until no marginal is above q_v.
 
-    The q_f that are left are in `target` of the scratch after this.
+    The q_f that are left are in `target` of the scratch after this, and their shares of
+    the old ones in `work`.
     """
     cdef const PairEnd* end
     cdef const int32_t* first = outcomes.ends[0].place
@@ -119,11 +119,21 @@ cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t 
         share = scratch.message[0][first[k]]
         if scratch.message[1][second[k]] < share:
             share = scratch.message[1][second[k]]
-        scratch.target[k] = share * outcomes.q[k]
+        scratch.work[k], scratch.target[k] = share, share * outcomes.q[k]
+
+
+cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,
+                   double C, Changes* changes) noexcept nogil:
+    """Cut a pair down, and list what changes."""
+    cdef double share
+    cdef Py_ssize_t k
+    cut(scratch, outcomes)
+    for k in range(outcomes.size):
+        share = scratch.work[k]
         # weights go by e_truth - q, hence the sign
         if share < 1.0 and outcomes.q[k] > 0.0:
-            add_change(changes, outcomes, pair, first[k], second[k],
-                       -C * (share - 1.0) * outcomes.q[k])
+            add_change(changes, outcomes, pair, outcomes.ends[0].place[k],
+                       outcomes.ends[1].place[k], -C * (share - 1.0) * outcomes.q[k])
 
 
 cdef void fill_up(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,

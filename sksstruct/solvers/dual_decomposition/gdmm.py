@@ -23,6 +23,7 @@ from sksstruct.solvers.dual_decomposition._feasible import (
     expected_loss,
     feasible_changes,
 )
+from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._restart import (
     export_state,
@@ -425,12 +426,18 @@ class GDMMRun:
         weights = self.model.weights()
         loss = self.maxima(weights)
         primal = loss + self.alpha / 2 * float(weights @ weights)
-        dual = self.expected_loss() - self.alpha / 2 * self.feasible_square()
+        dual = self.dual_value()
         ignored = min(_IGNORE_GAP * (primal - dual) / self.loop.scale, _IGNORE_FIRST)
         self.state.ignore = max(_IGNORE * self.solver.tol, ignored)
         extra = (self.state.infeasibility, self.model.visited)
         self.loop.report(primal, weights, dual, extra=extra)
         self.visited_before = self.model.visited
+
+    def dual_value(self):
+        """Return the dual value of a feasible point next to the iterate."""
+        if getattr(self.model, "constrained", False):
+            return joint_value(self.state)
+        return self.expected_loss() - self.alpha / 2 * self.feasible_square()
 
     def maxima(self, weights):
         """Return the loss at the weights, or an upper bound from the multipliers."""

@@ -69,6 +69,11 @@ class Segment:
     converged: bool
 
 
+def edges_of_grid(alphas):
+    """Ends of the segments of a grid of alphas, from the largest."""
+    return np.concatenate([[np.inf], np.sqrt(alphas[1:] * alphas[:-1]), [0.0]])
+
+
 class Path:
     """Follows the path of one training problem.
 
@@ -267,8 +272,7 @@ class Path:
     def grid(self, alphas):
         """Train at given alphas, from the largest, each from the one before."""
         gap = None
-        edges = np.sqrt(alphas[1:] * alphas[:-1])
-        edges = np.concatenate([[np.inf], edges, [0.0]])
+        edges = edges_of_grid(alphas)
         for k, alpha in enumerate(alphas.tolist()):
             share = 1.0 if gap is None else self.gap_at(alpha, gap)[1]
             self.move(alpha, share)
