@@ -96,7 +96,7 @@ cdef void cut(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nogil:
     """Scale outcomes until no marginal is above q_v.
 
     The q_f that are left are in `target` of the scratch after this, and their shares of
-    the old ones in `work`.
+    the old ones in `previous`.
     """
     cdef const PairEnd* end
     cdef const int32_t* first = outcomes.ends[0].place
@@ -119,7 +119,7 @@ cdef void cut(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nogil:
         share = scratch.message[0][first[k]]
         if scratch.message[1][second[k]] < share:
             share = scratch.message[1][second[k]]
-        scratch.work[k], scratch.target[k] = share, share * outcomes.q[k]
+        scratch.previous[k], scratch.target[k] = share, share * outcomes.q[k]
 
 
 cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t pair,
@@ -129,7 +129,7 @@ cdef void cut_down(Scratch* scratch, const ActiveOutcomes* outcomes, Py_ssize_t 
     cdef Py_ssize_t k
     cut(scratch, outcomes)
     for k in range(outcomes.size):
-        share = scratch.work[k]
+        share = scratch.previous[k]
         # weights go by e_truth - q, hence the sign
         if share < 1.0 and outcomes.q[k] > 0.0:
             add_change(changes, outcomes, pair, outcomes.ends[0].place[k],

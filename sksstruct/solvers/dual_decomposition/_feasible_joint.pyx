@@ -183,7 +183,7 @@ cdef class JointPoint:
         cdef double* total
         cdef double* kept
         self.state._reserve(self.state._labels[v].size)
-        total = self.state._scratch.work
+        total = self.state._scratch.previous
         kept = self.sums(f, total)
         for k in range(self.state._labels[v].size):
             self.beta[self.first_label[v] + k] *= (
