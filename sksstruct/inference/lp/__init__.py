@@ -18,6 +18,8 @@ from sksstruct.inference.lp.highs import HiGHS
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.sum_product.belief_propagation import BeliefPropagation
+from sksstruct.inference.lp.sum_product.result import MarginalResult
 from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
@@ -47,6 +49,7 @@ __all__ = [
     "SOLVERS",
     "TRWS",
     "Auto",
+    "BeliefPropagation",
     "BinaryGDMM",
     "BranchAndBound",
     "Enumeration",
@@ -54,6 +57,7 @@ __all__ = [
     "MAPBinaryGDMM",
     "MAPResult",
     "MAPSolver",
+    "MarginalResult",
     "Subgradient",
     "Toulbar2",
     "resolve_map_solver",

@@ -206,10 +206,11 @@ def test_bounds_never_rise(solver):
 @pytest.mark.parametrize("more", [{}, {"factors": 6}, {"factors": 3, "logic": 3}])
 def test_sweeps_never_raise_the_bound(more):
     """The kernels themselves, without the running minimum of the trace."""
-    from sksstruct.inference.lp.core._reduce import Reduced
     from sksstruct.inference.lp.core._problem import MAPProblem
     from sksstruct.inference.lp.message_passing._mplp import MaxProductLP
     from sksstruct.inference.lp.message_passing._trws import TreeReweighted
+
+    from sksstruct.inference.lp.core._reduce import Reduced
 
     for seed in range(5):
         edges = 8 if more else 20

@@ -5,9 +5,9 @@ state is the best that the factor and all incoming scores have together with it.
 
 Conditions on binary variables have their max-marginals in closed form. A literal is on
 where its variable has the state that makes it true; its gain is what turning it on adds
-to the incoming scores. What a condition allows depends on how many literals are on, so that the
-best and second best gain, the sum of the positive ones, and for a budget the gains in
-decreasing order, say what the best is with any literal on or off.
+to the incoming scores. What a condition allows depends on how many literals are on, so
+that the best and second best gain, the sum of the positive ones, and for a budget the
+gains in decreasing order, say what the best is with any literal on or off.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ cdef class HigherFactors:
     """
 
     def __cinit__(self, MAPProblem problem):
-        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=1))
+        arity = int(np.diff(np.asarray(problem.scope_first)).max(initial=2))
         self.incoming = np.zeros((arity, problem.max_states))
         self.best = np.zeros((arity, problem.max_states))
         # sums of 0, 1, ..., arity gains
@@ -174,7 +174,7 @@ cdef class HigherFactors:
             self.best[i, 1 - true_state] = gains.all_off + off
 
     cdef void _collect_gains(self, const TableSpec* table,
-                                    Gains* gains) noexcept nogil:
+                             Gains* gains) noexcept nogil:
         """The gain of each literal, and the scores with all of them off."""
         cdef Py_ssize_t i, true_state
         gains.all_off = 0.0
@@ -205,8 +205,8 @@ cdef class HigherFactors:
             if gain > 0.0:
                 gains.positive += gain
 
-    cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i,
-                                        double* on, double* off) noexcept nogil:
+    cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
+                                 double* off) noexcept nogil:
         """Best scores with literal i on and off, where at most `limit` may be on."""
         cdef Py_ssize_t arity = gains.arity, limit = gains.limit
         cdef double gain = self._gain[i]
