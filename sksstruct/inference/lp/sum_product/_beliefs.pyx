@@ -216,7 +216,7 @@ cdef class Beliefs:
             sums of what marginals are in proportion to.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t factor, variable, i, k
+        cdef Py_ssize_t factor, variable, i
         cdef double total = 0.0, share
         cdef double[::1] left = np.ones(problem.n_variables)
         for factor in range(self._n_factors):

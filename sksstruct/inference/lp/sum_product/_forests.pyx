@@ -71,8 +71,7 @@ cdef _from_leaves(MAPProblem problem, signed char[::1] inside):
     cdef signed char[::1] seen = np.zeros(n, dtype=np.int8)
     cdef Py_ssize_t[::1] factors = np.empty(size, dtype=np.intp)
     cdef Py_ssize_t[::1] parents = np.empty(size, dtype=np.intp)
-    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor, n_edges, n_in
-    n_edges = problem.n_edges
+    cdef Py_ssize_t start, head = 0, tail = 0, variable, i, j, factor, n_in
     with nogil:
         for start in range(n):
             if seen[start]:

@@ -1,6 +1,5 @@
 """Marginals by loopy belief propagation, plain and tree-reweighted."""
 
-import time
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
@@ -132,6 +131,8 @@ class BeliefPropagation(BaseEstimator):
         log_partition = run.bound
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
+            if reduced.penalty and log_partition < reduced.lowest:
+                log_partition, run.status = -np.inf, Status.NOT_FOUND
         if reduced.penalty and run.bound < reduced.lowest:
             # the sum over all labelings is below the score of any that is allowed
             run.status = Status.INFEASIBLE
@@ -225,7 +226,7 @@ def _marginals(reduced, beliefs):
     parts = []
     if len(flat):
         parts = [flat]
-    marginals = reduced.marginals(parts)
+    marginals = reduced.marginals(parts)[: reduced.given.n_variables]
     for v, row in enumerate(marginals):
         row[np.asarray(reduced.given.unary(v)) == -np.inf] = 0.0
         row /= row.sum()

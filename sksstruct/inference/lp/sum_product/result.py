@@ -23,7 +23,8 @@ class MarginalResult:
         Upper bound of it, converged or not; inf for ``kind="bethe"``.
     status : Status
         How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
-        the callback) or "infeasible"; `message` explains it.
+        the callback), "infeasible", or "not_found" where the estimate is that of
+        forbidden labelings; `message` explains it.
     n_iter : int
         Sweeps.
     residual : float
