@@ -25,9 +25,10 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, exp, fabs, log
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport (
+    MAPProblem, arity_of, variable_at,
+)
 from sksstruct.inference.lp.sum_product._factor_sums cimport FactorSums
-from sksstruct.inference.lp.sum_product._forests cimport arity_of, variable_at
 
 
 @cython.final

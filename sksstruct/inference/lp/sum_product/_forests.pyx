@@ -8,7 +8,9 @@ graph is in all of them.
 
 import numpy as np
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport (
+    MAPProblem, arity_of, variable_at,
+)
 
 
 def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
