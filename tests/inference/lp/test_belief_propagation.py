@@ -1,5 +1,7 @@
 """Belief propagation against sums over all labelings."""
 
+import signal
+
 import numpy as np
 import pytest
 from map_graphs import enumerate_labelings, random_graph
@@ -167,6 +169,21 @@ def test_reweighted_fixed_points_are_the_bound():
             np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+def test_damping_rises_where_it_must():
+    """Messages of reweighted triples go back and forth without."""
+    rng = np.random.default_rng(0)
+    triples = [
+        (rng.choice(40, 3, replace=False), rng.normal(size=(3, 3, 3)))
+        for _ in range(60)
+    ]
+    graph = FactorGraph(rng.normal(size=(40, 3)), factors=triples)
+    without = BeliefPropagation("trw", damping=0.0).solve(graph, random_state=0)
+    assert without.status == "max_iter"
+    found = BeliefPropagation("trw").solve(graph, random_state=0)
+    assert found.converged
+    assert found.bound < without.bound
+
+
 def test_a_ring_by_hand():
     """Loops of attraction: beliefs of the plain kind are too sure, bounds hold."""
     ring = FactorGraph(np.zeros((4, 2)), [(0, 1), (1, 2), (2, 3), (3, 0)], Potts(2, 1))
@@ -230,6 +247,8 @@ def test_nothing_to_sum():
 def test_limits_and_callbacks():
     rng = np.random.default_rng(0)
     graph = random_graph(rng, n=60, m=200, factors=9, states=(3, 5))
+    if hasattr(signal, "setitimer"):
+        _check_interrupts(graph)
     for kind in KINDS:
         late = BeliefPropagation(kind).solve(graph, time_limit=1e-9, random_state=0)
         assert late.status == "time_limit"
@@ -249,3 +268,19 @@ def test_limits_and_callbacks():
         BeliefPropagation().solve([graph])
     with pytest.raises(ValueError, match="time_limit"):
         BeliefPropagation().solve(graph, time_limit=0)
+
+
+def _check_interrupts(graph):
+    """A sweep that has begun does not keep Ctrl-C waiting."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            BeliefPropagation("trw", 10**9, tol=0.0).solve(graph, random_state=0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

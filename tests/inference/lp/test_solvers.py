@@ -16,13 +16,14 @@ from sksstruct.inference.lp import (
     Enumeration,
     HiGHS,
     MAPBinaryGDMM,
+    MaxProduct,
     Subgradient,
     resolve_map_solver,
 )
 
 GENERAL = [
     Auto(), TRWS(), MPLP(), MAPGDMM(), AD3(max_iter=300), HiGHS(), HiGHS(exact=True),
-    BranchAndBound(), Enumeration(),
+    BranchAndBound(), Enumeration(), MaxProduct(),
 ]  # fmt: skip
 PAIRWISE = [*GENERAL, Subgradient(max_iter=60)]
 BINARY = [*PAIRWISE, MAPBinaryGDMM()]
@@ -98,7 +99,9 @@ def _lp(graph):
     return found.bound if found.status in ("optimal", "fractional") else None
 
 
-@pytest.mark.parametrize("solver", [TRWS(), MPLP(), MAPGDMM(), AD3(), Auto()], ids=name)
+@pytest.mark.parametrize(
+    "solver", [TRWS(), MPLP(), MAPGDMM(), AD3(), MaxProduct(), Auto()], ids=name
+)
 def test_trees_are_solved(solver):
     rng = np.random.default_rng(1)
     for states in (2, 5, 60):

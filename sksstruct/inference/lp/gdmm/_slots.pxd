@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 
 
-# One end of a factor f, the variable i, by slot: the multipliers mu_if and the marginals
+# One end of a factor f, the variable i, by slot: multipliers mu_if and the marginals
 # M_if y_f.
 cdef struct End:
     double* mu

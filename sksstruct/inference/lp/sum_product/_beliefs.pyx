@@ -41,11 +41,13 @@ cdef class Beliefs:
         The graph.
     shares : ndarray of shape (n_factors,)
         The r_f; edges before larger factors.
-    damping : float
-        Share of the old message in a new one.
+    maximise : bool, default=False
+        Whether sums are maxima: max-product, for shares of 1.
 
     Attributes
     ----------
+    damping : float
+        Share of the old message in a new one; 0 at first.
     residual : float
         Largest change of a message in the last sweep, before damping, relative to its
         size where that is above 1; inf where time was over before its end.
@@ -54,16 +56,19 @@ cdef class Beliefs:
     cdef MAPProblem problem
     cdef FactorSums _sums
     cdef Py_ssize_t _n_factors
-    cdef double _damping
+    cdef bint _maximise
     cdef const double[::1] _share
     cdef double[::1] _messages, _beliefs
     # of the first message of each factor, and the order of the sweeps
     cdef Py_ssize_t[::1] _start, _order
+    cdef public double damping
     cdef readonly double residual
 
-    def __init__(self, MAPProblem problem, const double[::1] shares, double damping):
+    def __init__(self, MAPProblem problem, const double[::1] shares,
+                 bint maximise=False):
         cdef Py_ssize_t factor, i, size
-        self.problem, self._share, self._damping = problem, shares, damping
+        self.problem, self._share, self.damping = problem, shares, 0.0
+        self._maximise = maximise
         self._sums = FactorSums(problem)
         self._n_factors = problem.n_edges + problem.n_higher
         self._start = np.zeros(self._n_factors + 1, dtype=np.intp)
@@ -130,7 +135,7 @@ cdef class Beliefs:
         cdef double top, old, new
         cdef double* belief
         work = self._gather(problem, factor)
-        self._sums.run(problem, factor, share)
+        self._sums.run(problem, factor, 0.0 if self._maximise else share)
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             belief = &self._beliefs[problem.first[variable]]
@@ -143,7 +148,7 @@ cdef class Beliefs:
                 old, new = self._messages[at + k], self._sums.out[i, k] - top
                 self.residual = max(self.residual,
                                     fabs(new - old) / max(1.0, fabs(new)))
-                new += self._damping * (old - new)
+                new += self.damping * (old - new)
                 self._messages[at + k] = new
                 belief[k] += new - old
             at += size
@@ -234,9 +239,34 @@ cdef class Beliefs:
                 &self._beliefs[problem.first[variable]], problem.states[variable], 1.0)
         return total
 
+    def upper_bound(self):
+        """Bound of all scores: the maxima of what messages leave where it is.
+
+        Returns
+        -------
+        value : float
+            sum_i max psi_i + sum_f max (theta_f - sum_i l_fi), for shares of 1.
+        """
+        cdef MAPProblem problem = self.problem
+        cdef Py_ssize_t factor, variable, i, k, at = 0
+        cdef double total = 0.0
+        with nogil:
+            for factor in range(self._n_factors):
+                for i in range(arity_of(problem, factor)):
+                    for k in range(problem.states[variable_at(problem, factor, i)]):
+                        self._sums.incoming[i, k] = -self._messages[at]
+                        at += 1
+                self._sums.run(problem, factor, 0.0)
+                total += _largest(&self._sums.out[0, 0],
+                                  problem.states[variable_at(problem, factor, 0)])
+            for variable in range(problem.n_variables):
+                total += _largest(&self._beliefs[problem.first[variable]],
+                                  problem.states[variable])
+        return total
+
     def forest_log_partition(self, const Py_ssize_t[::1] factors,
                              const Py_ssize_t[::1] parents):
-        """log Z of one forest.
+        """log Z of one forest, or with maxima the largest score.
 
         Parameters
         ----------
@@ -249,7 +279,7 @@ cdef class Beliefs:
             log Z; inf where time was over before its end.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t k, variable
+        cdef Py_ssize_t k, variable, begin, size
         cdef double total = 0.0, work
         # what variables have so far; the roots have all in the end
         cdef double[::1] score = np.array(self._beliefs)
@@ -261,9 +291,11 @@ cdef class Beliefs:
                     total = INFINITY
                     break
             for variable in range(problem.n_variables):
-                if is_root[variable]:
-                    total += _log_sum(&score[problem.first[variable]],
-                                      problem.states[variable], 1.0)
+                if not is_root[variable]:
+                    continue
+                begin, size = problem.first[variable], problem.states[variable]
+                total += (_largest(&score[begin], size) if self._maximise
+                          else _log_sum(&score[begin], size, 1.0))
         return total
 
     cdef double _pass_on(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t parent,
@@ -283,7 +315,7 @@ cdef class Beliefs:
                 is_root[variable] = 0
             at += size
             work = min(4.0 * work * size, 1e6)
-        self._sums.run(problem, factor, share)
+        self._sums.run(problem, factor, 0.0 if self._maximise else share)
         variable = variable_at(problem, factor, parent)
         begin = problem.first[variable]
         for k in range(problem.states[variable]):
@@ -293,10 +325,17 @@ cdef class Beliefs:
 
 cdef double _log_sum(const double* values, Py_ssize_t n, double scale) noexcept nogil:
     """log sum exp(values / scale)."""
-    cdef double top = values[0], total = 0.0
+    cdef double top = _largest(values, n), total = 0.0
     cdef Py_ssize_t k
-    for k in range(1, n):
-        top = max(top, values[k])
     for k in range(n):
         total += exp((values[k] - top) / scale)
     return top / scale + log(total)
+
+
+cdef inline double _largest(const double* values, Py_ssize_t n) noexcept nogil:
+    """The largest of some values."""
+    cdef double top = values[0]
+    cdef Py_ssize_t k
+    for k in range(1, n):
+        top = max(top, values[k])
+    return top

@@ -86,6 +86,7 @@ cdef class FactorSums:
             row_top[i], row_sum[i] = -INFINITY, 0.0
         for j in range(cols):
             col_top[j], col_sum[j] = -INFINITY, 0.0
+        # the largest terms, in the order of a dense table
         for i in range(rows):
             for j in range(cols):
                 total = weight * entry_of(table, i, j) + first[i] + second[j]
@@ -93,6 +94,7 @@ cdef class FactorSums:
                 col_top[j] = max(col_top[j], total)
         if share == 0.0:
             return
+        # a second look at the entries is cheaper than room for all of them
         for i in range(rows):
             for j in range(cols):
                 total = weight * entry_of(table, i, j) + first[i] + second[j]
@@ -102,6 +104,7 @@ cdef class FactorSums:
                 term = (total - col_top[j]) / share
                 if term > NOTHING:
                     col_sum[j] += exp(term)
+        # each sum has its largest term, so that no logarithm is infinite
         for i in range(rows):
             row_top[i] += share * log(row_sum[i])
         for j in range(cols):
@@ -122,6 +125,7 @@ cdef class FactorSums:
                 self.out[i, k] = 0.0
         # the largest term of each sum first
         self._higher.maximise(problem, factor)
+        # every entry once: it is a term of one sum for each variable
         while share > 0.0:
             total = entries[0]
             for i in range(arity):
@@ -159,6 +163,7 @@ cdef class FactorSums:
         cdef Py_ssize_t n_inputs = arity - 1 if has_output else arity
         cdef Py_ssize_t most = 1, i, k, true_state
         cdef double output, on, off, all_off = 0.0, scale = share
+        # maxima have closed forms of their own
         if share == 0.0:
             for i in range(arity):
                 for k in range(2):
@@ -170,6 +175,7 @@ cdef class FactorSums:
             return
         if table.condition == BUDGET:
             most = <Py_ssize_t>table.limit
+        # relative to all literals off, each one that is on counts by its gain
         for i in range(arity):
             true_state = 0 if table.data[i] else 1
             all_off += self.incoming[i, 1 - true_state]
@@ -187,6 +193,7 @@ cdef class FactorSums:
                 if has_output:
                     # with all inputs off, so is the output
                     off, on = _log_add(0.0, output + off), output + on
+            # messages stay finite, as forests divide them by shares and add them up
             off, on = all_off + scale * off, all_off + scale * on
             true_state = 0 if table.data[i] else 1
             self.out[i, true_state] = max(on, off + problem.penalty)
@@ -197,6 +204,7 @@ cdef class FactorSums:
         """Sums over the inputs before, and from, each one, with 0, ..., most on."""
         cdef Py_ssize_t i, c
         cdef double gain
+        # none of no inputs is on
         for c in range(most + 1):
             self._before[0, c] = self._after[n_inputs, c] = 0.0 if c == 0 else -INFINITY
         for i in range(n_inputs):
@@ -205,9 +213,11 @@ cdef class FactorSums:
             for c in range(1, most + 1):
                 self._before[i + 1, c] = _log_add(
                     self._before[i, c], self._before[i, c - 1] + gain)
+            # one that is on already may be joined by another
             if more:
                 self._before[i + 1, 1] = _log_add(
                     self._before[i + 1, 1], self._before[i, 1] + gain)
+        # the same from the other side
         for i in range(n_inputs - 1, -1, -1):
             gain = self._gain[i]
             self._after[i, 0] = 0.0
@@ -224,6 +234,7 @@ cdef class FactorSums:
         cdef Py_ssize_t before, after, n_on
         cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
         cdef double total = -INFINITY
+        # by how many are on before it and after it
         for before in range(most + 1):
             for after in range(most + 1):
                 n_on = before + after + on

@@ -18,6 +18,9 @@ from sksstruct.utils.progress import Progress, Status
 
 # What is forbidden is improbable by this factor, as a logarithm, beside all else.
 _FORBIDDEN = 50.0
+# Sweeps whose largest changes are compared, by what share they have to fall, and where
+# damping stops to rise.
+_WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
 COLUMNS = ("iteration", "seconds", "residual", "bound")
 
 
@@ -42,9 +45,10 @@ class BeliefPropagation(BaseEstimator):
     tol : float, default=1e-6
         The messages have settled if none changes by more in a sweep, relative to its
         size where that is above 1.
-    damping : float, default=0.0
-        Share of the old message in a new one, below 1. Where messages go on changing,
-        0.5 often helps.
+    damping : "auto" or float, default="auto"
+        Share of the old message in a new one, below 1. "auto" begins with 0 and goes
+        half of the way to 1 whenever the largest change of a message has not fallen in
+        some sweeps.
     factors : bool, default=False
         Whether to return the marginals of edges and larger factors as well.
 
@@ -70,14 +74,14 @@ class BeliefPropagation(BaseEstimator):
     max_iter: int = 1000
     tol: float = 1e-6
     _: KW_ONLY
-    damping: float = 0.0
+    damping: str | float = "auto"
     factors: bool = False
 
     _parameter_constraints = {
         "kind": [StrOptions({"bethe", "trw"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "damping": [Interval(Real, 0, 1, closed="left")],
+        "damping": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
         "factors": ["boolean"],
     }
 
@@ -125,7 +129,7 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "trw":
             rng = check_random_state(random_state)
             forests, shares = _cover(problem, len(shares), rng, run)
-        beliefs = Beliefs(problem, shares, float(self.damping))
+        beliefs = Beliefs(problem, shares)
         run.forests, run.offset = forests, reduced.offset
         self._iterate(beliefs, run)
         log_partition = run.bound
@@ -147,8 +151,12 @@ class BeliefPropagation(BaseEstimator):
     def _iterate(self, beliefs, run):
         """Sweep until the messages have settled, and bound log Z from time to time."""
         next_bound = 4
+        damping = _Damping() if self.damping == "auto" else None
+        beliefs.damping = 0.0 if damping else float(self.damping)
         for k in range(self.max_iter):
             residual = beliefs.sweep(k % 2 == 1)
+            if damping:
+                beliefs.damping = damping.after(residual)
             settled = residual <= self.tol
             if settled or k + 1 in (next_bound, self.max_iter):
                 next_bound = int(1.5 * (k + 1)) + 1
@@ -157,6 +165,23 @@ class BeliefPropagation(BaseEstimator):
                 break
         # where the last look is some sweeps ago
         run.status = run.status or Status.MAX_ITER
+
+
+class _Damping:
+    """Damping that rises where messages do not settle."""
+
+    def __init__(self):
+        self._value, self._seen = 0.0, []
+
+    def after(self, residual):
+        """The damping to use after a sweep that changed messages by so much."""
+        self._seen.append(residual)
+        if len(self._seen) >= 2 * _WINDOW and self._value < _MOST_DAMPING:
+            before, now = self._seen[-2 * _WINDOW : -_WINDOW], self._seen[-_WINDOW:]
+            if max(now) > _FALLEN * max(before):
+                self._value = 0.5 * (1.0 + self._value)
+                self._seen = []
+        return self._value
 
 
 class _Run(Progress):
