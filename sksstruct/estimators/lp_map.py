@@ -23,6 +23,7 @@ from sksstruct.inference.lp import (
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Status
+from sksstruct.utils.state import Versioned
 
 
 @fill_doc(
@@ -33,7 +34,7 @@ from sksstruct.utils.progress import Status
     }
 )
 @dataclass(eq=False, repr=False)
-class LPMAPPredictor(BaseEstimator):
+class LPMAPPredictor(Versioned, BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
     The potentials are given, so that `fit` learns nothing: `predict` solves each graph,
