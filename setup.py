@@ -1,7 +1,8 @@
 """Extensions only; all metadata is in pyproject.toml.
 
 ``SKSSTRUCT_DEBUG_CYTHON=1`` builds the kernels with bounds checks and writes the
-annotated HTML beside the sources.
+annotated HTML beside the sources. ``SKSSTRUCT_SANITIZE=address,undefined``, or
+``thread``, builds them with these sanitizers of the compiler.
 """
 
 import os
@@ -25,8 +26,12 @@ headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and
 # the build a quarter longer. Kernels with bounds checks run in tests only.
 compile_args = ["-O1" if debug else "-O3", "-g0", "-fno-math-errno"]
+link_args = []
 if sys.platform == "win32":
     compile_args = []
+if sanitizers := os.environ.get("SKSSTRUCT_SANITIZE"):
+    link_args = [f"-fsanitize={sanitizers}"]
+    compile_args += [*link_args, "-O1", "-g1", "-fno-omit-frame-pointer"]
 extensions = [
     Extension(
         ".".join(path.with_suffix("").parts),
@@ -34,6 +39,7 @@ extensions = [
         depends=headers,
         include_dirs=["."],
         extra_compile_args=compile_args,
+        extra_link_args=link_args,
     )
     for path in sorted(Path("sksstruct").rglob("*.pyx"))
 ]

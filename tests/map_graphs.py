@@ -15,7 +15,7 @@ from sksstruct.factor_graphs import (
 
 def random_graph(
     rng, n=6, m=8, states=(1, 4), *, weights=False, infinite=0.0, integers=False,
-    parametric=False, factors=0, logic=0, evidence=0,
+    parametric=False, factors=0, order=3, logic=0, evidence=0,
 ):  # fmt: skip
     """A small graph; see the tests for what the switches mean."""
 
@@ -45,7 +45,7 @@ def random_graph(
             tables.append(TruncatedQuadratic(k, abs(a), limit))
     more = []
     for _ in range(factors):
-        scope = rng.choice(n, min(n, rng.integers(1, 4)), replace=False)
+        scope = rng.choice(n, min(n, rng.integers(1, order + 1)), replace=False)
         more.append((scope, scores(tuple(sizes[scope]))))
     for _ in range(logic):
         scope = rng.choice(n, min(n, rng.integers(3, 6)), replace=False)

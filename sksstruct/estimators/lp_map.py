@@ -14,9 +14,14 @@ from sklearn.utils import check_random_state
 
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import MAP_SOLVERS, MAPSolver, resolve_map_solver
+from sksstruct.inference.lp import (
+    MAP_SOLVERS,
+    BeliefPropagation,
+    MAPSolver,
+    resolve_map_solver,
+)
 from sksstruct.utils._doc import fill_doc, listing
-from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
 
@@ -49,6 +54,10 @@ class LPMAPPredictor(Versioned, BaseEstimator):
     max_iter : int, default=None
         Largest number of iterations, where `solver` is a name. None: the solver's
         default.
+    marginals : {"lp", "bethe", "trw"} or BeliefPropagation, default="lp"
+        What `predict_marginals` returns: the fractional solution of the relaxation, or
+        probabilities by `sksstruct.inference.lp.BeliefPropagation`, of that kind or by
+        that object. With a name, `max_iter` and `tol` are those of its messages.
     time_limit : float, default=None
         Seconds for each graph.
     n_jobs : int, default=None
@@ -61,6 +70,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
     callback : callable, default=None
         ``callback(graph, iteration, score, bound)``, called with the graph's number
         after every report of a solver; if it returns true, that graph's run stops.
+        Belief propagation has the change of its messages in the place of a score.
 
     Attributes
     ----------
@@ -72,6 +82,9 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         How each run ended; see `sksstruct.inference.lp.MAPResult`.
     results_ : list of MAPResult
         Everything the solver returned, traces included.
+    marginal_results_ : list of MarginalResult
+        After `predict_marginals` by belief propagation: everything it returned, log Z
+        and its bound included.
 
     See Also
     --------
@@ -100,6 +113,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
     _: KW_ONLY
     tol: float = 1e-6
     max_iter: int | None = None
+    marginals: str | BeliefPropagation = "lp"
     time_limit: float | None = None
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
@@ -110,6 +124,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         "solver": [str, MAPSolver],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "marginals": [StrOptions({"lp", "bethe", "trw"}), BeliefPropagation],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -138,6 +153,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
             The predictor.
         """
         self._resolve()
+        self._resolve_marginals()
         if X is not None:
             _check_graphs(X)
         return self
@@ -148,8 +164,20 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         solver.check()
         return solver
 
-    def _solve(self, X):
-        solver, graphs = self._resolve(), _check_graphs(X)
+    def _resolve_marginals(self):
+        """Belief propagation, or None for the relaxation."""
+        validate_params(self)
+        if self.marginals == "lp":
+            return None
+        method = self.marginals
+        if isinstance(method, str):
+            given = {} if self.max_iter is None else {"max_iter": self.max_iter}
+            method = BeliefPropagation(method, tol=self.tol, **given)
+        method.check()
+        return method
+
+    def _run(self, solver, graphs):
+        """What a solver returns for each graph."""
         rng = check_random_state(self.random_state)
         seeds = rng.randint(2**31 - 1, size=len(graphs))
 
@@ -163,29 +191,28 @@ class LPMAPPredictor(Versioned, BaseEstimator):
                 callback=None if callback is None else lambda *now: callback(k, *now),
             )
 
-        results = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(run)(k) for k in range(len(graphs))
+        return list(
+            Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(run)(k) for k in range(len(graphs))
+            )
         )
-        self.results_ = list(results)
+
+    def _solve(self, X):
+        solver, graphs = self._resolve(), _check_graphs(X)
+        self.results_ = results = self._run(solver, graphs)
         self.scores_ = np.array([r.score for r in results], dtype=np.float64)
         self.bounds_ = np.array([r.bound for r in results], dtype=np.float64)
         self.status_ = [r.status for r in results]
         for k, result in enumerate(results):
-            if result.status is Status.INFEASIBLE:
-                warnings.warn(
-                    f"graph {k}: {result.message}", ConvergenceWarning, stacklevel=3
-                )
-            elif result.status in (Status.MAX_ITER, Status.NOT_FOUND):
-                gap = result.bound - result.score if result.score > -np.inf else np.inf
-                warnings.warn(
-                    f"graph {k}: {result.message} after {result.n_iter} iterations; "
-                    f"the gap is {gap:.3g}, the tolerance "
-                    f"{solver.tol * max(1.0, abs(result.score)):.3g}. "
-                    f"{result.status.remedy} Another solver may do better.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
-        return self.results_
+            gap = result.bound - result.score if result.score > -np.inf else np.inf
+            tol = solver.tol * max(1.0, abs(result.score))
+            _warn(
+                k,
+                result,
+                f"the gap is {gap:.3g}, the tolerance {tol:.3g}. "
+                f"{result.status.remedy} Another solver may do better.",
+            )
+        return results
 
     def predict(self, X):
         """The best labelings found.
@@ -202,7 +229,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         return [result.labeling for result in self._solve(X)]
 
     def predict_marginals(self, X):
-        """Fractional solutions of the relaxation.
+        """Fractional solutions of the relaxation, or probabilities.
 
         Parameters
         ----------
@@ -211,12 +238,16 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         Returns
         -------
         marginals : list of lists of ndarrays of shape (n_states[i],)
-            For each graph, a distribution over the states of each variable. With
-            "gdmm", "ad3" and "lp" these solve the relaxation if the status is
-            "optimal" or "fractional"; message passing gives only hints of a solution
-            (see `sksstruct.inference.lp.TRWS`).
+            For each graph, a distribution over the states of each variable. For
+            ``marginals="lp"`` and with "gdmm", "ad3" and "lp" these solve the
+            relaxation if the status is "optimal" or "fractional"; message passing gives
+            only hints of a solution (see `sksstruct.inference.lp.TRWS`). By belief
+            propagation they are probabilities, and nan where no labeling is allowed.
         """
         graphs, marginals = _check_graphs(X), []
+        method = self._resolve_marginals()
+        if method is not None:
+            return self._propagate(method, graphs)
         for graph, result in zip(graphs, self._solve(graphs), strict=True):
             found = result.marginals
             if found is None:
@@ -224,6 +255,23 @@ class LPMAPPredictor(Versioned, BaseEstimator):
                     np.eye(n)[x]
                     for n, x in zip(graph.n_states, result.labeling, strict=True)
                 ]
+            marginals.append(found)
+        return marginals
+
+    def _propagate(self, method, graphs):
+        self.marginal_results_ = self._run(method, graphs)
+        marginals = []
+        for k, result in enumerate(self.marginal_results_):
+            remedy = result.status.remedy
+            _warn(
+                k,
+                result,
+                f"messages still change by {result.residual:.3g}. {remedy} Damping may "
+                "help as well.",
+            )
+            found = result.marginals
+            if found is None:
+                found = [np.full(n, np.nan) for n in graphs[k].n_states]
             marginals.append(found)
         return marginals
 
@@ -254,6 +302,17 @@ class LPMAPPredictor(Versioned, BaseEstimator):
             for k, (graph, x, y_true) in enumerate(zip(X, labelings, y, strict=True))
         ]
         return float(np.mean(np.concatenate(right)))
+
+
+def _warn(k, result, details):
+    """Warn of a graph that has no labeling, or whose run is not finished."""
+    status, text = result.status, None
+    if status is Status.INFEASIBLE:
+        text = result.message
+    elif status in (Status.MAX_ITER, Status.NOT_FOUND):
+        text = f"{result.message} after {result.n_iter} iterations; {details}"
+    if text is not None:
+        warnings.warn(f"graph {k}: {text}", ConvergenceWarning, stacklevel=4)
 
 
 def _check_graphs(X):

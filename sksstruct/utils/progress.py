@@ -51,6 +51,7 @@ class Status(StrEnum):
         "the softened problem is solved",
         "The softened problem is solved; increase rho.",
     )
+    SETTLED = "settled", "the messages no longer change"
     ROUNDS = (
         "rounds",
         "labels that were not observed still changed in the last round",

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from map_graphs import best_score, random_graph
+from map_graphs import best_score, enumerate_labelings, random_graph
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +17,13 @@ from sksstruct import LPMAPPredictor
 from sksstruct.__main__ import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.inference.lp import SOLVERS, TRWS, HiGHS, Toulbar2
+from sksstruct.inference.lp import (
+    SOLVERS,
+    TRWS,
+    BeliefPropagation,
+    HiGHS,
+    Toulbar2,
+)
 
 HAS_TOULBAR2 = importlib.util.find_spec("pytoulbar2") is not None
 
@@ -44,6 +50,41 @@ def test_every_solver_is_reached(solver):
     for graph, rows in zip(X, predictor.predict_marginals(X), strict=True):
         assert [len(row) for row in rows] == graph.n_states.tolist()
         assert all(row.sum() == pytest.approx(1.0) for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["bethe", "trw"])
+def test_marginals_are_probabilities(kind):
+    X = graphs()
+    predictor = LPMAPPredictor(marginals=kind, random_state=0, max_iter=500, tol=1e-8)
+    found = predictor.fit(X).predict_marginals(X)
+    same = LPMAPPredictor(
+        marginals=BeliefPropagation(kind, 500, 1e-8), random_state=0, n_jobs=2
+    ).predict_marginals(X)
+    for graph, rows, twins, result in zip(
+        X, found, same, predictor.marginal_results_, strict=True
+    ):
+        labelings, scores = enumerate_labelings(graph)
+        p = np.exp(scores - scores.max())
+        if kind == "trw":
+            assert result.bound >= np.log(p.sum()) + scores.max() - 1e-9
+        p /= p.sum()
+        for v, (row, twin) in enumerate(zip(rows, twins, strict=True)):
+            np.testing.assert_array_equal(row, twin)
+            assert row.sum() == pytest.approx(1.0)
+            exact = np.bincount(labelings[:, v], p, minlength=len(row))
+            np.testing.assert_allclose(row, exact, atol=0.25)
+    assert not hasattr(predictor, "results_")
+
+
+def test_marginals_warn():
+    never = FactorGraph([[0.0, -np.inf]], evidence={0: 1})
+    with pytest.warns(ConvergenceWarning, match="graph 0: no labeling"):
+        (rows,) = LPMAPPredictor(marginals="trw").predict_marginals([never])
+    assert np.isnan(rows[0]).all()
+    with pytest.warns(ConvergenceWarning, match="messages still change"):
+        LPMAPPredictor(marginals="bethe", max_iter=1).predict_marginals(graphs(1))
+    with pytest.raises(ValueError, match="marginals"):
+        LPMAPPredictor(marginals="exact").fit()
 
 
 def test_scores():

@@ -18,6 +18,9 @@ from sksstruct.inference.lp.highs import HiGHS
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.subgradient import Subgradient
+from sksstruct.inference.lp.sum_product.belief_propagation import BeliefPropagation
+from sksstruct.inference.lp.sum_product.max_product import MaxProduct
+from sksstruct.inference.lp.sum_product.result import MarginalResult
 from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
@@ -28,6 +31,7 @@ MAP_SOLVERS = {
     "mplp": MPLP,
     "ad3": AD3,
     "subgradient": Subgradient,
+    "max_product": MaxProduct,
     "lp": HiGHS,
     "exact": partial(HiGHS, exact=True),
     "branch_and_bound": BranchAndBound,
@@ -47,6 +51,7 @@ __all__ = [
     "SOLVERS",
     "TRWS",
     "Auto",
+    "BeliefPropagation",
     "BinaryGDMM",
     "BranchAndBound",
     "Enumeration",
@@ -54,6 +59,8 @@ __all__ = [
     "MAPBinaryGDMM",
     "MAPResult",
     "MAPSolver",
+    "MarginalResult",
+    "MaxProduct",
     "Subgradient",
     "Toulbar2",
     "resolve_map_solver",

@@ -64,9 +64,43 @@ def test_searches_find_the_best_entry(kind, lists, weights):
             assert found.visited == 0 or (lists and K == 60)
 
 
-def test_sweeps_lower_the_lagrangian():
+@pytest.mark.parametrize("logic", [0, 4])
+def test_searches_in_larger_factors(logic):
+    """The bound once more: tables by their lists, conditions by their gains."""
+    for seed in range(12):
+        graph = random_graph(
+            np.random.default_rng(seed), n=7, m=4, factors=0 if logic else 5, order=4,
+            logic=logic, states=(2, 4), integers=seed % 2 == 0,
+        )  # fmt: skip
+        problem = MAPProblem(graph)
+        state = MAPGDMMState(problem, Lists(problem), 0.3)
+        for _ in range(12):
+            state.sweep()
+            rows = [np.array(graph.unary(v)) for v in range(7)]
+            total = 0.0
+            for k, scope in enumerate([*graph.edges, *graph.factor_scopes]):
+                t = np.concatenate([graph.edge_tables, graph.factor_tables])[k]
+                table = graph.tables[int(t)].dense()
+                for axis, (v, mu) in enumerate(
+                    zip(scope, state.multipliers(k), strict=True)
+                ):
+                    rows[v] += mu
+                    shape = [1] * len(scope)
+                    shape[axis] = -1
+                    table = table - mu.reshape(shape)
+                total += table.max()
+            total += sum(row.max() for row in rows)
+            assert state.bound() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_sweeps_lower_the_lagrangian(order):
     """With fixed multipliers, blocks descend: (6) and (4) of the paper."""
     graph = large_graph(np.random.default_rng(1), "dense", 12)
+    if order > 2:
+        graph = random_graph(
+            np.random.default_rng(1), 4, 3, (3, 3), factors=5, order=order
+        )
     state = MAPGDMMState(MAPProblem(graph), Lists(MAPProblem(graph)), 0.5)
     for _ in range(5):
         state.sweep()

@@ -71,13 +71,18 @@ def decode(run, marginals):
         Receives the labelings.
     marginals : ndarray of shape (n_states.sum(),)
         Fractional solution.
+
+    Returns
+    -------
+    search : LocalSearch
+        The search, which can be continued.
     """
     problem = run.problem
     rounded, conditional = round_marginals(problem, marginals)
     scores = [problem.labeling_score(x) for x in (rounded, conditional)]
     best = conditional if scores[1] > scores[0] else rounded
     run.offer(best, max(scores))
-    search_locally(run, best)
+    return search_locally(run, best)
 
 
 def by_variable(problem, flat):

@@ -26,6 +26,8 @@ class Forced:
         Score of what has no free variable left.
     feasible : bool
         False where some variable has no state left.
+    places : ndarray of shape (n_edges + n_factors,)
+        After `rest`: the numbers of edges and factors in the rest; -1: they are gone.
     """
 
     def __init__(self, graph):
@@ -140,6 +142,7 @@ class Forced:
         place = np.cumsum(free) - 1
         edges = np.flatnonzero(self._edge_left)
         pairs, scopes, larger, tables = self._rest_of_factors(place)
+        self._number(edges, len(pairs))
         # tables that nobody uses any more are left out
         used, kept = np.unique(graph.edge_tables[edges], return_inverse=True)
         shift = len(used)
@@ -158,6 +161,17 @@ class Forced:
             graph.n_states[free], scores, ends, kept, tables, scopes,
             [t + shift for t in larger], 0.0, None, edge_weights=weights,
         )  # fmt: skip
+
+    def _number(self, edges, n_pairs):
+        """Note where edges and factors are: edges, factors cut to pairs, the others."""
+        graph, n_edges = self._graph, self._graph.n_edges
+        self.places = np.full(n_edges + graph.n_factors, -1)
+        self.places[edges] = np.arange(len(edges))
+        pair, larger = len(edges), len(edges) + n_pairs
+        for f in np.flatnonzero(self._factor_left):
+            is_pair = np.count_nonzero(self.states[graph.factor_scopes[f]] < 0) == 2
+            self.places[n_edges + f] = pair if is_pair else larger
+            pair, larger = pair + is_pair, larger + (not is_pair)
 
     def _rest_of_factors(self, place):
         """Pairs (scope, table), scopes and tables of three or more, and all tables."""

@@ -80,3 +80,21 @@ cdef inline double entry_from(MAPProblem problem, Py_ssize_t edge, Py_ssize_t va
     if problem.ends[edge, 0] == variable:
         return problem.entry(edge, state, other)
     return problem.entry(edge, other, state)
+
+
+# ---- factors by number: edges before larger ones ----
+
+cdef inline Py_ssize_t arity_of(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    """Number of variables of a factor."""
+    cdef Py_ssize_t higher = factor - problem.n_edges
+    if higher < 0:
+        return 2
+    return problem.scope_first[higher + 1] - problem.scope_first[higher]
+
+
+cdef inline Py_ssize_t variable_at(MAPProblem problem, Py_ssize_t factor,
+                                   Py_ssize_t place) noexcept nogil:
+    """The variable at a place of the scope of a factor."""
+    if factor < problem.n_edges:
+        return problem.ends[factor, place]
+    return problem.scope[problem.scope_first[factor - problem.n_edges] + place]

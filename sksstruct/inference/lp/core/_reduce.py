@@ -18,6 +18,9 @@ class Reduced:
     ----------
     graph : FactorGraph
         Any graph.
+    margin : float, default=1.0
+        By how much at least the best labeling with a score of -inf is below the worst
+        without.
 
     Attributes
     ----------
@@ -34,8 +37,8 @@ class Reduced:
         False where some variable has no state left.
     """
 
-    def __init__(self, graph):
-        self.given = graph
+    def __init__(self, graph, margin=1.0):
+        self.given, self._margin = graph, margin
         self.penalty = 0.0
         forced = Forced(graph)
         self.states, self.offset = forced.states, forced.offset
@@ -43,8 +46,11 @@ class Reduced:
         if not self.feasible:
             return
         self.free = np.flatnonzero(self.states < 0)
+        # of each edge and factor: its number in the reduced graph, -1 where it is gone
+        self.places = np.arange(graph.n_edges + graph.n_factors)
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
+            self.places = forced.places
         self.graph = self._penalise(graph)
 
     def _penalise(self, graph):
@@ -80,7 +86,7 @@ class Reduced:
         with np.errstate(over="ignore"):
             spread = high - low
         # beyond rounding, where scores are large
-        margin = max(1.0, 1e-9 * spread)
+        margin = max(self._margin, 1e-9 * spread)
         spread += margin
         if not spread < 1e300:
             raise ValueError("the scores are too large for floating-point sums")

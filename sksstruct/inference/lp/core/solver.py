@@ -84,7 +84,7 @@ class MAPSolver(BaseEstimator):
             raise ValueError(
                 f"{name} is for factors of two variables; this graph has "
                 f"{reduced.graph.n_factors} of three or more that evidence does not "
-                "cut down: use MPLP or 'auto'"
+                "cut down: use TRWS, MPLP, MAPGDMM or 'auto'"
             )
         self._check_graph(reduced.graph)
         run = MAPRun(

@@ -177,7 +177,7 @@ cdef void _look_at_active(Search* search, const Active* active) noexcept nogil:
     cdef Py_ssize_t k, i, j, row, col
     # all of them: they are few, and one is the best wherever nothing is left to gain
     for k in range(active.count):
-        i, j = active.slot[0][k], active.slot[1][k]
+        i, j = active.slot[2 * k], active.slot[2 * k + 1]
         row, col = search.state[0][i], search.state[1][j]
         _offer(search, search.weight * entry_of(search.table, row, col)
                - search.gradient[0][i] - search.gradient[1][j], row, col)

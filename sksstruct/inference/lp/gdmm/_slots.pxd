@@ -3,16 +3,19 @@ from libc.stdint cimport int32_t
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 
 
-# One end i of an edge f, by slot: the multipliers mu_if and the marginals M_if y_f.
+# One end of a factor f, the variable i, by slot: multipliers mu_if and the marginals
+# M_if y_f.
 cdef struct End:
     double* mu
     double* marginal
 
 
-# The active entries of y_f: the slots of their states at the two ends, and values.
+# The active entries of y_f: the slots of their states at the ends of f, one entry after
+# the other, and their scores theta_f and values.
 cdef struct Active:
-    Py_ssize_t count, capacity
-    int32_t* slot[2]
+    Py_ssize_t count, capacity, arity
+    int32_t* slot
+    double* score
     double* value
 
 
@@ -28,35 +31,43 @@ cdef class SlotState:
     cdef int32_t[::1] _n_slots, _capacity
     cdef int32_t** _state
     cdef double** _x
+    # edges before larger factors; the ends of a factor are side by side, and those at
+    # a variable are listed
     cdef End* _ends
     cdef Active* _active
-    cdef Py_ssize_t _n_variables, _n_edges
-    # scratch: by slot of both ends of an edge, and by slot or active entry
+    cdef Py_ssize_t _n_variables, _n_factors, _n_ends
+    cdef Py_ssize_t[::1] _around_first, _around
+    # scratch: by slot of the ends of a factor, and by slot or active entry
     cdef double[:, ::1] _gradient
     cdef double[::1] _work, _sorted
 
     cdef Py_ssize_t add_slot(self, MAPProblem problem, Py_ssize_t variable,
                              Py_ssize_t state) except -1 nogil
-    cdef int add_entry(self, Active* active, Py_ssize_t first,
-                       Py_ssize_t second) except -1 nogil
+    cdef int add_entry(self, Active* active, const int32_t* slots,
+                       double score) except -1 nogil
     cdef int _add_capacity(self, MAPProblem problem,
                            Py_ssize_t variable) except -1 nogil
     cdef int _cover(self, Py_ssize_t size) except -1 nogil
     cdef int _resize_scratch(self, Py_ssize_t size) except -1
 
 
-cdef inline Py_ssize_t find_entry(const Active* active, Py_ssize_t first,
-                                  Py_ssize_t second) noexcept nogil:
-    """Index of the entry for two slots; -1: it is not active."""
-    cdef Py_ssize_t k
+cdef inline Py_ssize_t find_entry(const Active* active,
+                                  const int32_t* slots) noexcept nogil:
+    """Index of the entry for some slots; -1: it is not active."""
+    cdef Py_ssize_t k, i
     # entries are few: looking at all of them is faster than any index
     for k in range(active.count):
-        if active.slot[0][k] == first and active.slot[1][k] == second:
+        i = 0
+        while i < active.arity and active.slot[k * active.arity + i] == slots[i]:
+            i += 1
+        if i == active.arity:
             return k
     return -1
 
 
-cdef inline End* end_of(SlotState state, MAPProblem problem, Py_ssize_t edge,
-                        Py_ssize_t variable) noexcept nogil:
-    """The end of an edge that is at a variable."""
-    return &state._ends[2 * edge + (problem.ends[edge, 1] == variable)]
+cdef inline Py_ssize_t first_end(MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    """The number of the first end of a factor."""
+    cdef Py_ssize_t higher = factor - problem.n_edges
+    if higher < 0:
+        return 2 * factor
+    return 2 * problem.n_edges + problem.scope_first[higher]

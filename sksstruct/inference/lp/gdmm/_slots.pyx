@@ -1,19 +1,20 @@
-"""Sparse marginals and multipliers of a graph of edges, by slots.
+"""Sparse marginals and multipliers of a graph, by slots.
 
 Each variable has one list of the states that ever mattered to it, its slots. All
-vectors of the variable and of its edges have an entry for each slot and are zero
+vectors of the variable and of its factors have an entry for each slot and are zero
 elsewhere, so that they are short and dense (Huang et al., 2017, Section 3.2). The
-marginals y_f of an edge are zero except for active entries, which are pairs of slots.
+marginals y_f of a factor are zero except for active entries: a slot of each variable.
 """
 
 import numpy as np
 
 from libc.stdlib cimport calloc, free
 
+from sksstruct.inference.lp.core._problem cimport arity_of, variable_at
 from sksstruct.utils._memory cimport resize
 
-# Slots of a variable, and entries of an edge, that there is room for at first: most
-# variables and edges never need more.
+# Slots of a variable, and entries of a factor, that there is room for at first: most
+# variables and factors never need more.
 cdef Py_ssize_t FIRST_CAPACITY = 4
 
 
@@ -21,10 +22,12 @@ cdef class SlotState:
     """Storage of x_i, y_f and mu_if; parameters are those of `MAPGDMMState`."""
 
     def __cinit__(self, MAPProblem problem, lists, double rho):
-        cdef Py_ssize_t variable, n = problem.n_variables, m = problem.n_edges
+        cdef Py_ssize_t variable, factor, n = problem.n_variables
+        cdef Py_ssize_t m = problem.n_edges + problem.n_higher
         self.problem, self.rho = problem, rho
         # for __dealloc__, when the problem may be gone
-        self._n_variables, self._n_edges = n, m
+        self._n_variables, self._n_factors = n, m
+        self._n_ends = first_end(problem, m)
         self._slot = np.full(problem.first[n], -1, dtype=np.int32)
         self._by_score = np.empty(problem.first[n], dtype=np.int32)
         unary = np.asarray(problem.unary)
@@ -38,11 +41,16 @@ cdef class SlotState:
         # zeroed: an array that is not there yet is NULL, which realloc and free take
         self._state = <int32_t**>calloc(max(1, n), sizeof(int32_t*))
         self._x = <double**>calloc(max(1, n), sizeof(double*))
-        self._ends = <End*>calloc(max(1, 2 * m), sizeof(End))
+        self._ends = <End*>calloc(max(1, self._n_ends), sizeof(End))
         self._active = <Active*>calloc(max(1, m), sizeof(Active))
         if not (self._state and self._x and self._ends and self._active):
             raise MemoryError
-        self._gradient = np.zeros((2, 0))
+        arity = 2
+        for factor in range(m):
+            self._active[factor].arity = arity_of(problem, factor)
+            arity = max(arity, self._active[factor].arity)
+        self._list_ends(problem)
+        self._gradient = np.zeros((arity, 0))
         # more than most sweeps need, so that growing stays rare
         self._resize_scratch(64)
         # every variable starts in the state with its largest score
@@ -50,20 +58,28 @@ cdef class SlotState:
             self.add_slot(problem, variable, self._by_score[problem.first[variable]])
             self._x[variable][0] = 1.0
 
+    def _list_ends(self, MAPProblem problem):
+        """Note the ends at each variable, of its edges and then of larger factors."""
+        owner = np.concatenate([np.asarray(problem.ends).reshape(-1),
+                                np.asarray(problem.scope)])
+        counts = np.bincount(owner, minlength=problem.n_variables)
+        self._around_first = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        self._around = np.argsort(owner, kind="stable").astype(np.intp)
+
     def __dealloc__(self):
-        cdef Py_ssize_t k, side
+        cdef Py_ssize_t k
         # arrays of pointers may be missing where memory ran out half way
         for k in range(self._n_variables):
             if self._state:
                 free(self._state[k])
             if self._x:
                 free(self._x[k])
-        for k in range(2 * self._n_edges if self._ends else 0):
+        for k in range(self._n_ends if self._ends else 0):
             free(self._ends[k].mu)
             free(self._ends[k].marginal)
-        for k in range(self._n_edges if self._active else 0):
-            for side in range(2):
-                free(self._active[k].slot[side])
+        for k in range(self._n_factors if self._active else 0):
+            free(self._active[k].slot)
+            free(self._active[k].score)
             free(self._active[k].value)
         free(self._state)
         free(self._x)
@@ -82,8 +98,8 @@ cdef class SlotState:
         # what is outside of the slots is zero, so a new one changes nothing
         self._state[variable][slot] = state
         self._x[variable][slot] = 0.0
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            end = end_of(self, problem, problem.adj_edge[i], variable)
+        for i in range(self._around_first[variable], self._around_first[variable + 1]):
+            end = &self._ends[self._around[i]]
             end.mu[slot] = end.marginal[slot] = 0.0
         # last, as a slot that is counted has to be there
         self._slot[problem.first[variable] + state] = slot
@@ -97,8 +113,8 @@ cdef class SlotState:
         cdef End* end
         resize(<void**>&self._state[variable], capacity * sizeof(int32_t))
         resize(<void**>&self._x[variable], capacity * sizeof(double))
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            end = end_of(self, problem, problem.adj_edge[i], variable)
+        for i in range(self._around_first[variable], self._around_first[variable + 1]):
+            end = &self._ends[self._around[i]]
             resize(<void**>&end.mu, capacity * sizeof(double))
             resize(<void**>&end.marginal, capacity * sizeof(double))
         self._cover(capacity)
@@ -106,19 +122,20 @@ cdef class SlotState:
         self._capacity[variable] = capacity
         return 0
 
-    cdef int add_entry(self, Active* active, Py_ssize_t first,
-                       Py_ssize_t second) except -1 nogil:
-        """Make a pair of slots an active entry, of zero."""
-        cdef Py_ssize_t side, capacity, k = active.count
+    cdef int add_entry(self, Active* active, const int32_t* slots,
+                       double score) except -1 nogil:
+        """Make an entry for some slots active, with a value of zero."""
+        cdef Py_ssize_t i, capacity, k = active.count, arity = active.arity
         if k == active.capacity:
             capacity = 2 * k if k else FIRST_CAPACITY
-            for side in range(2):
-                resize(<void**>&active.slot[side], capacity * sizeof(int32_t))
+            resize(<void**>&active.slot, capacity * arity * sizeof(int32_t))
+            resize(<void**>&active.score, capacity * sizeof(double))
             resize(<void**>&active.value, capacity * sizeof(double))
             self._cover(capacity)
             active.capacity = capacity
-        active.slot[0][k], active.slot[1][k] = first, second
-        active.value[k] = 0.0
+        for i in range(arity):
+            active.slot[k * arity + i] = slots[i]
+        active.score[k], active.value[k] = score, 0.0
         active.count += 1
         return 0
 
@@ -126,7 +143,7 @@ cdef class SlotState:
 
     cdef int _cover(self, Py_ssize_t size) except -1 nogil:
         """See to it that scratch has room for so many slots or entries."""
-        # with a margin, since every variable and edge grows by itself
+        # with a margin, since every variable and factor grows by itself
         if size > self._gradient.shape[1]:
             with gil:
                 self._resize_scratch(2 * size)
@@ -136,7 +153,7 @@ cdef class SlotState:
         """Scratch of a larger size; gradients stay, as a search may be under way."""
         # the other two hold nothing from one step to the next
         old = np.asarray(self._gradient)
-        gradient = np.zeros((2, size))
+        gradient = np.zeros((len(old), size))
         gradient[:, :old.shape[1]] = old
         self._work, self._sorted = np.zeros(size), np.zeros(size)
         # last: its size is the size of all
@@ -191,47 +208,42 @@ cdef class SlotState:
             sum_i theta_i' x_i + sum_f theta_f' y_f.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t variable, edge, k
+        cdef Py_ssize_t variable, factor, k
         cdef Active* active
-        # the states of the slots of both ends of an edge
-        cdef const int32_t* rows
-        cdef const int32_t* cols
         cdef double total = 0.0
         for variable in range(self._n_variables):
             for k in range(self._n_slots[variable]):
                 total += self._x[variable][k] * problem.unary[
                     problem.first[variable] + self._state[variable][k]]
-        for edge in range(self._n_edges):
-            active = &self._active[edge]
-            rows = self._state[problem.ends[edge, 0]]
-            cols = self._state[problem.ends[edge, 1]]
+        for factor in range(self._n_factors):
+            active = &self._active[factor]
             for k in range(active.count):
-                total += active.value[k] * problem.entry(
-                    edge, rows[active.slot[0][k]], cols[active.slot[1][k]])
+                total += active.value[k] * active.score[k]
         return total
 
-    def multipliers(self, Py_ssize_t edge):
-        """The multipliers of an edge.
+    def multipliers(self, Py_ssize_t factor):
+        """The multipliers of a factor.
 
         Parameters
         ----------
-        edge : int
-            The edge (u, v).
+        factor : int
+            The factor, edges before larger ones.
 
         Returns
         -------
-        mu_u, mu_v : ndarrays of shape (n_states[u],) and (n_states[v],)
-            Those of its two ends.
+        mu : tuple of ndarrays of shape (n_states[i],)
+            Those of its ends.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t side, variable, k
+        cdef Py_ssize_t i, variable, k
         # written out, for tests: kernels never have them so
         out = []
-        for side in range(2):
-            variable = problem.ends[edge, side]
+        for i in range(arity_of(problem, factor)):
+            variable = variable_at(problem, factor, i)
             out.append(np.zeros(problem.states[variable]))
             for k in range(self._n_slots[variable]):
-                out[side][self._state[variable][k]] = self._ends[2 * edge + side].mu[k]
+                out[i][self._state[variable][k]] = (
+                    self._ends[first_end(problem, factor) + i].mu[k])
         return tuple(out)
 
     @property

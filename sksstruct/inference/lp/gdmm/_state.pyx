@@ -2,7 +2,7 @@
 
 X. Huang et al., Greedy direction method of multiplier for MAP inference of large output
 domain, AISTATS 2017, minimise the augmented Lagrangian (3) of the LP relaxation over
-the marginals x_i of variables and y_f of edges, which are zero but for a few states:
+the marginals x_i of variables and y_f of factors, which are zero but for a few states:
 
     sum_i -theta_i' x_i + sum_f -theta_f' y_f
         + rho / 2 sum_(f,i) |M_if y_f - x_i + mu_if / rho|^2
@@ -13,35 +13,37 @@ step (6) whose Q is doubled until it is an upper bound; then the same for x_i, w
 projection (4) is exact; then the multipliers move by (9), with eta = rho. Vectors are
 sparse, see `SlotState`.
 
-The ends of an edge f = (u, v) are its sides 0 and 1. The gradient of the quadratic term
-in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if, and that of the Lagrangian in y_f(j,
-k) is d_uf(j) + d_vf(k) - theta_f(j, k): see `EntrySearch`.
+The gradient of the quadratic term in M_if y_f is d_if = rho (M_if y_f - x_i) + mu_if,
+and that of the Lagrangian in an entry of y_f the sum of the d_if at the states of the
+entry, less its score: see `EntrySearch` for edges, `HigherSearch` for larger factors.
 """
+
+import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
-from sksstruct.inference.lp.core._tables cimport TableSpec, entry_of
+from sksstruct.inference.lp.core._problem cimport MAPProblem, variable_at
+from sksstruct.inference.lp.gdmm._higher_search cimport HigherSearch
 from sksstruct.inference.lp.gdmm._search cimport EntrySearch, Search
 from sksstruct.inference.lp.gdmm._slots cimport (
-    Active, End, SlotState, end_of, find_entry,
+    Active, End, SlotState, find_entry, first_end,
 )
 from sksstruct.inference.lp.gdmm._toplists cimport Lists
 
-# A step of an edge that moves by less, squared, is the last one of an iteration.
+# A step of a factor that moves by less, squared, is the last one of an iteration.
 cdef double STILL = 1e-18
 
 
 @cython.final
 cdef class MAPGDMMState(SlotState):
-    """State of Algorithm 1 on a pairwise graph.
+    """State of Algorithm 1.
 
     Parameters
     ----------
     problem : MAPProblem
-        The graph, without larger factors.
+        The graph.
     lists : Lists
         Lists of its tables.
     rho : float
@@ -52,118 +54,140 @@ cdef class MAPGDMMState(SlotState):
     rho : float
         Its present value.
     primal_residual, dual_residual : float
-        Norm of M y - x, and rho times that of the last change of x over all edges.
+        Norm of M y - x, and rho times that of the last change of x over all factors.
     looked_up : int
         Number of entries of tables that were read by searches.
     """
 
     cdef EntrySearch _search
+    cdef HigherSearch _higher
+    # what the last search has found: states, their slots, and the score theta_f
+    cdef Py_ssize_t[::1] _found
+    cdef int32_t[::1] _found_slot
+    cdef double _found_score
 
     def __init__(self, MAPProblem problem, Lists lists, double rho):
         self._search = EntrySearch(problem, lists)
+        self._higher = HigherSearch(problem)
+        self._found = np.zeros(len(self._gradient), dtype=np.intp)
+        self._found_slot = np.zeros(len(self._gradient), dtype=np.int32)
 
     @property
     def looked_up(self):
-        return self._search.looked_up
+        return self._search.looked_up + self._higher.looked_up
 
-    # ---- an edge ----
+    # ---- a factor ----
 
-    cdef bint _update_edge(self, MAPProblem problem, Py_ssize_t edge) except -1 nogil:
-        """Search (8) and step (6) for one edge; whether it moved."""
-        cdef Active* active = &self._active[edge]
-        cdef Search search
+    cdef bint _update_factor(self, MAPProblem problem,
+                             Py_ssize_t factor) except -1 nogil:
+        """Search (8) and step (6) for one factor; whether it moved."""
+        cdef Active* active = &self._active[factor]
         cdef double moved
-        self._find_gradient(problem, edge)
-        self._search.run(self, problem, edge, &self._gradient[0, 0],
-                         &self._gradient[1, 0], &search)
+        self._find_gradient(problem, factor)
+        self._look_for_entry(problem, factor, False)
         # even if it is no better than what is active: then the step takes it back
-        self._activate_entry(problem, edge, search.row, search.col)
+        self._activate_entry(problem, factor)
         # a single entry is 1 whatever the gradient
         if active.count == 1:
             self.n_active += 1
             return False
-        moved = self._descend(problem, edge)
+        moved = self._descend(problem, factor)
         self._drop_zeros(active)
         self.n_active += active.count
         # a step that is too short to matter is no reason for another search
         return moved > STILL
 
-    cdef void _find_gradient(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
-        """The d_if of both ends of an edge."""
-        cdef Py_ssize_t side, variable, k
+    cdef void _find_gradient(self, MAPProblem problem,
+                             Py_ssize_t factor) noexcept nogil:
+        """The d_if of the ends of a factor."""
+        cdef Py_ssize_t i, variable, k
         cdef const End* end
         cdef const double* x
         cdef double* gradient
-        for side in range(2):
-            variable, gradient = problem.ends[edge, side], &self._gradient[side, 0]
+        for i in range(self._active[factor].arity):
+            variable, gradient = variable_at(problem, factor, i), &self._gradient[i, 0]
             # all vectors of a variable have the same slots
-            end, x = &self._ends[2 * edge + side], self._x[variable]
+            end, x = &self._ends[first_end(problem, factor) + i], self._x[variable]
             for k in range(self._n_slots[variable]):
                 gradient[k] = self.rho * (end.marginal[k] - x[k]) + end.mu[k]
 
-    cdef int _activate_entry(self, MAPProblem problem, Py_ssize_t edge, Py_ssize_t row,
-                             Py_ssize_t col) except -1 nogil:
-        """Make a pair of states an active entry; the first one of an edge is 1."""
-        cdef Active* active = &self._active[edge]
-        cdef Py_ssize_t side, variable
-        cdef Py_ssize_t state[2]
-        cdef Py_ssize_t slot[2]
-        state[0], state[1] = row, col
-        for side in range(2):
-            variable = problem.ends[edge, side]
-            slot[side] = self._slot[problem.first[variable] + state[side]]
-            if slot[side] < 0:
-                slot[side] = self.add_slot(problem, variable, state[side])
+    cdef double _look_for_entry(self, MAPProblem problem, Py_ssize_t factor,
+                                bint multipliers) except? -1 nogil:
+        """The largest descent, of the entry in `_found`; or with multipliers for it."""
+        cdef Py_ssize_t first = first_end(problem, factor)
+        cdef Search search
+        if factor >= problem.n_edges:
+            return self._higher.run(self, problem, factor - problem.n_edges,
+                                    multipliers, &self._gradient[0, 0],
+                                    self._gradient.shape[1], &self._found[0],
+                                    &self._found_score)
+        if multipliers:
+            self._search.run(self, problem, factor, self._ends[first].mu,
+                             self._ends[first + 1].mu, &search)
+        else:
+            self._search.run(self, problem, factor, &self._gradient[0, 0],
+                             &self._gradient[1, 0], &search)
+        self._found[0], self._found[1] = search.row, search.col
+        self._found_score = problem.entry(factor, search.row, search.col)
+        return search.best
+
+    cdef int _activate_entry(self, MAPProblem problem,
+                             Py_ssize_t factor) except -1 nogil:
+        """Make the states found an active entry; the first one of a factor is 1."""
+        cdef Active* active = &self._active[factor]
+        cdef Py_ssize_t i, variable, slot, first = first_end(problem, factor)
+        for i in range(active.arity):
+            variable = variable_at(problem, factor, i)
+            slot = self._slot[problem.first[variable] + self._found[i]]
+            if slot < 0:
+                slot = self.add_slot(problem, variable, self._found[i])
                 # x, y and mu are zero there, and so is the gradient
-                self._gradient[side, slot[side]] = 0.0
-        if find_entry(active, slot[0], slot[1]) >= 0:
+                self._gradient[i, slot] = 0.0
+            self._found_slot[i] = slot
+        if find_entry(active, &self._found_slot[0]) >= 0:
             return 0
-        # it enters with zero, so that the marginals of both ends stay what they are
-        self.add_entry(active, slot[0], slot[1])
-        # the marginals of an edge are a distribution from its first entry on
+        # it enters with zero, so that the marginals of all ends stay what they are
+        self.add_entry(active, &self._found_slot[0], self._found_score)
+        # the marginals of a factor are a distribution from its first entry on
         if active.count == 1:
             active.value[0] = 1.0
-            for side in range(2):
-                self._ends[2 * edge + side].marginal[slot[side]] += 1.0
-                self._gradient[side, slot[side]] += self.rho
+            for i in range(active.arity):
+                slot = self._found_slot[i]
+                self._ends[first + i].marginal[slot] += 1.0
+                self._gradient[i, slot] += self.rho
         return 0
 
-    cdef double _descend(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
-        """Move the marginals of an edge by a step (6), which is left in `_work`.
+    cdef double _descend(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """Move the marginals of a factor by a step (6), which is left in `_work`.
 
         Returns the squared norm of the step.
         """
-        cdef Active* active = &self._active[edge]
-        cdef double rho = self.rho, moved, change, bound = 2.0 * self.rho
+        cdef Active* active = &self._active[factor]
+        cdef double rho = self.rho, moved, change, bound = active.arity * self.rho
+        cdef double highest = 2.0 * bound * active.count
         # the gradient is as it was before the first try
         while True:
-            moved = self._propose(problem, edge, bound)
-            self._shift(edge, 1.0)
-            change = self._change(problem, edge)
+            moved = self._propose(active, bound)
+            self._shift(problem, factor, 1.0)
+            change = self._change(problem, factor)
             # stop where bound is above the curvature along the step, but for rounding;
-            # 2 rho times the number of entries is above that of all steps, so that the
-            # search ends in any case
-            if (rho * change <= bound * moved * (1.0 + 1e-9)
-                    or bound > 4.0 * rho * active.count):
+            # rho times the numbers of variables and entries is above that of all steps,
+            # so that the search ends in any case
+            if rho * change <= bound * moved * (1.0 + 1e-9) or bound > highest:
                 return moved
-            self._shift(edge, -1.0)
+            self._shift(problem, factor, -1.0)
             bound *= 2.0
 
-    cdef double _propose(self, MAPProblem problem, Py_ssize_t edge,
-                         double bound) noexcept nogil:
+    cdef double _propose(self, const Active* active, double bound) noexcept nogil:
         """`_work` = projected gradient step with Q = bound; its squared norm."""
-        cdef const TableSpec* table = &problem.specs[problem.table_of[edge]]
-        cdef const Active* active = &self._active[edge]
-        cdef const int32_t* rows = self._state[problem.ends[edge, 0]]
-        cdef const int32_t* cols = self._state[problem.ends[edge, 1]]
-        cdef const double* row_gradient = &self._gradient[0, 0]
-        cdef const double* col_gradient = &self._gradient[1, 0]
-        cdef Py_ssize_t k, first, second
-        cdef double weight = problem.weight(edge), descent, threshold, moved = 0.0
+        cdef const int32_t* slot = active.slot
+        cdef Py_ssize_t k, i
+        cdef double descent, threshold, moved = 0.0
         for k in range(active.count):
-            first, second = active.slot[0][k], active.slot[1][k]
-            descent = (weight * entry_of(table, rows[first], cols[second])
-                       - row_gradient[first] - col_gradient[second])
+            descent = active.score[k]
+            for i in range(active.arity):
+                descent -= self._gradient[i, slot[i]]
+            slot += active.arity
             self._work[k] = active.value[k] + descent / bound
         # projected onto the simplex, and less what it was before
         threshold = self._threshold(&self._work[0], active.count)
@@ -173,47 +197,49 @@ cdef class MAPGDMMState(SlotState):
             moved += self._work[k] * self._work[k]
         return moved
 
-    cdef void _shift(self, Py_ssize_t edge, double sign) noexcept nogil:
-        """Add the step in `_work` to the marginals M y of both ends, or take it back.
-        """
-        cdef const Active* active = &self._active[edge]
-        cdef double* first = self._ends[2 * edge].marginal
-        cdef double* second = self._ends[2 * edge + 1].marginal
-        cdef Py_ssize_t k
+    cdef void _shift(self, MAPProblem problem, Py_ssize_t factor,
+                     double sign) noexcept nogil:
+        """Add the step in `_work` to the marginals M y of all ends, or take it back."""
+        cdef const Active* active = &self._active[factor]
+        cdef const End* ends = &self._ends[first_end(problem, factor)]
+        cdef const int32_t* slot = active.slot
+        cdef Py_ssize_t k, i
         for k in range(active.count):
             # several entries may share a slot, so that these are sums
-            first[active.slot[0][k]] += sign * self._work[k]
-            second[active.slot[1][k]] += sign * self._work[k]
+            for i in range(active.arity):
+                ends[i].marginal[slot[i]] += sign * self._work[k]
+            slot += active.arity
 
-    cdef double _change(self, MAPProblem problem, Py_ssize_t edge) noexcept nogil:
+    cdef double _change(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """|M step|^2 for the step in `_work`, which M y has in it."""
         # without another array: step' M' (M step), where M y before is in the gradient
-        cdef const Active* active = &self._active[edge]
-        cdef const End* first = &self._ends[2 * edge]
-        cdef const End* second = &self._ends[2 * edge + 1]
-        cdef const double* first_x = self._x[problem.ends[edge, 0]]
-        cdef const double* second_x = self._x[problem.ends[edge, 1]]
+        cdef const Active* active = &self._active[factor]
+        cdef const End* ends = &self._ends[first_end(problem, factor)]
+        cdef const int32_t* slot = active.slot
         cdef Py_ssize_t k, i, j
         cdef double rho = self.rho, change, total = 0.0
         for k in range(active.count):
-            # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
-            i, j = active.slot[0][k], active.slot[1][k]
-            change = (first.marginal[i] - (self._gradient[0, i] - first.mu[i]) / rho
-                      - first_x[i])
-            change += (second.marginal[j] - (self._gradient[1, j] - second.mu[j]) / rho
-                       - second_x[j])
+            change = 0.0
+            for i in range(active.arity):
+                # M y + M step, which is in the marginals, less M y = (d - mu) / rho + x
+                j = slot[i]
+                change += (ends[i].marginal[j]
+                           - (self._gradient[i, j] - ends[i].mu[j]) / rho
+                           - self._x[variable_at(problem, factor, i)][j])
+            slot += active.arity
             total += self._work[k] * change
         return total
 
     cdef void _drop_zeros(self, Active* active) noexcept nogil:
         """Add the step in `_work` to y_f; what falls to zero is no longer active."""
-        cdef Py_ssize_t i, n_left = 0
+        cdef Py_ssize_t i, k, n_left = 0, arity = active.arity
         # their marginals have the step already; their order does not matter
         for i in range(active.count):
             active.value[i] += self._work[i]
             if active.value[i] > 0.0:
-                active.slot[0][n_left] = active.slot[0][i]
-                active.slot[1][n_left] = active.slot[1][i]
+                for k in range(arity):
+                    active.slot[n_left * arity + k] = active.slot[i * arity + k]
+                active.score[n_left] = active.score[i]
                 active.value[n_left] = active.value[i]
                 n_left += 1
         active.count = n_left
@@ -247,9 +273,9 @@ cdef class MAPGDMMState(SlotState):
     cdef int _update_variable(self, MAPProblem problem, Py_ssize_t variable,
                               bint multipliers) except -1 nogil:
         """Search (7), projection (4) and multipliers (9) for one variable."""
-        cdef Py_ssize_t degree = (problem.adj_first[variable + 1]
-                                  - problem.adj_first[variable])
-        # without edges there is no mean to project, and the best state is right
+        cdef Py_ssize_t degree = (self._around_first[variable + 1]
+                                  - self._around_first[variable])
+        # without factors there is no mean to project, and the best state is right
         if degree == 0:
             return 0
         self._activate_state(problem, variable, degree)
@@ -293,15 +319,15 @@ cdef class MAPGDMMState(SlotState):
 
     cdef double _average(self, MAPProblem problem, Py_ssize_t variable,
                          Py_ssize_t degree) noexcept nogil:
-        """`_work` = what (4) projects, the mean over edges; the threshold of that."""
+        """`_work` = what (4) projects, the mean over factors; the threshold of that."""
         cdef Py_ssize_t i, k, n = self._n_slots[variable]
         cdef const int32_t* state = self._state[variable]
         cdef const End* end
-        # edge by edge, as the vectors of an edge are contiguous
+        # end by end, as the vectors of an end are contiguous
         for k in range(n):
             self._work[k] = problem.unary[problem.first[variable] + state[k]] / self.rho
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            end = end_of(self, problem, problem.adj_edge[i], variable)
+        for i in range(self._around_first[variable], self._around_first[variable + 1]):
+            end = &self._ends[self._around[i]]
             for k in range(n):
                 self._work[k] += end.marginal[k] + end.mu[k] / self.rho
         for k in range(n):
@@ -315,8 +341,8 @@ cdef class MAPGDMMState(SlotState):
         cdef Py_ssize_t i, k
         cdef End* end
         cdef double difference
-        for i in range(problem.adj_first[variable], problem.adj_first[variable + 1]):
-            end = end_of(self, problem, problem.adj_edge[i], variable)
+        for i in range(self._around_first[variable], self._around_first[variable + 1]):
+            end = &self._ends[self._around[i]]
             for k in range(self._n_slots[variable]):
                 difference = end.marginal[k] - x[k]
                 # squared here; the sweep takes the root of the sum
@@ -327,29 +353,28 @@ cdef class MAPGDMMState(SlotState):
     # ---- sweeps and values ----
 
     def sweep(self, Py_ssize_t steps=1, bint multipliers=True):
-        """Update all edges, then all variables with their multipliers.
+        """Update all factors, then all variables with their multipliers.
 
         Parameters
         ----------
         steps : int, default=1
-            Largest number of searches and steps of each edge.
+            Largest number of searches and steps of each factor.
         multipliers : bool, default=True
             Whether the multipliers move as well.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t edge, variable, _k
+        cdef Py_ssize_t factor, variable, _k
         with nogil:
             self.primal_residual = self.dual_residual = 0.0
             self.n_active = 0
-            for edge in range(problem.n_edges):
-                if problem.late(64.0 + problem.states[problem.ends[edge, 0]]
-                                + problem.states[problem.ends[edge, 1]]):
+            for factor in range(self._n_factors):
+                if problem.late(self._work_of(problem, factor)):
                     break
                 # until it does not move any more, or for so many steps
                 for _k in range(steps):
-                    if not self._update_edge(problem, edge):
+                    if not self._update_factor(problem, factor):
                         break
-            # all edges are done by now, so that their marginals are final
+            # all factors are done by now, so that their marginals are final
             for variable in range(problem.n_variables):
                 self._update_variable(problem, variable, multipliers)
             self.primal_residual = self.primal_residual ** 0.5
@@ -364,21 +389,28 @@ cdef class MAPGDMMState(SlotState):
             sum_i max(theta_i + sum_f mu_if) + sum_f max(theta_f - M' mu_f).
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t variable, edge
+        cdef Py_ssize_t variable, factor
         cdef double total = 0.0
-        cdef Search search
         with nogil:
             for variable in range(problem.n_variables):
                 total += self._best_state(problem, variable)
-            for edge in range(problem.n_edges):
-                if problem.late(64.0 + problem.states[problem.ends[edge, 0]]
-                                + problem.states[problem.ends[edge, 1]]):
+            for factor in range(self._n_factors):
+                if problem.late(self._work_of(problem, factor)):
                     total = INFINITY
                     break
                 # with the multipliers in the place of gradients
-                self._search.run(self, problem, edge, self._ends[2 * edge].mu,
-                                 self._ends[2 * edge + 1].mu, &search)
-                total += search.best
+                total += self._look_for_entry(problem, factor, True)
+        return total
+
+    cdef inline double _work_of(self, MAPProblem problem,
+                                Py_ssize_t factor) noexcept nogil:
+        """About the work of a search, in entries of tables."""
+        cdef Py_ssize_t i
+        cdef double total = 64.0
+        if factor >= problem.n_edges:
+            total += self._higher.n_entries(problem, factor - problem.n_edges)
+        for i in range(self._active[factor].arity):
+            total += problem.states[variable_at(problem, factor, i)]
         return total
 
     cdef double _best_state(self, MAPProblem problem,
@@ -389,12 +421,12 @@ cdef class MAPGDMMState(SlotState):
         cdef const int32_t* by_score = &self._by_score[problem.first[variable]]
         cdef Py_ssize_t i, k
         cdef double score, best = -INFINITY
-        # states with slots one by one, as each has multipliers at every edge
+        # states with slots one by one, as each has multipliers at every end
         for k in range(self._n_slots[variable]):
             score = unary[self._state[variable][k]]
-            for i in range(problem.adj_first[variable],
-                           problem.adj_first[variable + 1]):
-                score += end_of(self, problem, problem.adj_edge[i], variable).mu[k]
+            for i in range(self._around_first[variable],
+                           self._around_first[variable + 1]):
+                score += self._ends[self._around[i]].mu[k]
             if score > best:
                 best = score
         # of those without multipliers the first by score
@@ -412,14 +444,14 @@ cdef class MAPGDMMState(SlotState):
             -value() + sum mu' (M y - x) + rho / 2 sum |M y - x|^2.
         """
         cdef MAPProblem problem = self.problem
-        cdef Py_ssize_t edge, side, variable, k
+        cdef Py_ssize_t variable, i, k
         cdef End* end
         cdef double difference, total = -self.value()
         # for tests: the blocks of a sweep have to lower it
-        for edge in range(problem.n_edges):
-            for side in range(2):
-                variable = problem.ends[edge, side]
-                end = &self._ends[2 * edge + side]
+        for variable in range(problem.n_variables):
+            for i in range(self._around_first[variable],
+                           self._around_first[variable + 1]):
+                end = &self._ends[self._around[i]]
                 for k in range(self._n_slots[variable]):
                     difference = end.marginal[k] - self._x[variable][k]
                     total += (end.mu[k] * difference
@@ -432,7 +464,7 @@ cdef class MAPGDMMState(SlotState):
         Returns
         -------
         residual : float
-            The larger of the two residuals, relative to the number of edges' ends.
+            The larger of the two residuals, relative to the number of ends.
         """
-        cdef double scale = max(1.0, 2.0 * self.problem.n_edges) ** 0.5
+        cdef double scale = max(1.0, <double>self._n_ends) ** 0.5
         return max(self.primal_residual, self.dual_residual) / scale

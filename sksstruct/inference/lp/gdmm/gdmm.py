@@ -5,7 +5,11 @@ from numbers import Real
 
 import numpy as np
 
-from sksstruct.inference.lp.core._decode import by_variable, decode
+from sksstruct.inference.lp.core._decode import (
+    by_variable,
+    decode,
+    search_promising,
+)
 from sksstruct.inference.lp.core.solver import TEXTS as COMMON
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.gdmm._state import MAPGDMMState
@@ -41,7 +45,8 @@ class MAPGDMM(MAPSolver):
     Algorithm 1 of [1]_ solves the LP relaxation by an augmented Lagrangian whose
     vectors are zero except for a few states of each variable. The entries that should
     become positive are found by sorted lists, which are made when they are first asked
-    for and shared by all edges with the same table.
+    for and shared by all edges with the same table; factors of three or more variables
+    have one list of all entries of a table.
 
     Parameters
     ----------
@@ -57,7 +62,8 @@ class MAPGDMM(MAPSolver):
     _: KW_ONLY
     rho: str | float = "auto"
 
-    # Steps (6) of an edge in each iteration, and whether searches use lists.
+    _pairwise = False
+    # Steps (6) of a factor in each iteration, and whether searches use lists.
     _steps = 1
     _lists = True
     _parameter_constraints = {
@@ -78,7 +84,10 @@ class MAPGDMM(MAPSolver):
             residual = state.residual()
             if k + 1 >= next_decoding or residual <= self.tol:
                 next_decoding = int(1.5 * (k + 1)) + 1
-                decode(run, state.flat_marginals())
+                search = decode(run, state.flat_marginals())
+                if problem.n_higher:
+                    # single states and forests see no more than their last variable
+                    search_promising(run, search, state.flat_marginals())
             if k + 1 >= next_bound or residual <= self.tol:
                 next_bound = int(1.2 * (k + 1)) + 1
                 bound = state.bound()

@@ -10,6 +10,17 @@ the beliefs; a sweep sends, from each node i to its later neighbors j,
 
 and then the other way. The sum of the chains' maxima is an upper bound that never
 rises. Only the messages that are needed next are kept: one vector for each edge.
+
+Factors of three or more variables take part in the same order, as in V. Kolmogorov, A
+new look at reweighted message passing, IEEE PAMI 37 (2015). Factor f has a message m_fi
+to each of its variables. Node i, unless it is the first of f, takes what f has,
+
+    m_fi(x_i) = max_{x_f with x_i}  theta_f(x_f) - sum_{k != i} m_fk(x_k)
+
+and, unless it is the last of f, gives f its share theta'_i / n_i of all that it has
+then, where n_i counts the factors that it takes from or those that it gives to,
+whichever are more. Neither raises the sum of all maxima. The first variable of a factor
+was its last one in the sweep before, and has what there is to take.
 """
 
 import numpy as np
@@ -20,6 +31,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem, entry_from, other_end
+from sksstruct.inference.lp.message_passing._higher cimport HigherFactors
 from sksstruct.inference.lp.message_passing._messages cimport Messages
 
 cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
@@ -28,12 +40,12 @@ cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
 
 @cython.final
 cdef class TreeReweighted(Messages):
-    """Messages of a pairwise graph.
+    """Messages of a graph.
 
     Parameters
     ----------
     problem : MAPProblem
-        The graph, without larger factors.
+        The graph.
 
     Attributes
     ----------
@@ -51,6 +63,10 @@ cdef class TreeReweighted(Messages):
     cdef double[::1] _out
     cdef int32_t[::1] _labeling
     cdef readonly double score
+    # of larger factors: messages to each place of a scope, and first and last variables
+    cdef HigherFactors _higher
+    cdef double[::1] _taken
+    cdef Py_ssize_t[::1] _start_higher, _lowest, _highest
 
     def __init__(self, MAPProblem problem):
         cdef Py_ssize_t n = problem.n_variables
@@ -63,10 +79,27 @@ cdef class TreeReweighted(Messages):
         self._given = np.empty(problem.max_states)
         self._out = np.empty(problem.max_states)
         # the neighbors of each node on either side: an edge counts at both of its ends
-        earlier = np.bincount(ends.max(axis=1, initial=0), minlength=n)
+        earlier = np.bincount(ends.max(axis=1, initial=0), minlength=n)[:n]
         later = np.bincount(ends.min(axis=1, initial=n), minlength=n)[:n]
-        self._share = 1.0 / np.maximum(np.maximum(earlier[:n], later), 1)
+        if problem.n_higher:
+            before, after = self._set_up_higher(problem)
+            earlier, later = earlier + before, later + after
+        self._share = 1.0 / np.maximum(np.maximum(earlier, later), 1)
         self._labeling = np.zeros(n, dtype=np.int32)
+
+    def _set_up_higher(self, MAPProblem problem):
+        """Room for larger factors; how many each node is not the first, or last, of."""
+        scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
+        sizes = np.asarray(problem.states)[scope]
+        self._start_higher = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self._taken = np.zeros(sizes.sum())
+        self._higher = HigherFactors(problem)
+        lowest = np.minimum.reduceat(scope, first[:-1])
+        highest = np.maximum.reduceat(scope, first[:-1])
+        self._lowest, self._highest = lowest, highest
+        degree = np.diff(np.asarray(problem.in_first))
+        return (degree - np.bincount(lowest, minlength=len(degree)),
+                degree - np.bincount(highest, minlength=len(degree)))
 
     @property
     def labeling(self):
@@ -83,6 +116,12 @@ cdef class TreeReweighted(Messages):
             begin = self._start[edge]
             yield edge, int(variable == v), messages[
                 begin:begin + problem.states[variable]]
+        for factor in range(problem.n_higher):
+            for place in range(problem.scope_first[factor],
+                               problem.scope_first[factor + 1]):
+                yield (problem.n_edges + factor, place - problem.scope_first[factor],
+                       np.asarray(self._taken)[self._start_higher[place]:
+                                               self._start_higher[place + 1]])
 
     def begin(self, messages):
         """Set the messages that the first sweep reads, those to earlier nodes.
@@ -99,7 +138,7 @@ cdef class TreeReweighted(Messages):
 
     cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
         """Visit all nodes in their order, or backward."""
-        cdef Py_ssize_t k, node, n_later, degree
+        cdef Py_ssize_t i, k, node, n_later, degree
         cdef double ending, work
         self.score = self.bound = 0.0
         for k in range(problem.n_variables):
@@ -107,10 +146,13 @@ cdef class TreeReweighted(Messages):
             # about: other ends may have more states
             degree = problem.adj_first[node + 1] - problem.adj_first[node]
             work = <double>degree * problem.states[node] * problem.states[node]
+            for i in range(problem.in_first[node], problem.in_first[node + 1]):
+                work += self._higher.n_entries(problem, problem.in_factor[i])
             if problem.late(1.0 + work):
                 self.bound = INFINITY
                 break
             n_later = self._gather(problem, node, backward)
+            n_later += self._take(problem, node, backward)
             # before messages go on: the labeling depends on earlier states, and on the
             # messages that later neighbors sent in the last sweep
             self._read_off(problem, node)
@@ -119,6 +161,7 @@ cdef class TreeReweighted(Messages):
             self.bound += ending * sks_largest(
                 problem.states[node], &self._beliefs[problem.first[node]])
             self._send_on(problem, node, backward)
+            self._give(problem, node, backward)
         return 0
 
     cdef inline Py_ssize_t _gather(self, MAPProblem problem, Py_ssize_t node,
@@ -189,3 +232,82 @@ cdef class TreeReweighted(Messages):
             self.bound += top
             for j in range(problem.states[other]):
                 message[j] = out[j] - top
+
+    # ---- factors of three or more variables ----
+
+    cdef inline Py_ssize_t _take(self, MAPProblem problem, Py_ssize_t node,
+                                 bint backward) noexcept nogil:
+        """Add what larger factors have to a node; how many of them go on from it."""
+        cdef double* belief = &self._beliefs[problem.first[node]]
+        cdef double* given = &self._given[0]
+        cdef const double* message
+        cdef Py_ssize_t i, k, factor, place, n_later = 0
+        for i in range(problem.in_first[node], problem.in_first[node + 1]):
+            factor = problem.in_factor[i]
+            place = _place_of(problem, factor, node)
+            if node != self._first_of(factor, backward):
+                self._pull(problem, factor, place, backward)
+            message = &self._taken[self._start_higher[place]]
+            for k in range(problem.states[node]):
+                belief[k] += message[k]
+            if node != self._first_of(factor, not backward):
+                n_later += 1
+                for k in range(problem.states[node]):
+                    given[k] += message[k]
+                continue
+            # all others have their states: the scores with them are what counts
+            for k in range(problem.states[node]):
+                self._labeling[node] = k
+                given[k] += problem.higher_entry(factor, &self._labeling[0])
+        return n_later
+
+    cdef inline Py_ssize_t _first_of(self, Py_ssize_t factor,
+                                     bint backward) noexcept nogil:
+        """The variable of a larger factor that a sweep visits first."""
+        return self._highest[factor] if backward else self._lowest[factor]
+
+    cdef void _pull(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t place,
+                    bint backward) noexcept nogil:
+        """New message of a larger factor to the variable at a place."""
+        cdef Py_ssize_t begin = problem.scope_first[factor], i, k
+        cdef Py_ssize_t variable = problem.scope[place]
+        cdef const double* found = &self._higher.best[place - begin, 0]
+        cdef double* message
+        cdef double top
+        for i in range(begin, problem.scope_first[factor + 1]):
+            message = &self._taken[self._start_higher[i]]
+            for k in range(problem.states[problem.scope[i]]):
+                self._higher.incoming[i - begin, k] = 0.0 if i == place else -message[k]
+        self._higher.maximise_for(problem, factor, place - begin)
+        top = sks_largest(problem.states[variable], found)
+        # messages do not grow; what the last one leaves out is the maximum of the rest
+        if variable == self._first_of(factor, not backward):
+            self.bound += top
+        message = &self._taken[self._start_higher[place]]
+        for k in range(problem.states[variable]):
+            message[k] = found[k] - top
+
+    cdef inline void _give(self, MAPProblem problem, Py_ssize_t node,
+                           bint backward) noexcept nogil:
+        """Give larger factors their shares; score those that have all their states."""
+        cdef const double* belief = &self._beliefs[problem.first[node]]
+        cdef double* message
+        cdef Py_ssize_t i, k, factor
+        for i in range(problem.in_first[node], problem.in_first[node + 1]):
+            factor = problem.in_factor[i]
+            if node == self._first_of(factor, not backward):
+                self.score += problem.higher_entry(factor, &self._labeling[0])
+                continue
+            message = &self._taken[
+                self._start_higher[_place_of(problem, factor, node)]]
+            for k in range(problem.states[node]):
+                message[k] -= self._share[node] * belief[k]
+
+
+cdef inline Py_ssize_t _place_of(MAPProblem problem, Py_ssize_t factor,
+                                 Py_ssize_t variable) noexcept nogil:
+    """Where a variable is in the scope of a larger factor."""
+    cdef Py_ssize_t place = problem.scope_first[factor]
+    while problem.scope[place] != variable:
+        place += 1
+    return place

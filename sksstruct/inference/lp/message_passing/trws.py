@@ -7,12 +7,13 @@ from sksstruct.utils._doc import fill_doc
 
 @fill_doc(TEXTS)
 class TRWS(MessagePassing):
-    """Sequential tree-reweighted max-product (TRW-S), for graphs with edges only.
+    """Sequential tree-reweighted max-product (TRW-S), for factors of any size.
 
     Block-coordinate descent on the dual of the LP relaxation [1]_: the upper bound
     never rises, and it may end above the value of the relaxation. Messages through
     Potts tables and truncated distances take linear time [2]_; messages through large
-    tables visit only the states that can matter, and are exact nevertheless.
+    tables visit only the states that can matter, and are exact nevertheless. Factors of
+    three or more variables take part in the same order of the variables [3]_.
 
     Parameters
     ----------
@@ -31,6 +32,9 @@ class TRWS(MessagePassing):
        minimization", IEEE PAMI 28, 2006.
     .. [2] P. Felzenszwalb and D. Huttenlocher, "Efficient belief propagation for early
        vision", IJCV 70, 2006.
+    .. [3] V. Kolmogorov, "A new look at reweighted message passing", IEEE PAMI 37,
+       2015.
     """
 
+    _pairwise = False
     _kernel = TreeReweighted

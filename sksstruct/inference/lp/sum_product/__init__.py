@@ -1,0 +1,1 @@
+"""Belief propagation: marginals and the logarithm of the partition function."""

@@ -1,0 +1,296 @@
+"""Marginals by loopy belief propagation, plain and tree-reweighted."""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp.core._problem import MAPProblem
+from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.sum_product._beliefs import Beliefs
+from sksstruct.inference.lp.sum_product._forests import draw_forest
+from sksstruct.inference.lp.sum_product.result import MarginalResult
+from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils.progress import Progress, Status
+
+# What is forbidden is improbable by this factor, as a logarithm, beside all else.
+_FORBIDDEN = 50.0
+# Sweeps whose largest changes are compared, by what share they have to fall, and where
+# damping stops to rise.
+_WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
+COLUMNS = ("iteration", "seconds", "residual", "bound")
+
+
+@dataclass(eq=False, repr=False)
+class BeliefPropagation(BaseEstimator):
+    """Marginals and partition functions by messages, for factors of any size.
+
+    The probability of a labeling is in proportion to the exponential of its score. Both
+    kinds are exact on graphs without cycles. Factors are updated one after the other,
+    forward and backward in turns.
+
+    Parameters
+    ----------
+    kind : {"bethe", "trw"}, default="bethe"
+        "bethe": plain loopy belief propagation; where it settles, the marginals are a
+        stationary point of the Bethe free energy, which estimates log Z. "trw":
+        tree-reweighted belief propagation [1]_; it has one fixed point, and an upper
+        bound of log Z, the mean of those of spanning forests, that holds whether the
+        messages have settled or not.
+    max_iter : int, default=1000
+        Largest number of sweeps.
+    tol : float, default=1e-6
+        The messages have settled if none changes by more in a sweep, relative to its
+        size where that is above 1.
+    damping : "auto" or float, default="auto"
+        Share of the old message in a new one, below 1. "auto" begins with 0 and goes
+        half of the way to 1 whenever the largest change of a message has not fallen in
+        some sweeps.
+    factors : bool, default=False
+        Whether to return the marginals of edges and larger factors as well.
+
+    References
+    ----------
+    .. [1] M. Wainwright, T. Jaakkola and A. Willsky, "A new class of upper bounds on
+       the log partition function", IEEE Trans. Information Theory 51, 2005.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import BeliefPropagation
+    >>> ring = FactorGraph([[0, 1.0], [0, 0], [0, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.5))
+    >>> result = BeliefPropagation("trw").solve(ring, random_state=0)
+    >>> result.converged
+    True
+    >>> print(result.marginals[0].round(2), round(result.bound, 2))
+    [0.28 0.72] 3.6
+    """
+
+    kind: str = "bethe"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    _: KW_ONLY
+    damping: str | float = "auto"
+    factors: bool = False
+
+    _parameter_constraints = {
+        "kind": [StrOptions({"bethe", "trw"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "damping": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="left")],
+        "factors": ["boolean"],
+    }
+
+    def check(self):
+        """Raise an error if a parameter is not valid."""
+        validate_params(self)
+
+    def solve(
+        self, graph, *, time_limit=None, random_state=None, verbose=0, callback=None
+    ):
+        """Marginals of a graph.
+
+        Parameters
+        ----------
+        graph : FactorGraph
+            The graph.
+        time_limit : float, default=None
+            Seconds after which to stop, from this call on; None: as long as it takes.
+        random_state : int, RandomState instance or None, default=None
+            Source of the random choices of spanning forests.
+        verbose : int, default=0
+            Whether to print every sweep.
+        callback : callable, default=None
+            ``callback(iteration, residual, bound)``; if it returns true the run stops.
+
+        Returns
+        -------
+        result : MarginalResult
+            Marginals, log Z, status and trace.
+        """
+        run = _Run(type(self).__name__, verbose, time_limit, callback)
+        self.check()
+        if not isinstance(graph, FactorGraph):
+            raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        margin = _FORBIDDEN + float(np.log(graph.n_states).sum())
+        reduced = Reduced(graph, margin)
+        if not reduced.feasible:
+            run.status = Status.INFEASIBLE
+            return run.result(None, -np.inf, -np.inf)
+        problem = MAPProblem(reduced.graph, reduced.penalty)
+        run.limit(problem)
+        forests, shares = [], np.ones(reduced.graph.n_edges + reduced.graph.n_factors)
+        if self.kind == "trw":
+            rng = check_random_state(random_state)
+            forests, shares = _cover(problem, len(shares), rng, run)
+        beliefs = Beliefs(problem, shares)
+        run.forests, run.offset = forests, reduced.offset
+        self._iterate(beliefs, run)
+        log_partition = run.bound
+        if self.kind == "bethe":
+            log_partition = beliefs.log_partition() + reduced.offset
+            if reduced.penalty and log_partition < reduced.lowest:
+                log_partition, run.status = -np.inf, Status.NOT_FOUND
+        if reduced.penalty and run.bound < reduced.lowest:
+            # the sum over all labelings is below the score of any that is allowed
+            run.status = Status.INFEASIBLE
+            return run.result(None, -np.inf, -np.inf)
+        result = run.result(_marginals(reduced, beliefs), log_partition, run.bound)
+        if self.factors:
+            result.factor_marginals = _factor_marginals(
+                reduced, beliefs, shares, result.marginals
+            )
+        return result
+
+    def _iterate(self, beliefs, run):
+        """Sweep until the messages have settled, and bound log Z from time to time."""
+        next_bound = 4
+        damping = _Damping() if self.damping == "auto" else None
+        beliefs.damping = 0.0 if damping else float(self.damping)
+        for k in range(self.max_iter):
+            residual = beliefs.sweep(k % 2 == 1)
+            if damping:
+                beliefs.damping = damping.after(residual)
+            settled = residual <= self.tol
+            if settled or k + 1 in (next_bound, self.max_iter):
+                next_bound = int(1.5 * (k + 1)) + 1
+                run.lower(beliefs)
+            if run.report(residual, settled):
+                break
+        # where the last look is some sweeps ago
+        run.status = run.status or Status.MAX_ITER
+
+
+class _Damping:
+    """Damping that rises where messages do not settle."""
+
+    def __init__(self):
+        self._value, self._seen = 0.0, []
+
+    def after(self, residual):
+        """The damping to use after a sweep that changed messages by so much."""
+        self._seen.append(residual)
+        if len(self._seen) >= 2 * _WINDOW and self._value < _MOST_DAMPING:
+            before, now = self._seen[-2 * _WINDOW : -_WINDOW], self._seen[-_WINDOW:]
+            if max(now) > _FALLEN * max(before):
+                self._value = 0.5 * (1.0 + self._value)
+                self._seen = []
+        return self._value
+
+
+class _Run(Progress):
+    """Clock, bound and trace of a run."""
+
+    def __init__(self, name, verbose, time_limit, callback):
+        super().__init__(name, COLUMNS, COLUMNS[:1], verbose)
+        self._time_limit, self._callback = time_limit, callback
+        self.residual = self.bound = np.inf
+        self.forests, self.offset = [], 0.0
+
+    def limit(self, problem):
+        """Let kernels look at the clock."""
+        if self._time_limit is not None:
+            problem.limit_time(self._time_limit - self.seconds())
+
+    def late(self):
+        """Whether the time limit has passed."""
+        return self._time_limit is not None and self.seconds() >= self._time_limit
+
+    def lower(self, beliefs):
+        """Note the mean of log Z of the forests, if it is the lowest bound so far."""
+        if self.forests:
+            values = [beliefs.forest_log_partition(*forest) for forest in self.forests]
+            self.bound = min(self.bound, float(np.mean(values)) + self.offset)
+
+    def report(self, residual, settled):
+        """Note a sweep; whether to stop."""
+        self.n_iter += 1
+        self.residual = residual
+        self.record((self.n_iter, self.seconds(), residual, self.bound))
+        stop = self._callback is not None and self._callback(
+            self.n_iter, residual, self.bound
+        )
+        if settled:
+            self.status = Status.SETTLED
+        elif stop:
+            self.status = Status.STOPPED
+        elif self.late():
+            self.status = Status.TIME_LIMIT
+        return self.status is not None
+
+    def result(self, marginals, log_partition, bound):
+        """The result, with what was noted."""
+        return MarginalResult(
+            marginals, float(log_partition), float(bound), self.status, self.n_iter,
+            self.residual, self.trace.as_dict(),
+        )  # fmt: skip
+
+
+def _cover(problem, n_factors, rng, run):
+    """Spanning forests that have all factors together, and the share of each factor."""
+    counts, forests = np.zeros(n_factors), []
+    while not forests or counts.min(initial=1.0) == 0:
+        if run.late():
+            # no bound: each factor by itself would be a forest
+            return [], np.maximum(counts, 1.0) / max(1, len(forests))
+        order = np.argsort(counts + rng.random_sample(n_factors)).astype(np.intp)
+        forests.append(draw_forest(problem, order))
+        counts[forests[-1][0]] += 1
+    return forests, counts / len(forests)
+
+
+def _marginals(reduced, beliefs):
+    """Marginals of all variables; exactly zero where a state is forbidden."""
+    flat = beliefs.marginals()
+    parts = []
+    if len(flat):
+        parts = [flat]
+    marginals = reduced.marginals(parts)[: reduced.given.n_variables]
+    for v, row in enumerate(marginals):
+        row[np.asarray(reduced.given.unary(v)) == -np.inf] = 0.0
+        row /= row.sum()
+    return marginals
+
+
+def _factor_marginals(reduced, beliefs, shares, marginals):
+    """Marginals of all edges and factors of the given graph."""
+    graph = reduced.given
+    weights = graph.edge_weights
+    found = []
+    for k in range(graph.n_edges + graph.n_factors):
+        larger = k - graph.n_edges
+        if larger < 0:
+            scope, t = graph.edges[k], graph.edge_tables[k]
+        else:
+            scope, t = graph.factor_scopes[larger], graph.factor_tables[larger]
+        place = int(reduced.places[k])
+        if place < 0:
+            # one variable at most that is not forced
+            found.append(_outer([marginals[v] for v in scope], np.multiply))
+            continue
+        table = graph.tables[t].dense()
+        if larger < 0 and weights is not None:
+            with np.errstate(invalid="ignore"):
+                table = np.where(table == -np.inf, -np.inf, table * weights[k])
+        states = reduced.states[scope]
+        at = tuple(slice(None) if x < 0 else x for x in states)
+        scores = table[at] + _outer(beliefs.factor_scores(place), np.add)
+        scores = np.exp((scores - scores.max()) / shares[place])
+        full = np.zeros(table.shape)
+        full[at] = scores / scores.sum()
+        found.append(full)
+    return found
+
+
+def _outer(rows, combine):
+    """Sums or products of one entry of each row, as an array with an axis for each."""
+    out = rows[0]
+    for row in rows[1:]:
+        out = combine.outer(out, row)
+    return out

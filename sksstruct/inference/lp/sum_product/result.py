@@ -1,0 +1,56 @@
+"""The result of belief propagation."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sksstruct.utils.progress import Status
+
+
+@dataclass
+class MarginalResult:
+    """Marginals, and the logarithm of the partition function.
+
+    Parameters
+    ----------
+    marginals : list of ndarrays of shape (n_states[i],), or None
+        A distribution over the states of each variable; None if no labeling is allowed.
+    log_partition : float
+        The logarithm of the sum of exp(score) over all labelings, as far as it is
+        known: an estimate for ``kind="bethe"``, the upper bound for ``kind="trw"``;
+        -inf if no labeling is allowed.
+    bound : float
+        Upper bound of it, converged or not; inf for ``kind="bethe"``.
+    status : Status
+        How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
+        the callback), "infeasible", or "not_found" where the estimate is that of
+        forbidden labelings; `message` explains it.
+    n_iter : int
+        Sweeps.
+    residual : float
+        Largest relative change of a message in the last sweep.
+    trace : dict of ndarrays
+        "iteration", "seconds", "residual" and the best "bound" so far.
+    factor_marginals : list of ndarrays, or None
+        With ``factors=True``: a distribution over the joint states of the variables of
+        each edge and then of each factor, in the shapes of their tables.
+    """
+
+    marginals: list | None
+    log_partition: float = np.nan
+    bound: float = np.inf
+    status: Status = Status.MAX_ITER
+    n_iter: int = 0
+    residual: float = np.inf
+    trace: dict = field(default_factory=dict)
+    factor_marginals: list | None = None
+
+    @property
+    def converged(self):
+        """Whether the messages no longer change."""
+        return self.status is Status.SETTLED
+
+    @property
+    def message(self):
+        """Sentence that explains the status."""
+        return Status(self.status).message
