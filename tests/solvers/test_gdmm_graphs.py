@@ -405,7 +405,7 @@ def test_warm_start(model, change):
         warm.fit(X, y)
     if change == "nothing":
         # summed in another order
-        assert warm.n_iter_ <= 5
+        assert warm.n_iter_ <= 15
         assert warm.objective_ == pytest.approx(first, rel=1e-4)
         return
     cold = SSVMClassifier(model, alpha=warm.alpha, **options).fit(X, y)
