@@ -162,8 +162,9 @@ def project_simplex(z, *, method="partition"):
     ----------
     z : array-like of shape (n,)
         A point; ``-inf`` entries get no weight.
-    method : {"partition", "sort"}, default="partition"
-        In expected linear time, by partitioning, or by sorting.
+    method : {"partition", "drop", "sort"}, default="partition"
+        In expected linear time, by partitioning; by dropping entries that get no
+        weight, which is quick for few; or by sorting.
 
     Returns
     -------
@@ -192,16 +193,19 @@ def project_simplex(z, *, method="partition"):
         raise ValueError(f"z must be 1-D and not empty, got shape {z.shape}")
     if not -np.inf < z.max() < np.inf:
         raise ValueError("z must have a finite entry, and none that is NaN or +inf")
-    if method not in ("partition", "sort"):
-        raise ValueError(f"method must be 'partition' or 'sort', got {method!r}")
+    if method not in ("partition", "drop", "sort"):
+        raise ValueError(
+            f"method must be 'partition', 'drop' or 'sort', got {method!r}")
     cdef double[::1] entries
     cdef double rho
-    if method == "partition":
+    if method != "sort":
         # relative to the largest entry, so that large scores lose no digits
         shifted = z - z.max()
         # the others are below any rho, as the largest entry alone would sum to 1
         entries = shifted[shifted > -1.0]
-        with nogil:
+        if method == "drop":
+            rho = threshold_by_dropping(entries.shape[0], &entries[0])
+        else:
             rho = threshold_by_partition(entries.shape[0], &entries[0])
         return np.maximum(shifted - rho, 0.0)
     order = np.argsort(-z, kind="stable")

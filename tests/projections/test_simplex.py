@@ -14,7 +14,7 @@ from sksstruct.projections import project_simplex
         st.integers(1, 12),
         elements=st.sampled_from([-np.inf, -1e6, -1.0, 0.0, 0.25, 0.5, 1.0, 1e6]),
     ),
-    st.sampled_from(["partition", "sort"]),
+    st.sampled_from(["partition", "drop", "sort"]),
 )
 def test_optimality_conditions(z, method):
     """u >= 0, sum 1, and z - u is constant where u > 0, no larger elsewhere."""
@@ -41,11 +41,13 @@ def test_bad_points(z):
 
 
 @pytest.mark.parametrize("n", [1, 4, 5, 1000, 100_000])
-def test_both_methods_agree(n):
+def test_methods_agree(n):
     rng = np.random.RandomState(n)
     for z in (rng.normal(size=n), np.round(rng.normal(size=n), 1), np.zeros(n)):
         u = project_simplex(z)
-        np.testing.assert_allclose(u, project_simplex(z, method="sort"), atol=1e-14)
+        for method in ("sort", "drop"):
+            other = project_simplex(z, method=method)
+            np.testing.assert_allclose(u, other, atol=1e-13)
         assert u.sum() == pytest.approx(1.0, abs=1e-12)
 
 

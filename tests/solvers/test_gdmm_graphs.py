@@ -390,7 +390,7 @@ def test_warm_start(model, change):
     solver = GDMM(5000, 1e-3, check_every=5)
     options = {"solver": solver, "random_state": 0}
     warm = SSVMClassifier(model, alpha=ALPHA, warm_start=True, **options).fit(X, y)
-    first = warm.objective_
+    first, passes = warm.objective_, warm.n_iter_
     if change == "alpha":
         warm.set_params(alpha=0.045)
     elif change == "features":
@@ -404,9 +404,10 @@ def test_warm_start(model, change):
         warnings.simplefilter("error")
         warm.fit(X, y)
     if change == "nothing":
-        # summed in another order
-        assert warm.n_iter_ <= 15
-        assert warm.objective_ == pytest.approx(first, rel=1e-4)
+        # summed in another order, and the best objective and dual value that a gap is
+        # made of may be those of two passes
+        assert warm.n_iter_ <= max(5, passes // 4), passes
+        assert warm.objective_ == pytest.approx(first, abs=warm.dual_gap_)
         return
     cold = SSVMClassifier(model, alpha=warm.alpha, **options).fit(X, y)
     certificates = warm.dual_gap_, cold.dual_gap_

@@ -10,4 +10,4 @@ cdef class ChainFactors(RowFactors):
     cdef readonly IndicatorTable table
     # the first entries of the table are forbidden
     cdef readonly Py_ssize_t n_forbidden
-    cdef object _dense, _known, _losses, _forbidden, _ends, _stored
+    cdef object _forbidden, _ends, _stored

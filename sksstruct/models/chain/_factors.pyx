@@ -22,11 +22,7 @@ from sksstruct.models.tables._row_factors cimport (
 )
 
 from sksstruct.models.chain._sparse import SparseChain
-from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
-
-# Up to so many labels, a table of all transitions is the quicker way to the objective.
-cdef Py_ssize_t MOST_DENSE_LABELS = 500
 
 
 cdef class ChainFactors(RowFactors):
@@ -76,8 +72,6 @@ cdef class ChainFactors(RowFactors):
                 labels, lengths, starts, n_labels, label_costs, known, loss_length),
             example_weights, n_labels)
         self.boundary = boundary
-        self._dense, self._known = None, known
-        self._losses = {"label_costs": label_costs, "loss_length": loss_length}
         place = np.zeros(n_positions, dtype=np.uint8)
         # a sequence of one position is both
         place[starts] += FIRST_MARK
@@ -144,8 +138,6 @@ cdef class ChainFactors(RowFactors):
         return float((self._weights ** 2).sum()) + float(table.data @ table.data)
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
-        if self.n_labels <= MOST_DENSE_LABELS:
-            return self._dense_maxima(weights, n_jobs)
         chain = self.prediction(self._packed, weights, ends=self._ends)
         # the labels are of no use here, but have to be written somewhere
         labels = np.empty(self.n_variables, dtype=np.int32)
@@ -169,40 +161,6 @@ cdef class ChainFactors(RowFactors):
                 transitions.shape)
         return SparseChain(X, weights[:n_dense].reshape(-1, self.ld), transitions,
                            ends, forbidden_labels)
-
-    def _mask(self):
-        """Return what is forbidden as a table of scores, or None."""
-        if not self.constrained:
-            return None
-        mask = aligned_zeros((2 + self.n_labels) * self.ld).reshape(-1, self.ld)
-        if self._ends is not None:
-            mask[:2] = self._ends
-        mask[2 + self._forbidden[0], self._forbidden[1]] = -np.inf
-        return mask
-
-    def _dense_maxima(self, weights, n_jobs):
-        """The maxima by a chain with a table of all transitions."""
-        # here: that module needs this one
-        from sksstruct.models.chain._chain import BoundChain
-
-        if self._dense is None:
-            self._dense = BoundChain(
-                self._packed, self.n_labels, self.y_true, self.example_weights,
-                fit_intercept=self.fit_intercept, boundary=self.boundary,
-                known=self._known, mask=self._mask(), **self._losses)
-        n_dense = (self.n_features + 3) * self.ld
-        flat = aligned_zeros(n_dense + self.n_labels * self.ld)
-        flat[:n_dense] = weights[:n_dense]
-        rows, columns, _ = self.entries()
-        n_stored = len(weights) - n_dense
-        flat[n_dense:].reshape(-1, self.ld)[rows[:n_stored], columns[:n_stored]] = (
-            weights[n_dense:])
-        values = np.empty(self.n_examples)
-        run_in_chunks(
-            lambda start, stop: self._dense.hinge(
-                self._dense.workspace(flat, training=False), start, stop, values),
-            self.n_examples, n_jobs)
-        return float(self.example_weights @ values)
 
     # ---- bigram factors ----
 

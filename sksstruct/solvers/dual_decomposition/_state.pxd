@@ -20,6 +20,8 @@ cdef struct Scratch:
     double* norm
     # q + gain / Q, which is to be projected
     double* target
+    # for feasible points
+    double* work
     # q before the visit, and its change
     double* previous
     double* change

@@ -58,7 +58,7 @@ cdef double LEAST_CHANGE = 1e-3
 # none, and all of its weight goes to the best label.
 cdef double LEAST_CURVATURE = 1e-9
 # Arrays of the scratch.
-cdef int N_ARRAYS = 7
+cdef int N_ARRAYS = 8
 
 
 cdef inline double progress_of(double gain, double curvature) noexcept nogil:
@@ -144,7 +144,8 @@ cdef class GDMMState:
         scratch.score = scratch.memory
         scratch.norm = scratch.score + capacity
         scratch.target = scratch.norm + capacity
-        scratch.previous = scratch.target + capacity
+        scratch.work = scratch.target + capacity
+        scratch.previous = scratch.work + capacity
         scratch.change = scratch.previous + capacity
         scratch.message[0] = scratch.change + capacity
         scratch.message[1] = scratch.message[0] + capacity
