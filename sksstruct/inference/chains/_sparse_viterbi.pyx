@@ -30,8 +30,9 @@ from sksstruct.utils._memory cimport reserve, resize
 from sksstruct.utils._simd cimport sks_axpy, sks_max, sks_prefetch
 from sksstruct.utils._simd_many cimport sks_first, sks_max_below, sks_reaching
 
-from sksstruct.inference._checks import check_scores
+from sksstruct.inference._checks import check_positions, check_scores, check_sums
 from sksstruct.utils._layout import aligned_zeros, pad_rows
+from sksstruct.utils.sparse_input import sound_csr
 
 
 cdef class ViterbiScratch:
@@ -334,12 +335,14 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, int32_t last) noexcep
 
 def viterbi_sparse(unary, transitions):
     """`viterbi` where pairs of labels that are not stored score zero."""
-    unary = check_scores("unary", unary, 2)
-    n_labels = unary.shape[1]
+    unary = check_positions(unary)
+    size, n_labels = unary.shape
     if transitions.shape != (n_labels, n_labels):
         raise ValueError(
-            f"pairwise has shape {transitions.shape}, expected {(n_labels, n_labels)}")
-    values = transitions.data
-    if np.isnan(values).any() or (values == np.inf).any():
-        raise ValueError("pairwise has an entry that is NaN or +inf")
+            f"pairwise must have shape {(n_labels, n_labels)} for unary of shape "
+            f"{unary.shape}, got {transitions.shape}")
+    transitions = sound_csr(transitions, "pairwise")
+    stored = check_scores("pairwise", transitions.data[:transitions.nnz])
+    # the score of a pair is the sum of all that is stored for it
+    check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
     return SparseTransitions.of_table(transitions).viterbi(unary)
