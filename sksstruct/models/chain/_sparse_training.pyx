@@ -339,6 +339,7 @@ loss_length : objects
         cdef const double* scores = own.w + self.first_pair
         cdef double total = own._scratch.constant
         cdef Py_ssize_t t, pair
+        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             total += self._unary(own, i, t, y[t])
             # one that has no slot scores zero
@@ -364,6 +365,7 @@ loss_length : objects
                           double coef) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t, key
+        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             # rows are far too long to look for what changed in them
             key = t * self.ld + y[t]
@@ -585,6 +587,7 @@ loss_length : objects
         cdef const double* row = ws.weighed
         cdef Py_ssize_t t, pair
         cdef double value = 0.0
+        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             if y[t] != z[t]:
                 value += row[y[t]] - row[z[t]]
