@@ -130,7 +130,14 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
         for (; r + 4 <= rows; r += 4)                                                  \
             sks_product_block_##suffix(4, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
-        for (; r < rows; r++)                                                          \
+        /* a row alone would take as long as four */                                   \
+        if (rows - r == 3)                                                             \
+            sks_product_block_##suffix(3, width, n, value + r * n, weights, ld, init,  \
+                                       out + r * ld);                                  \
+        else if (rows - r == 2)                                                        \
+            sks_product_block_##suffix(2, width, n, value + r * n, weights, ld, init,  \
+                                       out + r * ld);                                  \
+        else if (rows - r == 1)                                                        \
             sks_product_block_##suffix(1, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
     }                                                                                  \
