@@ -264,8 +264,7 @@ loss_length : objects
             if not self.fit_intercept:
                 view["intercept"][...] = 0.0
             if not self.boundary:
-                view["start"][...] = 0.0
-                view["end"][...] = 0.0
+                view["start"][...] = view["end"][...] = 0.0
         return flat
 
     # ---- potentials and labelings ----
@@ -274,8 +273,7 @@ loss_length : objects
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t
         # none is computed yet: labelings ask for what they need
-        ws.complete = False
-        ws.constant = 0.0
+        ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
         # old numbers must not come again
@@ -587,7 +585,6 @@ loss_length : objects
         cdef const double* row = ws.weighed
         cdef Py_ssize_t t, pair
         cdef double value = 0.0
-        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             if y[t] != z[t]:
                 value += row[y[t]] - row[z[t]]
