@@ -32,14 +32,20 @@ def check_sums(name, terms, *tables):
         raise ValueError(f"{name}: the scores are too large for floating-point sums")
 
 
-def check_chain(unary, pairwise):
-    """Check potentials of a chain: (T, K), and (K, K) or (T - 1, K, K)."""
+def check_positions(unary):
+    """Check scores of labels at the positions of a chain: (T, K)."""
     unary = check_scores("unary", unary)
-    pairwise = check_scores("pairwise", pairwise)
     if unary.ndim != 2 or unary.shape[0] < 1 or unary.shape[1] < 1:
         raise ValueError(
             f"unary must have shape (T, K) with T >= 1 and K >= 1, got {unary.shape}"
         )
+    return unary
+
+
+def check_chain(unary, pairwise):
+    """Check potentials of a chain: (T, K), and (K, K) or (T - 1, K, K)."""
+    unary = check_positions(unary)
+    pairwise = check_scores("pairwise", pairwise)
     size, n_states = unary.shape
     square = (n_states, n_states)
     if pairwise.shape != square and pairwise.shape != (size - 1, *square):

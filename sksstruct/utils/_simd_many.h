@@ -59,6 +59,24 @@ SKS_CLONES SKS_UNUSED double sks_max_below(ptrdiff_t n, const double *x, double 
     return top;
 }
 
+/* The maximum of each block of 64 of the n entries; returns that of all. */
+SKS_CLONES SKS_UNUSED double sks_block_maxima(ptrdiff_t n, const double *x, double *out)
+{
+    double best[8], top = -INFINITY;
+    for (ptrdiff_t b = 0; b < n; out++) {
+        const ptrdiff_t end = b + 64 < n ? b + 64 : n;
+        for (int j = 0; j < 8; j++) best[j] = -INFINITY;
+        for (; b + 8 <= end; b += 8)
+            for (int j = 0; j < 8; j++)
+                best[j] = x[b + j] > best[j] ? x[b + j] : best[j];
+        for (; b < end; b++) best[0] = x[b] > best[0] ? x[b] : best[0];
+        *out = best[0];
+        for (int j = 1; j < 8; j++) *out = best[j] > *out ? best[j] : *out;
+        top = *out > top ? *out : top;
+    }
+    return top;
+}
+
 /* Writes the b < n with x[b] + y[b] >= least to out, which has room for n, and returns
    their number. */
 SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
@@ -112,7 +130,14 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
         for (; r + 4 <= rows; r += 4)                                                  \
             sks_product_block_##suffix(4, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
-        for (; r < rows; r++)                                                          \
+        /* a row alone would take as long as four */                                   \
+        if (rows - r == 3)                                                             \
+            sks_product_block_##suffix(3, width, n, value + r * n, weights, ld, init,  \
+                                       out + r * ld);                                  \
+        else if (rows - r == 2)                                                        \
+            sks_product_block_##suffix(2, width, n, value + r * n, weights, ld, init,  \
+                                       out + r * ld);                                  \
+        else if (rows - r == 1)                                                        \
             sks_product_block_##suffix(1, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
     }                                                                                  \

@@ -82,6 +82,9 @@ def sound_csr(X, name="X"):
     ValueError
         As in `check_sparse`, or if there are too many columns for 32-bit indices.
     """
+    # formats that are not made of arrays become one that is checked before it is used
+    if X.format in ("dok", "lil", "dia"):
+        X = X.tocoo()
     check_sparse(X, name)
     X = X.tocsr()
     narrow = np.iinfo(np.int32)

@@ -10,6 +10,7 @@ from sksstruct.inference import (
     max_product,
     parts_max_marginals,
     parts_max_product,
+    parts_sum_product,
 )
 
 
@@ -117,9 +118,16 @@ def test_a_large_grid_needs_no_tables():
             (np.zeros((2, 2, 2)), [(0, 1)], 0, [[1, -1]]),
             r"quadratic\[0\], of the edge \(0, 1\), is negative",
         ),
+        ((np.full((2, 2, 2), 1e308), [(0, 1)], 0, 1), "too large"),
+        ((np.zeros((2, 2, 2)), [(0, 1)], 1e155, 1), "too large"),
+        ((np.zeros((2, 2, 2)), [(0, 1)], 1e200, 0), "too large"),
+        ((np.zeros((2, 2, 2)), [(0, 1)], 0, 1e300), "too large"),
+        ((np.zeros((2, 2, 2)), [(0, 1)], 0, 1, -1e308), "too large"),
     ],
 )
-@pytest.mark.parametrize("oracle", [parts_max_product, parts_max_marginals])
+@pytest.mark.parametrize(
+    "oracle", [parts_max_product, parts_max_marginals, parts_sum_product]
+)
 def test_bad_input(arguments, message, oracle):
     with pytest.raises(ValueError, match=message):
         oracle(*arguments)

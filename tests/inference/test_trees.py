@@ -195,6 +195,10 @@ class TestExhaustive:
         with pytest.raises(ValueError, match="score returned NaN"):
             Exhaustive(np.zeros((2, 2)), score=lambda y: np.nan)
 
+    def test_sums_that_overflow(self):
+        with pytest.raises(ValueError, match="too large"):
+            Exhaustive(np.full((2, 2), 1e308))
+
     def test_refuses_what_is_too_large(self):
         with pytest.raises(ValueError, match="1024 labelings"):
             Exhaustive(np.zeros((10, 2)), max_labelings=1000)

@@ -17,6 +17,8 @@ cdef class PairIndex:
     cdef PairSlot* _hash
     cdef Py_ssize_t _hash_size
 
+    cdef Py_ssize_t _hashed(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
+    cdef void prefetch(self, Py_ssize_t size, const int32_t* labels) noexcept nogil
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
     cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil

@@ -9,6 +9,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from sksstruct.utils._memory cimport resize
+from sksstruct.utils._simd cimport sks_prefetch
 
 
 @cython.final
@@ -61,16 +62,19 @@ cdef class PairIndex:
             out[0, k], out[1, k] = self._ends[2 * k], self._ends[2 * k + 1]
         return ends[0], ends[1]
 
-    cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
-        """Where the hash table has a pair, or would take it."""
-        cdef Py_ssize_t slot
+    cdef Py_ssize_t _hashed(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+        """Where the search for a pair begins."""
         cdef uint64_t key = (<uint64_t> first) * (<uint64_t> self.n_labels)
         key += <uint64_t> second
         # Neighboring pairs should be far apart: 2^64 over the golden ratio spreads them
         # over the high bits (Knuth, vol. 3, 6.4), of which the slot is to depend.
         key *= <uint64_t> 0x9E3779B97F4A7C15
         key ^= key >> 32
-        slot = <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
+        return <Py_ssize_t> (key & <uint64_t> (self._hash_size - 1))
+
+    cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+        """Where the hash table has a pair, or would take it."""
+        cdef Py_ssize_t slot = self._hashed(first, second)
         # There is an empty slot, since half of them are; pairs are never removed, so
         # that no pair lies behind it.
         while self._hash[slot].number:
@@ -78,6 +82,13 @@ cdef class PairIndex:
                 break
             slot = (slot + 1) & (self._hash_size - 1)
         return slot
+
+    cdef void prefetch(self, Py_ssize_t size, const int32_t* labels) noexcept nogil:
+        """Ask for the memory of all pairs of neighbors, which is anywhere."""
+        cdef Py_ssize_t t
+        for t in range(1, size):
+            sks_prefetch(&self._hash[self._hashed(labels[t - 1], labels[t])],
+                         sizeof(PairSlot))
 
     cdef Py_ssize_t find(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil:
         """The number of a pair; -1 if it has none."""

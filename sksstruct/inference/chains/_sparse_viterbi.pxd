@@ -18,8 +18,9 @@ cdef struct PairRow:
 
 cdef class ViterbiScratch:
     cdef object _arrays
-    # two rows of best scores of prefixes
+    # two rows of best scores of prefixes, and the maxima of blocks of one of them
     cdef double* delta
+    cdef double* maxima
     # the best label before each label, at every position
     cdef int32_t* back
     # labels in descending order of a row, as far as it is known

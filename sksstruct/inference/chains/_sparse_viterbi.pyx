@@ -28,10 +28,16 @@ from libc.string cimport memset
 from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._memory cimport reserve, resize
 from sksstruct.utils._simd cimport sks_axpy, sks_max, sks_prefetch
-from sksstruct.utils._simd_many cimport sks_first, sks_max_below, sks_reaching
+from sksstruct.utils._simd_many cimport (
+    sks_block_maxima, sks_first, sks_max_below, sks_reaching,
+)
 
-from sksstruct.inference._checks import check_scores
+from sksstruct.inference._checks import check_positions, check_scores, check_sums
 from sksstruct.utils._layout import aligned_zeros, pad_rows
+from sksstruct.utils.sparse_input import sound_csr
+
+# of `sks_block_maxima`
+cdef Py_ssize_t BLOCK = 64
 
 
 cdef class ViterbiScratch:
@@ -46,10 +52,10 @@ cdef class ViterbiScratch:
     """
 
     def __init__(self, Py_ssize_t max_size, Py_ssize_t ld):
-        cdef double[::1] delta = aligned_zeros(2 * ld)
+        cdef double[::1] delta = aligned_zeros(3 * ld)
         cdef int32_t[::1] labels = np.empty((max_size + 2) * ld, dtype=np.int32)
         self._arrays = delta, labels
-        self.delta, self.order = &delta[0], &labels[0]
+        self.delta, self.maxima, self.order = &delta[0], &delta[2 * ld], &labels[0]
         self.rows, self.back = self.order + ld, self.order + 2 * ld
 
 
@@ -242,7 +248,8 @@ cdef class SparseTransitions:
     cdef void _step(self, ViterbiScratch scratch, const double* previous,
                     double* best, int32_t* back) noexcept nogil:
         """best[b] = max_a previous[a] + v[a, b], and the lowest a that has it"""
-        cdef double top = sks_max(self.n_labels, previous), least
+        cdef double top = sks_block_maxima(self.n_labels, previous, scratch.maxima)
+        cdef double least
         cdef int32_t first
         cdef Py_ssize_t label
         for label in range(self.n_labels):
@@ -276,7 +283,8 @@ cdef class SparseTransitions:
             # labels in descending order, until one has no negative score with this one
             for rank in range(1, self.n_labels):
                 if rank == scratch.n_ordered:
-                    order[rank] = next_best(self.n_labels, previous, order[rank - 1])
+                    order[rank] = next_best(
+                        self.n_labels, previous, scratch.maxima, order[rank - 1])
                     scratch.n_ordered += 1
                 if previous[order[rank]] < value:
                     break
@@ -297,8 +305,9 @@ cdef class SparseTransitions:
                      double least, double* best, int32_t* back) noexcept nogil:
         """Correct what is higher by a positive score; all best are at least `least`."""
         cdef PairScore* item
-        cdef double base, value
-        cdef int32_t before
+        cdef double base, value, former
+        cdef int32_t before, label
+        cdef int32_t higher
         cdef Py_ssize_t k
         cdef Py_ssize_t n_rows = sks_reaching(
             self.n_labels, previous, self._highest, least, scratch.rows)
@@ -315,31 +324,48 @@ cdef class SparseTransitions:
                 # those that follow are lower
                 if value < least:
                     break
-                if value > best[item.label] or (
-                        value == best[item.label] and before < back[item.label]):
-                    best[item.label], back[item.label] = value, before
+                # written in any case: whether it is higher cannot be foretold
+                former, label = best[item.label], back[item.label]
+                higher = (value > former) | ((value == former) & (before < label))
+                best[item.label] = value if value > former else former
+                back[item.label] = label ^ ((label ^ before) & -higher)
                 item += 1
 
 
-cdef int32_t next_best(Py_ssize_t n, const double* scores, int32_t last) noexcept nogil:
-    """The entry that comes after the last one in descending order."""
-    cdef Py_ssize_t first = last + 1
-    cdef Py_ssize_t found = first + sks_first(n - first, scores + first, scores[last])
-    # Passes over all: it is asked for two or three entries, too few for a sort. Equal
-    # entries are in the order of their numbers.
-    if found == n:
-        found = sks_first(n, scores, sks_max_below(n, scores, scores[last]))
-    return <int32_t> found
+cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
+                       int32_t last) noexcept nogil:
+    """The entry that comes after the last one in descending order, equal ones in that
+    of their numbers; maxima are those of blocks, without what came before."""
+    cdef Py_ssize_t block = last // BLOCK, first = block * BLOCK, after = last + 1
+    cdef Py_ssize_t end = min(first + BLOCK, n)
+    cdef double highest
+    # the last one is not to come again
+    maxima[block] = sks_max_below(end - first, scores + first, scores[last])
+    if sks_first(end - after, scores + after, scores[last]) < end - after:
+        maxima[block] = scores[last]
+    highest = sks_max((n + BLOCK - 1) // BLOCK, maxima)
+    # nothing but -inf is left, which blocks without entries have too
+    if highest == -INFINITY:
+        first = after if scores[last] == -INFINITY else 0
+        return <int32_t> (first + sks_first(n - first, scores + first, highest))
+    # of equal entries in the block of the last one those before it came
+    if highest == scores[last] and maxima[block] == highest:
+        return <int32_t> (after + sks_first(end - after, scores + after, highest))
+    block = sks_first((n + BLOCK - 1) // BLOCK, maxima, highest)
+    first = block * BLOCK
+    return <int32_t> (first + sks_first(n - first, scores + first, highest))
 
 
 def viterbi_sparse(unary, transitions):
     """`viterbi` where pairs of labels that are not stored score zero."""
-    unary = check_scores("unary", unary, 2)
-    n_labels = unary.shape[1]
+    unary = check_positions(unary)
+    size, n_labels = unary.shape
     if transitions.shape != (n_labels, n_labels):
         raise ValueError(
-            f"pairwise has shape {transitions.shape}, expected {(n_labels, n_labels)}")
-    values = transitions.data
-    if np.isnan(values).any() or (values == np.inf).any():
-        raise ValueError("pairwise has an entry that is NaN or +inf")
+            f"pairwise must have shape {(n_labels, n_labels)} for unary of shape "
+            f"{unary.shape}, got {transitions.shape}")
+    transitions = sound_csr(transitions, "pairwise")
+    stored = check_scores("pairwise", transitions.data[:transitions.nnz])
+    # the score of a pair is the sum of all that is stored for it
+    check_sums("unary and pairwise", 4 * size * (len(stored) + 1), unary, stored)
     return SparseTransitions.of_table(transitions).viterbi(unary)

@@ -86,7 +86,8 @@ def viterbi(unary, pairwise):
     Raises
     ------
     ValueError
-        If the shapes do not fit, or an entry is NaN or ``+inf``.
+        If the shapes do not fit, an entry is NaN or ``+inf``, scores are so large that
+        sums could overflow, or the indices of a sparse table point beyond it.
 
     References
     ----------

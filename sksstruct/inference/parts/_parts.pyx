@@ -26,7 +26,7 @@ from libc.string cimport memcpy, memset
 
 from sksstruct.inference.trees._tree cimport Tree
 
-from sksstruct.inference._checks import check_scores
+from sksstruct.inference._checks import check_scores, check_sums
 
 # Parabolas flatter than this are treated as lines: their peaks, at offsets that are
 # divided by it, may be further away than floating-point numbers reach.
@@ -139,18 +139,25 @@ cdef class PartsTree(Tree):
         self.height, self.width = unary.shape[1], unary.shape[2]
         self._cells = self.height * self.width
         self._unary = unary
-        self._offsets = self._by_edge("offsets", offsets)
-        checked = self._by_edge("quadratic", quadratic)
-        self._quadratic = checked
-        self._linear = self._by_edge("linear", linear)
+        offsets = self._by_edge("offsets", offsets)
+        quadratic = self._by_edge("quadratic", quadratic)
+        linear = self._by_edge("linear", linear)
+        self._offsets, self._quadratic, self._linear = offsets, quadratic, linear
         # After the shapes of all three, which tell better where a mistake is.
-        negative = np.argwhere(checked < 0)
+        negative = np.argwhere(quadratic < 0)
         if len(negative):
             e = int(negative[0, 0])
             raise ValueError(
                 f"quadratic[{e}], of the edge {tuple(self.edges[e].tolist())}, is "
-                f"negative: {checked[e].tolist()}. It is what a squared "
+                f"negative: {quadratic[e].tolist()}. It is what a squared "
                 "displacement costs, and must not reward it")
+        # the largest displacements there can be; what overflows here is refused
+        with np.errstate(over="ignore"):
+            farthest = np.abs(offsets) + unary.shape[1:]
+            squared = farthest**2
+            deformation = (quadratic * farthest + np.abs(linear)) * farthest
+        check_sums("unary, offsets, quadratic and linear", 4 * self.n_variables,
+                   unary, squared, deformation)
         longest = max(self.height, self.width)
         self._between = np.empty((self.height, self.width))
         self._column = np.empty(longest)
@@ -397,7 +404,7 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
     ------
     ValueError
         If the shapes do not fit, an entry is NaN or infinite, an edge closes a cycle,
-        or a quadratic cost is negative.
+        a quadratic cost is negative, or sums could overflow.
 
     References
     ----------

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from sksstruct.inference._checks import (
     check_edges,
     check_k,
+    check_sums,
     check_tables,
     check_variables,
 )
@@ -60,6 +61,8 @@ class Exhaustive:
         edges = check_edges(edges, len(unary))
         sizes = [len(row) for row in unary]
         tables, which = check_tables(pairwise, edges, sizes)
+        terms = 4 * (len(unary) + len(edges))
+        check_sums("unary and pairwise", terms, np.concatenate(unary), *tables)
         count = prod(sizes)
         if count > max_labelings:
             raise ValueError(

@@ -261,8 +261,7 @@ loss_length : objects
             if not self.fit_intercept:
                 view["intercept"][...] = 0.0
             if not self.boundary:
-                view["start"][...] = 0.0
-                view["end"][...] = 0.0
+                view["start"][...] = view["end"][...] = 0.0
         return flat
 
     # ---- potentials and labelings ----
@@ -271,8 +270,7 @@ loss_length : objects
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t
         # none is computed yet: labelings ask for what they need
-        ws.complete = False
-        ws.constant = 0.0
+        ws.complete, ws.constant = False, 0.0
         for t in range(self._starts[i], self._starts[i + 1]):
             ws.constant += workspace.loss_scale * self._cost[t]
         # old numbers must not come again
@@ -336,6 +334,7 @@ loss_length : objects
         cdef const double* scores = own.w + self.first_pair
         cdef double total = own._scratch.constant
         cdef Py_ssize_t t, pair
+        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             total += self._unary(own, i, t, y[t])
             # one that has no slot scores zero
@@ -361,6 +360,7 @@ loss_length : objects
                           double coef) except -1 nogil:
         cdef SparseScratch* ws = <SparseScratch*> workspace.scratch
         cdef Py_ssize_t t, key
+        self.pair_index.prefetch(self._sizes[i], y)
         for t in range(self._sizes[i]):
             # rows are far too long to look for what changed in them
             key = t * self.ld + y[t]

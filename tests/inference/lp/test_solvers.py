@@ -429,8 +429,19 @@ def test_scores_of_very_different_sizes():
     )  # fmt: skip
     for solver in (Auto(), TRWS(), HiGHS(exact=True)):
         assert solver.solve(graph).score == pytest.approx(2.0)
-    huge = FactorGraph(
-        [[0.0, 1e308], [0, -1e308]], [(0, 1)], [[0.0, -np.inf], [0.0, 0.0]]
-    )
+
+
+@pytest.mark.parametrize(
+    "unary, table, weight",
+    [
+        ([[0.0, 1e308], [0, -1e308]], [[0.0, -np.inf], [0.0, 0.0]], 1.0),
+        ([[1e308, 1e308], [1e308, 0.0]], np.zeros((2, 2)), 1.0),
+        (np.zeros((2, 2)), [[0.0, -1e308], [0.0, 0.0]], 1.0),
+        (np.zeros((2, 2)), [[0.0, 1e200], [0.0, 0.0]], -1e200),
+    ],
+)
+@pytest.mark.parametrize("solver", [Auto(), TRWS(), BranchAndBound()])
+def test_sums_that_overflow(unary, table, weight, solver):
+    graph = FactorGraph(unary, [(0, 1)], table, edge_weights=[weight])
     with pytest.raises(ValueError, match="too large"):
-        TRWS().solve(huge)
+        solver.solve(graph)

@@ -45,6 +45,7 @@ class Reduced:
         self.feasible = forced.feasible
         if not self.feasible:
             return
+        _check_sums(graph)
         self.free = np.flatnonzero(self.states < 0)
         # of each edge and factor: its number in the reduced graph, -1 where it is gone
         self.places = np.arange(graph.n_edges + graph.n_factors)
@@ -83,13 +84,10 @@ class Reduced:
     def _choose_penalty(self, graph):
         """Set the penalty and the lowest score; return minus the penalty."""
         low, high = _bounds(graph)
-        with np.errstate(over="ignore"):
-            spread = high - low
+        spread = high - low
         # beyond rounding, where scores are large
         margin = max(self._margin, 1e-9 * spread)
         spread += margin
-        if not spread < 1e300:
-            raise ValueError("the scores are too large for floating-point sums")
         self.penalty = -spread
         self.lowest = low + self.offset - 0.5 * margin
         return spread
@@ -156,6 +154,22 @@ def _penalised(table, spread, smallest_weight):
     return DenseTable(np.where(values > -np.inf, values, low))
 
 
+def _check_sums(graph):
+    """Refuse scores whose sums could overflow."""
+    uses = np.zeros(len(graph.tables))
+    np.add.at(uses, graph.edge_tables, np.abs(_weights(graph)))
+    np.add.at(uses, graph.factor_tables, 1.0)
+    scores = graph.unaries
+    # what overflows here, or is infinite minus infinite, is refused
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.abs(scores[scores > -np.inf]).sum()
+        for table, count in zip(graph.tables, uses, strict=True):
+            low, high = _table_range(table)
+            total += count * max(-low, high)
+    if not total < 1e299:
+        raise ValueError("the scores are too large for floating-point sums")
+
+
 def _bounds(graph):
     """Lower and upper bound of the scores of allowed labelings, from finite scores."""
     weights = _weights(graph)
@@ -177,8 +191,13 @@ def _bounds(graph):
 
 def _range(values):
     """Smallest and largest of the scores that are finite; zeros where none is."""
-    finite = values[values > -np.inf]
-    return (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    low = values.min()
+    if low == -np.inf:
+        values = values[values > -np.inf]
+        if not values.size:
+            return 0.0, 0.0
+        low = values.min()
+    return low, values.max()
 
 
 def _table_range(table):
