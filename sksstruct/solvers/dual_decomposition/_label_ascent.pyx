@@ -153,6 +153,7 @@ cdef class LabelAscent(LabelSteps):
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
+        # in units of the scores of pairs, not of their weights
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, &self._unary[0])
         self.calls += 1
@@ -211,6 +212,7 @@ cdef class LabelAscent(LabelSteps):
                 self._n_moving += 1
             n += 1
         self._n = n
+        # most examples have none in late passes
         if self._n_moving:
             self._link(i)
         # for the next example, without a loop over all labels
@@ -327,6 +329,7 @@ cdef class LabelAscent(LabelSteps):
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 low = high if q == 1.0 or p == 1.0 else low
+                # the weight of the pair is C times what this exceeds s by, in sum
                 observed = self.model._y_true[i, label] * self.model._y_true[i, other]
                 if not choose:
                     sums[0, pair] += C * low
@@ -385,7 +388,7 @@ cdef class LabelAscent(LabelSteps):
         values : ndarray of shape (n_examples,)
             Their hinges are overwritten.
         """
-        # of this call: threads share only what they read
+        # of this call: threads share only what they read, the scores of pairs too
         cdef ReducedRoofDual oracle = ReducedRoofDual(self.graph)
         cdef double[::1] unary = np.zeros(self.model.n_labels + 8)
         cdef int32_t[::1] states = np.zeros(self.model.n_labels, dtype=np.int32)
