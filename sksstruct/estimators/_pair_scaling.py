@@ -16,9 +16,9 @@ from sksstruct.utils.progress import Status
 SHARES = 0.03, 0.1, 0.3, 1.0
 # Folds, of which as many are held out in turn as have so many samples together.
 N_FOLDS, ENOUGH = 5, 1000
-# Tolerance of the solver while values are tried: of the logistic loss, which learns rare
-# labels late, a smaller one. Later trials go on from earlier ones, and what is gained by
-# more passes only would seem to be gained by pairs.
+# Tolerance of the solver while values are tried; a smaller one for the logistic loss,
+# which learns rare labels late. Later trials go on from earlier ones, and what is
+# gained by more passes only would seem to be gained by pairs.
 TOL, LOG_TOL = 1e-2, 1e-3
 # A measure may fall by so many standard errors, and all must rise by so many on
 # average: pairs have to be worth it.

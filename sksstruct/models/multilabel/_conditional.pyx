@@ -319,7 +319,7 @@ cdef class ConditionalRows:
         """
         cdef Py_ssize_t i, j
         cdef int on
-        # the two sums of a label are equal where its bias has no penalty, at the optimum
+        # where its bias has no penalty, a label has equal sums at the optimum
         cdef double[:, ::1] out = np.zeros((2, self.n_labels))
         with nogil:
             for i in range(self.n_examples):
