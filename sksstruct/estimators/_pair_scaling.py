@@ -1,7 +1,10 @@
 """How strongly pairs of labels interact, chosen on samples that were held out."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
@@ -13,8 +16,10 @@ from sksstruct.utils.progress import Status
 SHARES = 0.03, 0.1, 0.3, 1.0
 # Folds, of which as many are held out in turn as have so many samples together.
 N_FOLDS, ENOUGH = 5, 1000
-# Tolerance of the solver while values are tried.
-TOL = 1e-2
+# Tolerance of the solver while values are tried; a smaller one for the logistic loss,
+# which learns rare labels late. Later trials go on from earlier ones, and what is
+# gained by more passes only would seem to be gained by pairs.
+TOL, LOG_TOL = 1e-2, 1e-3
 # A measure may fall by so many standard errors, and all must rise by so many on
 # average: pairs have to be worth it.
 WORST, LEAST_GAIN = -0.5, 0.5
@@ -51,24 +56,46 @@ def choose_scaling(estimator, spec, examples):
     rng = check_random_state(estimator.random_state)
     folds = KFold(N_FOLDS, shuffle=True, random_state=rng.randint(2**31 - 1))
     parts = _parts(list(folds.split(X)), examples)
-    observed = np.concatenate([held_out[1] for _, held_out in parts])
+    # the measures count samples by their weights, as training does
+    observed, shares = (
+        np.concatenate([held_out[k] for _, held_out in parts]) for k in (1, 2)
+    )
     solver = _quick_solver(estimator)
-    states, measured = [None] * len(parts), []
+    states, measured, open_trials = [None] * len(parts), [], []
     for scaling in scalings:
         predicted = []
         for number, (train, held_out) in enumerate(parts):
-            labels, states[number] = _predictions(
+            labels, result = _predictions(
                 estimator, spec, train, held_out[0], scaling, solver, states[number]
             )
+            states[number] = result.dual_state
+            if Status(result.status).remedy is not None:
+                open_trials.append((scaling, result))
             predicted.append(labels)
-        measured.append(measures(observed, np.concatenate(predicted)))
+        measured.append(measures(observed, np.concatenate(predicted), shares))
         if estimator.verbose:
             _print(scaling, measured[-1].mean(axis=0))
         best = measured[best_of(measured)]
         # what is too strong already is not tried stronger, where sets are hard to find
         if gains(measured[-1], best).mean() < HOPELESS:
             break
+    _warn(open_trials)
     return scalings[best_of(measured)]
+
+
+def _warn(trials):
+    """Warn of trials that ended before the gap was as small as asked for, once."""
+    if not trials:
+        return
+    scaling, result = max(trials, key=lambda trial: trial[1].dual_gap)
+    warnings.warn(
+        f"{len(trials)} trial(s) of an interaction_scaling did not converge, so that "
+        f"another one may be better: with {scaling:.3g}, after {result.n_iter} passes, "
+        f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
+        f"{Status(result.status).remedy}",
+        ConvergenceWarning,
+        stacklevel=8,  # past fit and its decorator
+    )
 
 
 def _print(scaling, means):
@@ -86,11 +113,17 @@ def _parts(folds, examples):
         # enough tell as well as more, and sets of many labels take time to find
         test = test[: ENOUGH - n_held_out]
         share = weight[train]
-        parts.append(((X[train], Y[train], share / share.sum()), (X[test], Y[test])))
+        held_out = X[test], Y[test], weight[test]
+        parts.append(((X[train], Y[train], share / share.sum()), held_out))
         n_held_out += len(test)
         if n_held_out >= ENOUGH:
             break
     return parts
+
+
+def _coarse(estimator):
+    """The tolerance of trials, unless the estimator's is larger."""
+    return LOG_TOL if estimator.loss == "log" else TOL
 
 
 def _quick_solver(estimator):
@@ -99,17 +132,17 @@ def _quick_solver(estimator):
         return estimator.solver
     solver = clone(estimator.solver)
     if hasattr(solver, "tol"):
-        solver.set_params(tol=max(solver.tol, TOL))
+        solver.set_params(tol=max(solver.tol, _coarse(estimator)))
     return solver
 
 
 def _predictions(estimator, spec, examples, X, scaling, solver, state):
-    """Labels of X after training with a scaling, and duals to go on from."""
+    """Labels of X after training with a scaling, and the result of that."""
     model = spec.bind_scaled(examples, scaling)
     solver = SOLVERS.resolve(
         solver,
         max_iter=estimator.max_iter,
-        tol=max(estimator.tol, TOL),
+        tol=max(estimator.tol, _coarse(estimator)),
         model=model,
         alpha=estimator.alpha,
     )
@@ -139,10 +172,10 @@ def _predictions(estimator, spec, examples, X, scaling, solver, state):
         by_gdmm=estimator.inference == "gdmm",
         n_jobs=estimator.n_jobs,
     )
-    return labels.astype(np.int8), result.dual_state
+    return labels.astype(np.int8), result
 
 
-def measures(Y, predicted):
+def measures(Y, predicted, weight=None):
     """Micro, macro and sample F1, and the share of right labels, for each sample.
 
     The F1 of many samples is a ratio of sums. What a sample contributes to it is its
@@ -153,30 +186,38 @@ def measures(Y, predicted):
     ----------
     Y, predicted : ndarray of shape (n_samples, n_labels)
         Label indicators.
+    weight : ndarray of shape (n_samples,), default=None
+        How much the samples count; None: all the same.
 
     Returns
     -------
     contributions : ndarray of shape (n_samples, 4)
-        Their means are the four measures.
+        Their plain means are the four measures.
     """
+    weight = np.ones(len(Y)) if weight is None else weight / weight.mean()
     both = 2.0 * (Y & predicted)
     sizes = (Y + predicted).astype(np.float64)
     # F1 tells nothing of labels that no sample has
     some = Y.any(axis=0)
-    macro = _ratio(both[:, some], sizes[:, some]).mean(axis=1) if some.any() else 1.0
+    macro = np.ones(len(Y))
+    if some.any():
+        macro = _ratio(both[:, some], sizes[:, some], weight).mean(axis=1)
     total, size = both.sum(axis=1), sizes.sum(axis=1)
-    micro = _ratio(total[:, None], size[:, None])[:, 0]
     each = np.where(size > 0.0, total / np.maximum(size, 1.0), 1.0)
-    right = (Y == predicted).mean(axis=1)
-    return np.column_stack([micro, np.broadcast_to(macro, len(Y)), each, right])
+    right, one = (Y == predicted).mean(axis=1), np.ones(len(Y))
+    micro, each, right = (
+        _ratio(above[:, None], below[:, None], weight)[:, 0]
+        for above, below in ((total, size), (each, one), (right, one))
+    )
+    return np.column_stack([micro, macro, each, right])
 
 
-def _ratio(above, below):
-    """What rows contribute to the ratios of the columns' sums."""
-    mean = below.mean(axis=0)
+def _ratio(above, below, weight):
+    """What rows contribute to the ratios of the columns' weighted sums."""
+    mean = weight @ below / len(below)
     mean[mean == 0.0] = 1.0
-    ratio = above.mean(axis=0) / mean
-    return ratio + (above - ratio * below) / mean
+    ratio = weight @ above / len(above) / mean
+    return ratio + weight[:, None] * (above - ratio * below) / mean
 
 
 def best_of(measured):

@@ -68,8 +68,8 @@ class MultilabelPairwise(
     in which the other labels have their observed values: with ``loss="log"`` this is
     the pseudo-likelihood [1]_, with the hinges the pseudo-max method [2]_. The problem
     is convex, and no sets of labels are searched in training. Without pairs this is
-    ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, or with
-    ``LogisticRegression``, each with a regularised intercept.
+    ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, which
+    regularises the intercept, or with ``LogisticRegression``, which does not.
 
     By default pairs are tried on samples that are held out, and left out unless they
     predict better than labels alone: see `interaction_scaling`.
@@ -103,9 +103,9 @@ class MultilabelPairwise(
         sample F1 and the Hamming loss on the other samples are compared with those of
         labels alone: where one of them is worse by half a standard error of the
         difference, or the mean gain is below that, the value is not taken. There are
-        up to five folds, fewer once 1000 samples were held out together; all count
-        the same there, whatever their `sample_weight` in training. An interrupt while
-        values are tried leaves no classifier.
+        up to five folds, fewer once 1000 samples were held out together. Samples count
+        by their `sample_weight`. An interrupt while values are tried leaves no
+        classifier.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
         How sets of labels are found. "exact": by trying all of them. "lp": by the LP
         relaxation, one minimum cut for each sample, which is exact where labels only
@@ -125,7 +125,9 @@ class MultilabelPairwise(
         Where `solver` is a name, training stops at a duality gap of ``tol`` times the
         objective; for "structured_hinge", times the number of labels.
     fit_intercept : bool, default=True
-        Whether labels have a bias; it is regularised like the other weights.
+        Whether labels have a bias. It is regularised like the other weights, except
+        with ``loss="log"``: as in the classifiers of scikit-learn. Labels that all
+        samples have, or none has, always have a regularised one.
     n_jobs : int, default=None
         Threads for computing the objective and for prediction. The result is the same
         for any number.

@@ -1,11 +1,13 @@
 """MultilabelPairwise: losses of labels given the others, their costs, and its pairs."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, hamming_loss
 from sklearn.svm import LinearSVC
@@ -43,7 +45,9 @@ def objective(classifier, X, Y, costs, weight=None):
     for j, k in classifier.label_pairs_:
         table[j, k] = table[k, j] = classifier.interactions_[j, k]
     pairs = np.triu(table) / scaling if scaling else np.zeros(1)
-    weights = classifier.coef_, classifier.intercept_, pairs
+    # the intercept of the logistic loss has no penalty
+    bias = classifier.intercept_ * (classifier.loss != "log")
+    weights = classifier.coef_, bias, pairs
     penalty = classifier.alpha / 2 * sum((part**2).sum() for part in weights)
     scores = X @ classifier.coef_.T + classifier.intercept_ + Y @ table
     losses = loss_of(classifier.loss, (2 * Y - 1) * scores)
@@ -105,8 +109,13 @@ def test_the_optimum_is_that_of_scipy(loss, scaling):
         slopes = signs * slopes / len(X)
         both = Y.T @ slopes
         pairs = scaling * (both + both.T)[first, second]
-        gradient = np.concatenate([(ones.T @ slopes).ravel(), pairs]) + 0.01 * w
-        return loss_of(loss, margins).sum() / len(X) + 0.005 * w @ w, gradient
+        penalised = w.copy()
+        if loss == "log":
+            penalised[4 * n_labels : 5 * n_labels] = 0.0
+        gradient = np.concatenate([(ones.T @ slopes).ravel(), pairs])
+        gradient += 0.01 * penalised
+        value = loss_of(loss, margins).sum() / len(X) + 0.005 * w @ penalised
+        return value, gradient
 
     start = np.zeros(5 * n_labels + len(first))
     options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10**4}
@@ -163,7 +172,7 @@ def test_every_visit_raises_the_dual(loss):
     rng = np.random.RandomState(0)
     for i in rng.randint(model.n_examples, size=300):
         dual.visit(np.array([i], dtype=np.intp))
-        value = dual.loss() - alpha / 2 * dual.w @ dual.w
+        value = dual.value()
         assert value >= last - 1e-12
         last = value
     # the weights are those of the duals
@@ -171,11 +180,40 @@ def test_every_visit_raises_the_dual(loss):
     np.testing.assert_allclose(fresh.w, dual.w, atol=1e-9)
 
 
+@pytest.mark.parametrize("passes", [0, 1, 2, 5])
+def test_bounds_of_a_bias_without_penalty(passes):
+    """A bound from below at any duals, and its restart."""
+    X, Y = data(40, 3)
+    Y[:, 2] = 0
+    X = np.column_stack([X, np.ones(40)])
+    pairs, alpha = np.array([[0, 1]]), 0.01
+    weight = np.random.RandomState(0).uniform(0.5, 1.0, 40)
+    model = ConditionalModel(X, Y, pairs, np.ones((2, 3)), weight / weight.sum(), 0.5,
+                             "log", free_bias=True)  # fmt: skip
+    # where no sample has a label its bias would fall for ever
+    np.testing.assert_array_equal(model.free, [0, 1])
+    best = DCD(20000, 1e-12).solve(model, alpha, random_state=0)
+    assert best.dual_gap <= 1e-9
+    dual = model.coordinate_dual(alpha)
+    for _ in range(passes):
+        dual.visit(np.arange(40, dtype=np.intp))
+        assert dual.value() <= best.objective + 1e-12 <= dual.primal() + 1e-9
+        dual.end_pass()
+    again = model.coordinate_dual(alpha, dual.state())
+    np.testing.assert_allclose(again.w, dual.w, atol=1e-10)
+    assert model.fits_coordinate_dual(dual.state())
+    # the slope of the objective along the bias is zero
+    changed = best.weights.copy()
+    for step in (-1e-3, 1e-3):
+        model.biases(changed)[:2] = model.biases(best.weights)[:2] + step
+        value = model.loss(changed) + model.penalty(changed, alpha)
+        assert value > best.objective - 1e-10
+
+
 def binary(loss, C, **options):
-    """The binary classifier of each label, which regularises its intercept too."""
+    """The binary classifier of each label."""
     if loss == "log":
-        return LogisticRegression(C=C, solver="liblinear", tol=1e-10, max_iter=10**5,
-                                  **options)  # fmt: skip
+        return LogisticRegression(C=C, tol=1e-10, max_iter=10**5, **options)
     return LinearSVC(C=C, loss=loss, tol=1e-10, max_iter=10**6, **options)
 
 
@@ -291,6 +329,12 @@ def test_measures_are_those_of_scikit_learn():
     assert means[1] == pytest.approx(f1_score(Y[:, some], P[:, some], average="macro"))
     assert means[2] == pytest.approx(f1_score(Y, P, average="samples", zero_division=1))
     assert means[3] == pytest.approx(1 - hamming_loss(Y, P))
+    # a weight is how often a sample comes
+    counts = rng.randint(1, 4, size=50)
+    again = measures(Y.repeat(counts, axis=0), P.repeat(counts, axis=0))
+    weighted = measures(Y, P, counts / counts.sum())
+    np.testing.assert_allclose(weighted.mean(axis=0), again.mean(axis=0))
+    assert abs(weighted.mean(axis=0) - measures(Y, P).mean(axis=0)).min() > 1e-4
     # the standard error is that of the bootstrap
     draws = rng.randint(50, size=(2000, 50))
     spread = np.std([f1_score(Y[d], P[d], average="micro") for d in draws])
@@ -341,6 +385,41 @@ def test_the_choice_of_a_scaling_is_printed(capsys):
         "[MultilabelPairwise] interaction_scaling 0: micro-F1 0."
     )
     assert any(line.startswith("[DCD] ") for line in lines)
+
+
+def test_the_choice_of_a_scaling_counts_samples_by_their_weights():
+    """Pairs are chosen where they help the samples that have weight."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((600, 3))
+    best = np.argmax(X + 0.4 * rng.standard_normal((600, 3)), axis=1)
+    Y = (best[:, None] == np.arange(3)).astype(int)
+    # the other half has no use for pairs
+    Y[300:] = X[300:] > 0.0
+    classifier = MultilabelPairwise(0.01, random_state=0)
+    weight = np.where(np.arange(600) < 300, 1.0, 1e-3)
+    assert classifier.fit(X, Y, weight).interaction_scaling_ > 0.0
+    assert classifier.fit(X, Y, weight[::-1]).interaction_scaling_ == 0.0
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "structured_hinge"])
+def test_trials_of_a_scaling_that_do_not_converge(loss):
+    """One warning for all of them, and none where they have passes enough."""
+    X, Y = data()
+    solver = "bca" if loss == "structured_hinge" else "auto"
+    classifier = MultilabelPairwise(
+        1e-4, loss=loss, solver=solver, inference="lp", max_iter=2, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning) as caught:
+        classifier.fit(X, Y)
+    trials = [str(each.message) for each in caught if "trial" in str(each.message)]
+    assert len(trials) == 1
+    assert "after 2 passes, the duality gap is" in trials[0]
+    assert "the tolerance" in trials[0]
+    assert trials[0].endswith("Increase max_iter or tol.")
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier.set_params(max_iter=10**4, tol=1e-2).fit(X, Y)
 
 
 def test_interrupt_while_the_scaling_is_chosen(monkeypatch):

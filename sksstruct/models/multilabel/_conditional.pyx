@@ -314,8 +314,24 @@ cdef class ConditionalRows:
                 total += n_changed
         return total
 
-    def restore(self, double alpha, const double[:, ::1] duals, double[::1] w):
-        """Add the weights that dual variables stand for."""
+    def sums(self, const double[:, ::1] duals):
+        """Return sum_i p_i c_ij b_ij of examples without label j, and of those with it.
+        """
+        cdef Py_ssize_t i, j
+        cdef int on
+        # where its bias has no penalty, a label has equal sums at the optimum
+        cdef double[:, ::1] out = np.zeros((2, self.n_labels))
+        with nogil:
+            for i in range(self.n_examples):
+                for j in range(self.n_labels):
+                    on = self.Y[i, j]
+                    out[on, j] += (
+                        self.example_weights[i] * self.costs[on, j] * duals[i, j])
+        return np.asarray(out)
+
+    def restore(self, double alpha, const double[:, ::1] factors,
+                const double[:, ::1] duals, double[::1] w):
+        """Add the weights of dual variables times `factors`, as `costs` are ordered."""
         cdef Py_ssize_t i, j
         cdef int on
         cdef double rate
@@ -326,7 +342,8 @@ cdef class ConditionalRows:
                 for j in range(self.n_labels):
                     on = self.Y[i, j]
                     rate = self.example_weights[i] * self.costs[on, j] / alpha
-                    change[j] = (rate if on else -rate) * duals[i, j]
+                    rate = (rate if on else -rate) * factors[on, j]
+                    change[j] = rate * duals[i, j]
                 self._add(i, &change[0], self.n_labels, &w[0])
 
     def losses(self, Py_ssize_t start, Py_ssize_t stop, const double[::1] w,
@@ -346,16 +363,19 @@ cdef class ConditionalRows:
                         self.kind, scores[j] if on else -scores[j])
                 out[i] = total
 
-    def dual_losses(self, const double[:, ::1] duals, double[::1] out):
-        """Write sum_j c_ij phi(b_ij) of all examples."""
+    def dual_losses(self, const double[:, ::1] factors, const double[:, ::1] duals,
+                    double[::1] out):
+        """Write sum_j c_ij phi(b_ij), b being the duals times `factors`."""
         cdef Py_ssize_t i, j
+        cdef int on
         cdef double total
         with nogil:
             for i in range(self.n_examples):
                 total = 0.0
                 for j in range(self.n_labels):
-                    total += self.costs[self.Y[i, j], j] * dual_of(
-                        self.kind, duals[i, j])
+                    on = self.Y[i, j]
+                    total += self.costs[on, j] * dual_of(
+                        self.kind, factors[on, j] * duals[i, j])
                 out[i] = total
 
 

@@ -7,6 +7,9 @@ from sksstruct.models.protocols.coordinate_dual import CoordinateDual
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.parallel import run_in_chunks
 
+# Changes of a bias by less than this are rounding.
+SETTLED = 1e-13
+
 
 class ConditionalModel:
     """The composite likelihood, or margins, of label sets: "coordinates".
@@ -28,6 +31,9 @@ class ConditionalModel:
         The p_i.
     rows : ConditionalRows
         The data.
+    free : ndarray of intp
+        Labels whose bias has no penalty. Where all examples have a label, or none has
+        it, no bias is best: it is penalised, whatever `free_bias` is.
     """
 
     oracles = ("coordinates",)
@@ -36,11 +42,18 @@ class ConditionalModel:
     oracle_note = oracle_bounds = surrogate = None
     likelihood = False
 
-    def __init__(self, X, Y, pairs, costs, example_weights, scaling, loss):
+    def __init__(
+        self, X, Y, pairs, costs, example_weights, scaling, loss, *, free_bias=False
+    ):
         self.rows = ConditionalRows(X, Y, pairs, costs, example_weights, scaling, loss)
         self.example_weights = example_weights
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
+        # what labels cost that are off, and that are on
+        count, share = Y.sum(axis=0), example_weights @ Y
+        self.masses = costs * np.vstack([example_weights.sum() - share, share])
+        both = (count > 0) & (count < len(Y)) & (costs > 0.0).all(axis=0)
+        self.free = np.flatnonzero(both & free_bias)
 
     def views(self, w):
         """Named views of flat weights."""
@@ -48,6 +61,17 @@ class ConditionalModel:
         size = rows.n_features * rows.ld
         coef = w[:size].reshape(rows.n_features, rows.ld)[:, : rows.n_labels].T
         return {"coef": coef, "pair_coef": w[size:]}
+
+    def biases(self, w):
+        """The weights of the last feature, a view."""
+        rows = self.rows
+        first = (rows.n_features - 1) * rows.ld
+        return w[first : first + rows.n_labels]
+
+    def penalty(self, w, alpha):
+        """The penalty of weights w."""
+        free = self.biases(w)[self.free]
+        return alpha / 2 * float(w @ w - free @ free)
 
     def loss(self, w, n_jobs=None):
         """The mean loss at weights w."""
@@ -65,11 +89,17 @@ class ConditionalModel:
 
     def fits_coordinate_dual(self, state):
         """Whether dual variables of another problem are some of this one."""
-        return state.shape == (self.n_examples, self.rows.n_labels)
+        return state.shape == (self.n_examples + 1, self.rows.n_labels)
 
 
 class ConditionalDual(CoordinateDual):
     """The dual variables b, and the weights that they stand for.
+
+    A bias without a penalty is a constraint of the dual, sum_i p_i c_ij s_ij b_ij = 0.
+    It is met by the method of multipliers: a pass has a penalty alpha/2 (bias - m)^2,
+    and m, the multiplier, becomes the bias that is found. For a bound from below, the
+    duals of the examples with the label, or of those without it, are scaled down until
+    they meet the constraint.
 
     Parameters
     ----------
@@ -78,25 +108,53 @@ class ConditionalDual(CoordinateDual):
     alpha : float
         Regularisation.
     state : ndarray or None
-        Dual variables to start from.
+        Dual variables to start from, and a last row of the multipliers.
     """
 
     def __init__(self, model, alpha, state=None):
         self.model, self.alpha = model, alpha
         self.w = aligned_zeros(model.n_weights)
-        shape = model.n_examples, model.rows.n_labels
-        self.duals = np.zeros(shape)
+        self._state = np.zeros((model.n_examples + 1, model.rows.n_labels))
+        self.duals, self.multipliers = self._state[:-1], self._state[-1]
+        self._none = np.ones((2, model.rows.n_labels))
+        free = model.free
         if state is not None:
-            self.duals[...] = state
-            model.rows.restore(alpha, self.duals, self.w)
+            self._state[...] = state
+            model.rows.restore(alpha, self._none, self.duals, self.w)
+        else:
+            # the best ones without features
+            off, on = model.masses[:, free]
+            self.multipliers[free] = np.log(on / off)
+        model.biases(self.w)[free] += self.multipliers[free]
 
     def visit(self, order):
         return self.model.rows.visit(order, self.alpha, self.duals, self.w)
 
-    def loss(self):
-        losses = np.empty(self.model.n_examples)
-        self.model.rows.dual_losses(self.duals, losses)
-        return float(self.model.example_weights @ losses)
+    def end_pass(self):
+        free, biases = self.model.free, self.model.biases(self.w)
+        change = biases[free] - self.multipliers[free]
+        self.multipliers[free] += change
+        biases[free] += change
+        return bool((np.abs(change) > SETTLED).any())
+
+    def value(self):
+        model, factors, w = self.model, self._none, self.w
+        if len(model.free):
+            factors, free = factors.copy(), model.free
+            sums = model.rows.sums(self.duals)[:, free]
+            # duals that are all zero meet the constraint with others that are zero
+            factors[:, free] = np.divide(
+                sums.min(axis=0), sums, out=np.zeros_like(sums), where=sums > 0.0
+            )
+            w = aligned_zeros(model.n_weights)
+            model.rows.restore(self.alpha, factors, self.duals, w)
+        losses = np.empty(model.n_examples)
+        model.rows.dual_losses(factors, self.duals, losses)
+        return float(model.example_weights @ losses) - model.penalty(w, self.alpha)
+
+    def primal(self, n_jobs=None):
+        model = self.model
+        return model.loss(self.w, n_jobs) + model.penalty(self.w, self.alpha)
 
     def state(self):
-        return self.duals
+        return self._state

@@ -104,7 +104,17 @@ class MultilabelModel(ModelSpec):
                 fit_intercept=self.fit_intercept,
             )
         X = with_ones(X) if self.fit_intercept else X
-        return ConditionalModel(X, Y, pairs, self._costs, weight, scaling, self.loss)
+        return ConditionalModel(
+            X,
+            Y,
+            pairs,
+            self._costs,
+            weight,
+            scaling,
+            self.loss,
+            # as in LogisticRegression; LinearSVC penalises its intercept
+            free_bias=self.fit_intercept and self.loss == "log",
+        )
 
     def _attributes(self, weights, views=None):
         coef, intercept, table = self.tables(views, self.label_pairs_, self.scaling)

@@ -2,7 +2,7 @@
 
 
 class CoordinateDual:
-    """The dual of alpha/2 |w|^2 + a mean of losses, each of a margin linear in w.
+    """The dual of a penalty + a mean of losses, each of a margin linear in w.
 
     Attributes
     ----------
@@ -25,8 +25,22 @@ class CoordinateDual:
         """
         raise NotImplementedError
 
-    def loss(self):
-        """The dual value, without the penalty -alpha/2 |w|^2."""
+    def end_pass(self):
+        """Do what is due after all examples were visited.
+
+        Returns
+        -------
+        changed : bool
+            Whether the problem of the next pass is another one.
+        """
+        return False
+
+    def value(self):
+        """A lower bound of the optimum."""
+        raise NotImplementedError
+
+    def primal(self, n_jobs=None):
+        """The objective at the weights `w`."""
         raise NotImplementedError
 
     def state(self):

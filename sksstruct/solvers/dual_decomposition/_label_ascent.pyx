@@ -121,6 +121,7 @@ cdef class LabelAscent(LabelSteps):
             for k in range(order.shape[0]):
                 i = order[k]
                 self._begin(i)
+                # labels have nothing to do with each other: each goes to its best q
                 for label in range(self.model.n_labels):
                     gain, old = self._unary[label], self._probabilities[i, label]
                     q = unit(old + gain / self._label_curvature)
@@ -152,6 +153,7 @@ cdef class LabelAscent(LabelSteps):
         self._label_curvature = self._C * self.model.label_norm(i)
         if self._label_curvature < least:
             self._label_curvature = least
+        # in units of the scores of pairs, not of their weights
         self._pair_curvature = self._C * self.model.scaling * self.model.scaling
         self._score(i, &self._unary[0])
         self.calls += 1
@@ -170,12 +172,14 @@ cdef class LabelAscent(LabelSteps):
         cdef Py_ssize_t label
         cdef double gap
         self._begin(i)
+        # the present point, rounded, is next to the solution in late passes
         for label in range(self.model.n_labels):
             self._states[label] = 2 if self._probabilities[i, label] > 0.5 else 0
         self.oracle.relax(&self._unary[0], &self._states[0])
         self._gather(i)
         if not self._n_moving:
             return 0
+        # before the steps, so that the sum over examples is what is left to gain
         gap = self._gap()
         self.gap += self.model._example_weights[i] * gap
         if gap > self.ignore:
@@ -193,6 +197,7 @@ cdef class LabelAscent(LabelSteps):
         self._n_moving = 0
         for label in range(self.model.n_labels):
             q, target = self._probabilities[i, label], 0.5 * self._states[label]
+            # pairs of a label that is off and stays so have s = 0
             if q == 0.0 and target == 0.0:
                 continue
             reserve(<void**> &self._local, &self._local_capacity, n + 1, sizeof(Local))
@@ -207,8 +212,10 @@ cdef class LabelAscent(LabelSteps):
                 self._n_moving += 1
             n += 1
         self._n = n
+        # most examples have none in late passes
         if self._n_moving:
             self._link(i)
+        # for the next example, without a loop over all labels
         for k in range(n):
             self._place[self._local[k].label] = -1
         return 0
@@ -246,6 +253,7 @@ cdef class LabelAscent(LabelSteps):
                 n += 1
             item.last = n
         self._n_links = n
+        # both labels of a stored pair are open, so that they are among those that move
         for k in range(self._open_pairs[i].size):
             stored = &self._open_pairs[i].items[k]
             link = &self._links[self._link_of[stored.pair]]
@@ -266,8 +274,10 @@ cdef class LabelAscent(LabelSteps):
                 self._probabilities[i, item.label] = item.q
             for j in range(item.first, item.last):
                 link = &self._links[j]
+                # of twins the first counts
                 if 0 <= link.twin < j:
                     continue
+                # scores of most pairs stay, and telling the lists takes time
                 if self.model.scaling * self.model._pair_weights[link.pair] != (
                         link.score):
                     self.graph.put(link.pair, link.score)
@@ -315,15 +325,18 @@ cdef class LabelAscent(LabelSteps):
                 if other > label or (p == 0.0 and not self.model._y_true[i, other]):
                     continue
                 pair = self.graph.lists.partner_pair[place]
+                # where one label is on, s is the other's q, without rounding
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
                 low = high if q == 1.0 or p == 1.0 else low
+                # the weight of the pair is C times what this exceeds s by, in sum
                 observed = self.model._y_true[i, label] * self.model._y_true[i, other]
                 if not choose:
                     sums[0, pair] += C * low
                     sums[1, pair] += C * high
                     sums[2, pair] += C * observed
                     continue
+                # all examples go the same share of their ranges
                 both = low
                 if sums[2, pair] > sums[0, pair]:
                     # no range at all gives infinity, which is cut off
@@ -375,7 +388,7 @@ cdef class LabelAscent(LabelSteps):
         values : ndarray of shape (n_examples,)
             Their hinges are overwritten.
         """
-        # of this call: threads share only what they read
+        # of this call: threads share only what they read, the scores of pairs too
         cdef ReducedRoofDual oracle = ReducedRoofDual(self.graph)
         cdef double[::1] unary = np.zeros(self.model.n_labels + 8)
         cdef int32_t[::1] states = np.zeros(self.model.n_labels, dtype=np.int32)

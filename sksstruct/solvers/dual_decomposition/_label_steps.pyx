@@ -65,6 +65,8 @@ cdef class LabelSteps:
         """Steps of groups of labels towards z, and of labels alone."""
         cdef Py_ssize_t k, n = 0
         cdef int32_t label
+        # z is what Frank-Wolfe steps go to: without them ascent along single labels
+        # could stop where only several of them together gain
         for k in range(self._n_moving):
             label = self._moving[k]
             if self._local[label].target != self._local[label].q:
@@ -98,11 +100,14 @@ cdef class LabelSteps:
                 for j in range(self._local[label].first, self._local[label].last):
                     link = &self._links[j]
                     other = link.other
+                    # the pair gains if both go up or both down and it attracts, or if
+                    # they go apart and it repels
                     if self._waits[other] and link.score * d * (
                             self._local[other].target - self._local[other].q) > 0.0:
                         self._waits[other] = 0
                         self._group[size] = other
                         size += 1
+            # a group of one is what steps of labels alone do better
             if size > 1:
                 self._search(size)
             for j in range(size):
@@ -112,6 +117,7 @@ cdef class LabelSteps:
         """Move one label up or down, if that is a gain."""
         cdef double q = self._local[label].q, curvature = 0.0, d = 1.0
         cdef double first, slope, at_t, at_high = 0.0, t, low = 0.0, high = 1.0 - q
+        # the slopes of the two directions differ where an s is at a bound
         first = self._slope_alone(label, d, 0.0, &curvature) if q < 1.0 else 0.0
         if first <= 0.0:
             d, high = -1.0, q
@@ -130,6 +136,7 @@ cdef class LabelSteps:
             if at_t < 0.0:
                 high, at_high = t, at_t
                 continue
+            # a step that is too short gains too: exactness is not worth more slopes
             low, slope = t, at_t
             if slope <= SMALL * first or t == high:
                 break
@@ -156,7 +163,8 @@ cdef class LabelSteps:
                 fall += b
             elif p > 0.0:
                 best = link.both + link.score / b
-                # on the line s = q, or on s = q + p - 1
+                # s without bounds would be `best`: it is on the line s = q, or on
+                # s = q + p - 1; between them nothing pulls at q
                 if (q < p or (q == p and d < 0.0)) and best >= q:
                     total += link.score - b * (q - link.both)
                     fall += b
@@ -173,6 +181,7 @@ cdef class LabelSteps:
         cdef Py_ssize_t k
         cdef Local* item
         cdef int side = 0
+        # the longest step is that of the first label that is on or off
         for k in range(size):
             item, d = &self._local[self._group[k]], self._direction[self._group[k]]
             t = (1.0 - item.q) / d if d > 0.0 else -item.q / d
@@ -180,6 +189,7 @@ cdef class LabelSteps:
         first = at_low = self._slope(size, 0.0)
         if not at_low > 0.0 or not high > 0.0:
             return
+        # the whole way is what most groups gain by in early passes
         at_high = self._slope(size, high)
         if at_high >= 0.0:
             low = high
@@ -221,6 +231,7 @@ cdef class LabelSteps:
                 # of twins the first counts
                 if e != 0.0 and 0 <= link.twin < j:
                     continue
+                # bounds of s at t, and the s that the present score asks for
                 p += e * t
                 high = q if q < p else p
                 low = q + p - 1.0 if q + p > 1.0 else 0.0
@@ -245,6 +256,7 @@ cdef class LabelSteps:
             q = 0.0 if q < ZERO else (1.0 if q > 1.0 - ZERO else q)
             item.gain -= self._label_curvature * (q - item.q)
             item.q = q
+        # only when all q are new, as an s depends on both of its labels
         for k in range(size):
             item = &self._local[self._group[k]]
             q = item.q

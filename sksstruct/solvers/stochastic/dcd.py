@@ -82,9 +82,7 @@ class DCD(Solver):
 
         def look():
             nonlocal next_check
-            penalty = alpha / 2 * float(dual.w @ dual.w)
-            primal = model.loss(dual.w, options.n_jobs) + penalty
-            loop.report(primal, dual.w, dual.loss() - penalty)
+            loop.report(dual.primal(options.n_jobs), dual.w, dual.value())
             next_check = loop.n_iter + 1
             if self.check_every == "auto":
                 next_check = max(next_check, GROWTH * loop.n_iter)
@@ -93,11 +91,15 @@ class DCD(Solver):
 
         def one_pass():
             order = rng.permutation(model.n_examples).astype(np.intp)
-            changed = dual.visit(order)
+            n_changed = dual.visit(order)
             loop.calls += model.n_examples
-            if loop.n_iter >= next_check or not changed:
+            due = loop.n_iter >= next_check
+            if due:
                 look()
-            return not changed
+            stalled = not dual.end_pass() and not n_changed
+            if stalled and not due:
+                look()
+            return stalled
 
         def state():
             return {"weights": loop.weights, "coordinates": dual.state()}
