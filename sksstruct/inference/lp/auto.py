@@ -26,8 +26,8 @@ _MANY_EDGES = 200_000
 _MANY_STATES = 128
 # Entries of tables that branch and bound looks at before any local search.
 _FIRST_WORK = 20_000_000
-# The same for the search that avoids violations, for each limit.
-_FIRST_VIOLATIONS = 5e6
+# The same for the search that avoids violations, for each kind of it.
+_FIRST_VIOLATIONS = 2e6
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
 # Statuses of solvers that leave the labeling open.
@@ -111,16 +111,15 @@ class Auto(MAPSolver):
         return True
 
     def _violations(self, run):
-        """A search that avoids violations first, with a turn done for each limit."""
+        """A search that avoids violations first, with a turn done of each kind."""
         violations = ViolationsFirst(run)
-        limits = violations.levels.limits
-        if not limits:
+        if not violations.limits:
             return None
-        text = ", ".join(f"{limit:.3g}" for limit, _ in limits)
+        text = ", ".join(f"{limit:.3g}" for limit, _ in violations.limits)
         run.note(
             f"violations first: entries that miss more than {text} are constraints"
         )
-        for _ in limits:
+        for _ in range(violations.n_kinds):
             violations.take(_FIRST_VIOLATIONS)
         return violations
 

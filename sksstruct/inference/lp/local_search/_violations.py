@@ -1,6 +1,6 @@
 """Violations first: entries so low that one decides, and turns of a search."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -8,12 +8,18 @@ from sksstruct.factor_graphs import DenseTable, Logic
 from sksstruct.inference.lp.local_search._weighted import WeightedSearch
 
 # Entries of tables beyond which nobody looks for limits.
-_MOST_ENTRIES = 5e7
+_MOST_ENTRIES = 1e7
 # What is missing from the best entry is counted in classes, each twice the one before.
 # So many empty classes, at least, are between violations and all other scores.
 _EMPTY = 2
 # Limits that are tried, those with the most between them.
 _MOST_LIMITS = 3
+# Steps for which states are taboo: short where constraints decide, long where many
+# labelings are allowed that are nearly alike.
+_TABOO = 6, 40
+# Share of the work of a turn: at first, at least and at most; it doubles where a turn
+# improves something, and halves where turns of all kinds do not.
+_SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
 # What is missing is in class frexp(missing)[1] + _SHIFT.
 _CLASSES, _SHIFT = 2100, 1050
 # What misses less than this share of the most misses nothing.
@@ -21,7 +27,7 @@ _NOTHING = 1e-9
 
 
 class ViolationsFirst:
-    """Turns of `WeightedSearch`, with one limit after the other.
+    """Turns of `WeightedSearch`, with one limit after the other, and its parameters.
 
     Parameters
     ----------
@@ -30,38 +36,46 @@ class ViolationsFirst:
 
     Attributes
     ----------
-    levels : Levels
-        The limits; without any there are no turns.
+    limits : list of tuples (limit, unit)
+        Those of `Levels`; without any there are no turns.
+    n_kinds : int
+        Number of turns until all parameters have been used.
     """
 
     def __init__(self, run):
-        self.run, self.levels = run, Levels(run.problem)
-        self._kernels = [None] * len(self.levels.limits)
-        self._next = 0
+        self.run, levels = run, Levels(run.problem)
+        self.limits, self._highest = levels.limits, levels.highest
+        self._kinds = list(product(_TABOO, self.limits))
+        self.n_kinds = len(self._kinds)
+        self._kernels, self._next = [None] * self.n_kinds, 0
+        self._share, self._idle = _SHARE, 0
 
     def take(self, work):
-        """Search with one of the limits.
+        """Search with the next limit.
 
         Parameters
         ----------
         work : float
-            Entries of tables to look at, about.
+            Entries of tables to look at, about; a share of it is used.
         """
-        if not self._kernels:
-            return
         k, run = self._next, self.run
-        self._next = (k + 1) % len(self._kernels)
+        self._next = (k + 1) % self.n_kinds
         if self._kernels[k] is None:
+            taboo, (limit, unit) = self._kinds[k]
             self._kernels[k] = WeightedSearch(
-                run.problem, run.labeling, run.seed(), self.levels.highest,
-                *self.levels.limits[k],
-            )  # fmt: skip
+                run.problem, run.labeling, run.seed(), self._highest, limit, unit, taboo
+            )
         before = run.score
-        self._kernels[k].run(work)
+        self._kernels[k].run(self._share * work)
         run.offer(self._kernels[k].labeling)
+        if run.score > before:
+            self._share, self._idle = min(2.0 * self._share, _MOST_SHARE), 0
+            return
         # what has led to nothing begins again, from the best labeling there is
-        if not run.score > before:
-            self._kernels[k] = None
+        self._kernels[k] = None
+        self._idle += 1
+        if self._idle % self.n_kinds == 0:
+            self._share = max(0.5 * self._share, _LEAST_SHARE)
 
 
 class Levels:

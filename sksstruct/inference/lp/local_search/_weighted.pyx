@@ -24,8 +24,6 @@ from sksstruct.utils._random cimport random_below
 
 # Variables that are compared for a step.
 cdef Py_ssize_t SAMPLE = 40
-# Steps for which a state is taboo: at least, and random ones on top.
-cdef Py_ssize_t TABOO = 5, MORE_TABOO = 10
 # Local maxima without a violation until weights shrink, and by how much.
 cdef Py_ssize_t FEASIBLE = 30
 cdef double SHRINK = 0.7
@@ -51,6 +49,9 @@ cdef class WeightedSearch:
         Entries below the best one by more are violations.
     unit : float
         The weight of a factor at first, and by how much it grows.
+    taboo : int, default=8
+        Steps for which a state that was left is taboo: from so many up to twice that,
+        at random.
 
     Attributes
     ----------
@@ -65,6 +66,7 @@ cdef class WeightedSearch:
     cdef MAPProblem problem
     cdef readonly double gain
     cdef double _present_gain, _limit, _unit
+    cdef Py_ssize_t _taboo
     cdef uint64_t _random
     cdef int32_t[::1] _labeling, _best
     cdef const double[::1] _highest
@@ -84,13 +86,15 @@ cdef class WeightedSearch:
     # entries of an edge for two states of one end
     cdef double[::1] _old, _new
 
-    def __init__(self, MAPProblem problem, labeling, seed, highest, limit, unit):
+    def __init__(self, MAPProblem problem, labeling, seed, highest, limit, unit,
+                 Py_ssize_t taboo=8):
         n, n_factors = problem.n_variables, problem.n_edges + problem.n_higher
         self.problem = problem
         self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
         self._labeling = np.array(labeling, dtype=np.int32)
         self._best = np.array(labeling, dtype=np.int32)
         self._highest, self._limit, self._unit = highest, limit, unit
+        self._taboo = taboo
         self._weight = np.full(n_factors, unit)
         self._violated, self._seat = (
             np.zeros(n_factors, dtype=np.int32) for _ in range(2))
@@ -347,7 +351,7 @@ cdef class WeightedSearch:
                                Py_ssize_t state) noexcept nogil:
         """Whether a variable has left a state a short time ago."""
         return (self._time - self._left[problem.first[variable] + state]
-                < TABOO + <Py_ssize_t>random_below(&self._random, MORE_TABOO))
+                < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
     cdef Py_ssize_t _escape(self, MAPProblem problem) noexcept nogil:
         """Leave a local maximum: a variable, whose `_target` is set; -1: none."""
@@ -359,7 +363,7 @@ cdef class WeightedSearch:
                 for factor in range(problem.n_edges + problem.n_higher):
                     self._weight[factor] *= SHRINK
                 self._fill(problem)
-            for _k in range(SAMPLE // 4):
+            for _k in range(SAMPLE):
                 variable = random_below(&self._random, problem.n_variables)
                 self._compare(problem, variable, &best, &gain)
             return best
