@@ -83,6 +83,8 @@ cdef class WeightedSearch:
     cdef double[::1] _step_gain
     cdef Py_ssize_t _n_rising, _n_feasible
     cdef int64_t _time
+    # entries that were looked at since the last step, but for edges of a variable
+    cdef double _used
     # entries of an edge for two states of one end
     cdef double[::1] _old, _new
 
@@ -132,7 +134,8 @@ cdef class WeightedSearch:
                 if variable < 0:
                     self._record(problem)
                     variable = self._escape(problem)
-                used = 8.0
+                used = self._used + 8.0
+                self._used = 0.0
                 if variable >= 0:
                     used += self._move(problem, variable, self._target[variable])
                 else:
@@ -191,6 +194,7 @@ cdef class WeightedSearch:
         cdef Py_ssize_t known = other_end(problem, edge, other), k
         cdef double* value = &self._value[problem.first[other]]
         cdef double* row = &self._new[0]
+        self._used += 2.0 * problem.states[other]
         memset(row, 0, problem.states[other] * sizeof(double))
         problem.add_states(edge, backward, self._labeling[known], row)
         for k in range(problem.states[other]):
@@ -202,6 +206,7 @@ cdef class WeightedSearch:
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
         cdef int32_t present = self._labeling[other]
+        self._used += 4.0 * problem.states[other]
         for k in range(problem.states[other]):
             self._labeling[other] = k
             value[k] += sign * self._worth(
@@ -276,7 +281,7 @@ cdef class WeightedSearch:
             at = problem.n_edges + factor
             self._present_gain -= self._entry(problem, at)
             for k in range(2):
-                used += self._around(problem, factor, variable, -1.0 if k == 0 else 1.0)
+                self._around(problem, factor, variable, -1.0 if k == 0 else 1.0)
                 self._labeling[variable] = state
             self._present_gain += self._check(problem, at)
             self._labeling[variable] = before
@@ -318,18 +323,14 @@ cdef class WeightedSearch:
         self._check(problem, edge)
         self._labeling[variable] = before
 
-    cdef double _around(self, MAPProblem problem, Py_ssize_t factor,
-                        Py_ssize_t variable, double sign) noexcept nogil:
+    cdef void _around(self, MAPProblem problem, Py_ssize_t factor,
+                      Py_ssize_t variable, double sign) noexcept nogil:
         """Add the effects of a larger factor on all its variables but one."""
-        cdef Py_ssize_t k, other, begin = problem.scope_first[factor]
-        cdef Py_ssize_t end = problem.scope_first[factor + 1]
-        cdef double used = 0.0
-        for k in range(begin, end):
+        cdef Py_ssize_t k, other
+        for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
             other = problem.scope[k]
             if other != variable:
                 self._add_factor(problem, factor, other, sign)
-                used += problem.states[other] * (end - begin)
-        return used
 
     cdef Py_ssize_t _pick_rising(self, MAPProblem problem) noexcept nogil:
         """A variable whose best state gains much and is not taboo; -1: none."""
@@ -411,6 +412,7 @@ cdef class WeightedSearch:
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, present = self._labeling[variable]
         cdef double found
+        self._used += problem.states[variable]
         for k in range(problem.states[variable]):
             if k == present:
                 continue
