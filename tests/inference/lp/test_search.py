@@ -242,3 +242,16 @@ def test_plan_names_the_limits():
         .solve(graph, random_state=0, time_limit=1.0)
     )
     assert any("violations first" in step for step in result.plan_)
+    # without a limit the search ends by itself, and says so
+    rng = np.random.default_rng(1)
+    graph = FactorGraph(
+        rng.normal(size=(26, 4)), edges, rng.normal(size=(len(edges), 4, 4))
+    )
+    result = (
+        resolve_map_solver("auto")
+        .set_params(effort=1e-3, tol=0.0)
+        .solve(graph, random_state=0)
+    )
+    assert result.status != "optimal"
+    assert "ended" in result.plan_[-1]
+    assert not any("violations" in step for step in result.plan_)

@@ -66,6 +66,10 @@ def search_in_rounds(run, effort, exact=None, violations=None):
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
         if idle >= effort * max(done - idle, least) and not turns.may_succeed():
+            run.note(
+                f"the search ended after {idle:.3g} visits of variables without an "
+                "improvement: more effort goes on"
+            )
             return
         work = 5 * work // 4
 
