@@ -14,8 +14,7 @@ from sksstruct.estimators import (
     ssvm_path,
 )
 from sksstruct.factor_graphs import FactorGraph
-
-__version__ = "0.1.0.dev0"
+from sksstruct.utils.state import __version__
 
 __all__ = [
     "ChainCRF",

@@ -13,6 +13,7 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.sparse_input import check_sparse
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
@@ -35,8 +36,8 @@ def _is_probabilistic(estimator):
 class ChainPrediction:
     """What `sksstruct.ChainCRF` does once it is fitted."""
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
+    def _restore(self, state):
+        super()._restore(state)
         # Arrays travel without the padding that prediction reads: put it back once.
         if "coef_" in state and not sparse.issparse(self.coef_):
             self._keep_padded(self.coef_)
@@ -121,6 +122,9 @@ class ChainPrediction:
             )
             packed = PackedSequences(scores, packed.offsets)
         coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)
+        for name in ("coef_", "transition_coef_"):
+            if sparse.issparse(getattr(self, name, None)):
+                check_sparse(getattr(self, name), name)
         if sparse.issparse(coef) and pair_coef is None:
             # the scores of the labels take the place of the features
             scores = packed.values @ coef.T

@@ -21,6 +21,7 @@ from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.state import Versioned
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
@@ -46,7 +47,9 @@ _OF_THE_MODEL = (
     }
 )
 @dataclass(eq=False, repr=False)
-class ChainCRF(ChainPrediction, WeightsByName, CallbackSupportMixin, BaseEstimator):
+class ChainCRF(
+    ChainPrediction, WeightsByName, CallbackSupportMixin, Versioned, BaseEstimator
+):
     """Tagger for sequences: a linear-chain model with discriminative training.
 
     The score of labels y for a sequence with feature rows F is

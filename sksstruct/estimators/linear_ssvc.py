@@ -16,6 +16,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.sparse_input import validate_rows
+from sksstruct.utils.state import Versioned
 
 
 @fill_doc(
@@ -25,7 +26,7 @@ from sksstruct.utils.sparse_input import validate_rows
     }
 )
 @dataclass(eq=False, repr=False)
-class LinearSSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
     """Linear support vector classifier for two classes.
 
     Minimises ``alpha/2 |w|^2`` plus the mean of the hinge losses

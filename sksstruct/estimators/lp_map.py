@@ -18,6 +18,7 @@ from sksstruct.inference.lp import MAP_SOLVERS, MAPSolver, resolve_map_solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.progress import Status
+from sksstruct.utils.state import Versioned
 
 
 @fill_doc(
@@ -28,7 +29,7 @@ from sksstruct.utils.progress import Status
     }
 )
 @dataclass(eq=False, repr=False)
-class LPMAPPredictor(BaseEstimator):
+class LPMAPPredictor(Versioned, BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
     The potentials are given, so that `fit` learns nothing: `predict` solves each graph,

@@ -24,6 +24,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.sparse_input import validate_rows
+from sksstruct.utils.state import Versioned
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
@@ -48,7 +49,9 @@ def _is_likelihood(estimator):
     }
 )
 @dataclass(eq=False, repr=False)
-class MultilabelPairwise(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class MultilabelPairwise(
+    CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+):
     """Multilabel classifier whose labels interact in pairs.
 
     The score of a set of labels y, as an indicator, for features x is

@@ -30,6 +30,7 @@ from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.state import Versioned
 
 
 def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
@@ -86,7 +87,7 @@ def _has(name):
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
+class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularisation paths.
 
     Follows the path of each fold and scores its segments on the held-out samples, so

@@ -18,6 +18,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.state import Versioned
 
 
 @fill_doc(
@@ -30,7 +31,7 @@ from sksstruct.utils._param_validation import StrOptions
     }
 )
 @dataclass(eq=False, repr=False)
-class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
     """Structured support vector machine, or conditional random field.
 
     Minimises ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default

@@ -5,9 +5,14 @@ import numbers
 import numpy as np
 
 from sksstruct.factor_graphs._tables import DenseTable, Table, as_table
+from sksstruct.utils.state import Versioned, required
+
+# What a pickle holds; the rest follows.
+_STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
+          "factor_scopes", "factor_tables", "offset", "evidence")  # fmt: skip
 
 
-class FactorGraph:
+class FactorGraph(Versioned):
     """Variables with states, and factors that score the states of some of them.
 
     The score of a labeling x, to be maximised, is ::
@@ -221,10 +226,34 @@ class FactorGraph:
     def __delattr__(self, name):
         raise AttributeError("factor graphs are immutable")
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.__dict__.pop("_frozen")
-        self._freeze()
+    def _state(self):
+        return {name: getattr(self, name) for name in _STATE}
+
+    def _restore(self, state):
+        """Build the graph again: kernels go where its parts point."""
+        if "_frozen" in self.__dict__:
+            raise AttributeError("factor graphs are immutable")
+        parts = required(state, _STATE, "FactorGraph")
+        n_states, unaries, *parts, scopes, of_factor, offset, evidence = parts
+        edges, tables, edge_tables, edge_weights = parts
+        ends = np.cumsum(n_states)
+        if np.ndim(n_states) != 1 or np.shape(unaries) != (ends[-1:].sum(),):
+            raise ValueError("the state's unaries do not have n_states scores")
+        evidence = np.asarray(evidence)
+        if len(scopes) != len(of_factor) or evidence.shape != n_states.shape:
+            raise ValueError("the state's factors or evidence have the wrong number")
+        self.__init__(
+            np.split(unaries, ends[:-1]) if len(ends) else [],
+            edges,
+            list(tables),
+            edge_tables=edge_tables,
+            edge_weights=edge_weights,
+            factors=[
+                (scope, tables[t]) for scope, t in zip(scopes, of_factor, strict=True)
+            ],
+            evidence={int(v): int(evidence[v]) for v in np.flatnonzero(evidence != -1)},
+            offset=offset,
+        )
 
     def __repr__(self):
         rest = f", n_factors={self.n_factors}" if self.n_factors else ""

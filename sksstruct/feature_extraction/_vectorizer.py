@@ -14,6 +14,7 @@ from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.state import Versioned
 
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000
@@ -21,7 +22,11 @@ _BLOCK = 1000
 
 @dataclass(eq=False, repr=False)
 class SequenceVectorizer(
-    CallbackSupportMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+    CallbackSupportMixin,
+    TransformerMixin,
+    Versioned,
+    BaseEstimator,
+    auto_wrap_output_keys=None,
 ):
     """Turn sequences of feature dicts or strings into sparse feature rows.
 
@@ -213,9 +218,9 @@ class SequenceVectorizer(
         check_is_fitted(self, "vocabulary_")
         return np.array(self.feature_names_, dtype=object)
 
-    def __getstate__(self):
+    def _state(self):
         # the table is made again from the names when it is needed
-        state = super().__getstate__()
+        state = super()._state()
         return {name: value for name, value in state.items() if name != "_table"}
 
     def _check_parameters(self):

@@ -351,11 +351,14 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # a point inside the piece, so that no entry is on a bound by chance
+    # A point inside the piece, so that no entry is on a bound by chance. Where the piece
+    # has no end, the step is one that large entries feel, too.
+    step = max(1.0, 2.0 * np.abs(kinks).max(initial=0.0),
+               4.0 * np.abs(point / normal).max(initial=0.0))
     if first >= 0:
-        inside = (low + high) / 2 if last < len(kinks) else low + max(1.0, abs(low))
+        inside = (low + high) / 2 if last < len(kinks) else low + step
     else:
-        inside = high - max(1.0, abs(high)) if last < len(kinks) else 0.0
+        inside = high - step if last < len(kinks) else 0.0
     offset, slope = line_at(*entries, target, inside)
     # where no entry moves, any rho of the piece will do
     return min(max(-offset / slope, low), high) if slope > 0.0 else inside

@@ -6,13 +6,14 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.utils.sparse_input import sound_csr
+from sksstruct.utils.state import Versioned, required
 
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
 
 
-class PackedSequences(Sequence):
+class PackedSequences(Versioned, Sequence):
     """Feature rows of many sequences in one matrix.
 
     A read-only sequence of matrices: ``X[i]`` is the matrix of sequence i, and a slice
@@ -64,6 +65,13 @@ class PackedSequences(Sequence):
         self.feature_names = (
             None if feature_names is None else np.asarray(feature_names, dtype=object)
         )
+
+    def _state(self):
+        return vars(self)
+
+    def _restore(self, state):
+        names = ("values", "offsets", "feature_names")
+        self.__init__(*required(state, names, "PackedSequences"))
 
     @classmethod
     def from_lengths(cls, values, lengths, feature_names=None):

@@ -15,6 +15,7 @@ from sksstruct.models.chain.constraints import (
 from sksstruct.models.chain.pair_support import PairSupport
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.parallel import run_in_chunks
+from sksstruct.utils.sparse_input import check_sparse
 
 
 class FittedChain:
@@ -57,7 +58,15 @@ class FittedChain:
         dense=False,
         transition_coef=None,
     ):
-        n_classes, n_features = coef.shape
+        n_classes, n_features = shape = len(classes), packed.n_features
+        for name, value, expected in (
+            ("coef_", coef, shape),
+            ("intercept_", intercept, shape[:1]),
+            ("start_", start, shape[:1]),
+            ("end_", end, shape[:1]),
+            ("transitions_", transitions, (n_classes, n_classes)),
+        ):
+            _check_weights(name, value, expected)
         self.packed, self.classes, self.n_jobs = packed, classes, n_jobs
         # kernels see sequences with positions only
         bound, self._numbers = packed.without_empty()
@@ -179,6 +188,14 @@ class FittedChain:
             if scores[i] != -np.inf or not self.model.is_constrained:
                 what = "its scores are too large for floating-point arithmetic"
             raise ValueError(f"X[{self._numbers[i]}]: {what}")
+
+
+def _check_weights(name, value, shape):
+    """Raise an error for weights that do not belong together: they can be set."""
+    if np.shape(value) != shape:
+        raise ValueError(f"{name} has shape {np.shape(value)}, it must have {shape}")
+    if sparse.issparse(value):
+        check_sparse(value, name)
 
 
 def padded_rows(coef, ld):

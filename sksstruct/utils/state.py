@@ -1,0 +1,79 @@
+"""The one door for states: what pickles hold, and which version wrote it."""
+
+import warnings
+
+from sklearn.exceptions import InconsistentVersionWarning
+
+__version__ = "0.1.0.dev0"
+
+# The entry of a state that names the version, as scikit-learn's `_sklearn_version`.
+_VERSION = "_sksstruct_version"
+
+
+class Versioned:
+    """Mixin for objects whose pickles outlive this version.
+
+    States name the version that wrote them. Loading one of another version gives
+    scikit-learn's `InconsistentVersionWarning`. A class whose state is more than
+    parameters and results says in `_state` what is written, and checks in `_restore`
+    what is read.
+    """
+
+    def __getstate__(self):
+        return {**self._state(), _VERSION: __version__}
+
+    def __setstate__(self, state):
+        state = _entries(state, type(self).__name__)
+        version = state.pop(_VERSION, "before 0.1")
+        if version != __version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=__version__,
+                    original_sklearn_version=version,
+                ),
+                stacklevel=2,
+            )
+        self._restore(state)
+
+    def _state(self):
+        """What is written, a dict by name."""
+        return super().__getstate__()
+
+    def _restore(self, state):
+        """Take what was read."""
+        super().__setstate__(state)
+
+
+def _entries(state, name):
+    if not isinstance(state, dict):
+        raise ValueError(f"this is not the state of a {name}: {type(state).__name__}")
+    return dict(state)
+
+
+def required(state, names, owner):
+    """Values of a state, or an error that names what it lacks.
+
+    Parameters
+    ----------
+    state : dict
+        What was read.
+    names : sequence of str
+        Names of the values.
+    owner : str
+        Name of the class.
+
+    Returns
+    -------
+    values : list
+        The values, in the order of the names.
+
+    Raises
+    ------
+    ValueError
+        If one of them is missing.
+    """
+    missing = [name for name in names if name not in state]
+    if missing:
+        raise ValueError(f"this is not the state of a {owner}: it lacks {missing[0]}")
+    return [state[name] for name in names]

@@ -1,0 +1,1 @@
+"""Campaigns that look for crashes, hangs, wrong answers: ``python -m tests.fuzz``."""

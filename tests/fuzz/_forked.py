@@ -1,0 +1,182 @@
+"""Cases of a campaign in a child process, so that a crash is a finding too."""
+
+import faulthandler
+import mmap
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from contextlib import suppress
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+# A case that takes longer is a hang.
+SECONDS_OF_A_CASE = 20.0
+_TEXT = 1 << 16
+
+
+class Finding(AssertionError):
+    """A case that crashed, hung or gave a wrong answer."""
+
+
+class _Notes:
+    """Memory that a child shares with its parent: its count, time and last words."""
+
+    def __init__(self):
+        self.memory = mmap.mmap(-1, _TEXT)
+
+    def write(self, count, text=""):
+        line = f"{count}\n{time.monotonic()}\n{text}".encode()[: _TEXT - 1]
+        self.memory[: len(line) + 1] = line + b"\0"
+
+    def read(self):
+        count, moment, text = (
+            self.memory[:].split(b"\0", 1)[0].decode(errors="replace").split("\n", 2)
+        )
+        return int(count), float(moment), text
+
+
+def _wait(pid, notes):
+    """Exit status of a child; one whose case does not end is killed."""
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() - notes.read()[1] > SECONDS_OF_A_CASE:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return "hang"
+        time.sleep(0.002)
+
+
+def in_child(work):
+    """Call ``work(note)`` in a fork; return its exit status and last note."""
+    notes = _Notes()
+    notes.write(0)
+    pid = os.fork()
+    if pid == 0:
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.disable()
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+            status = 1
+            with suppress(BaseException):
+                try:
+                    work(notes.write)
+                    status = 0
+                except BaseException:
+                    notes.write(notes.read()[0], traceback.format_exc()[-_TEXT // 2 :])
+            os._exit(status)
+    return _wait(pid, notes), notes
+
+
+def _examples(strategy, check, number, n_cases, phases):
+    options = settings(
+        max_examples=n_cases,
+        database=None,
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    return seed(number)(options(given(strategy)(check)))
+
+
+def run(strategy, check, number, n_cases):
+    """Check many cases in one child; shrink the first that fails.
+
+    Parameters
+    ----------
+    strategy : hypothesis strategy
+        Cases.
+    check : callable
+        Called with a case; raises if the case is a finding.
+    number : int
+        Seed.
+    n_cases : int
+        Number of cases.
+
+    Returns
+    -------
+    n_checked : int
+        Cases that were checked.
+
+    Raises
+    ------
+    Finding
+        With the smallest case that hypothesis found, and its seed.
+    """
+
+    def all_cases(note):
+        count = 0
+
+        def counted(case):
+            nonlocal count
+            count += 1
+            note(count)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                check(case)
+
+        _examples(strategy, counted, number, n_cases, [Phase.generate])()
+
+    status, notes = in_child(all_cases)
+    count = notes.read()[0]
+    if status == 0:
+        return count
+
+    def alone(case):
+        status, notes = in_child(lambda note: check(case))
+        if status != 0:
+            how = f"ended by signal {-status}" if status != 1 else "failed"
+            how = "did not end" if status == "hang" else how
+            raise Finding(f"a case {how}:\n{case!r}\n{notes.read()[2]}")
+
+    phases = [Phase.generate, Phase.shrink]
+    try:
+        _examples(strategy, alone, number, n_cases, phases)()
+    except Finding as found:
+        raise Finding(f"seed {number}: {found}") from None
+    raise Finding(
+        f"seed {number}, case {count}: status {status}, only after other cases:\n"
+        f"{notes.read()[2]}"
+    )
+
+
+def main_loop(campaigns, seconds, number, n_cases=200):
+    """Run campaigns in turn until the time is over; print a table.
+
+    Parameters
+    ----------
+    campaigns : dict of str to (strategy, check)
+        What to run.
+    seconds : float
+        Time for all.
+    number : int
+        First seed.
+    n_cases : int, default=200
+        Cases of a campaign in one turn.
+
+    Returns
+    -------
+    n_findings : int
+        Number of turns that ended with a finding.
+    """
+    start, cases, found = time.monotonic(), dict.fromkeys(campaigns, 0), 0
+    turn = number
+    while time.monotonic() - start < seconds:
+        for name, (strategy, check) in campaigns.items():
+            try:
+                cases[name] += run(strategy, check, turn, n_cases)
+            except Finding as finding:
+                found += 1
+                print(f"{name}: {finding}", flush=True)
+            if time.monotonic() - start >= seconds:
+                break
+        turn += 1
+    for name, count in cases.items():
+        print(f"{name:12} {count:9d} cases, seeds {number} to {turn - 1}")
+    sys.stdout.flush()
+    return found
