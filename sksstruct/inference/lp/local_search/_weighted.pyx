@@ -90,8 +90,10 @@ cdef class WeightedSearch:
 
     def __init__(self, MAPProblem problem, labeling, seed, highest, limit, unit,
                  Py_ssize_t taboo=8):
+        # scratch for all steps: none of them allocates
         n, n_factors = problem.n_variables, problem.n_edges + problem.n_higher
         self.problem = problem
+        # any state but 0, and far apart for seeds that are close
         self._random = (seed * 2 + 1) * 0x9E3779B97F4A7C15 % 2**64 | 1
         self._labeling = np.array(labeling, dtype=np.int32)
         self._best = np.array(labeling, dtype=np.int32)
@@ -101,6 +103,7 @@ cdef class WeightedSearch:
         self._violated, self._seat = (
             np.zeros(n_factors, dtype=np.int32) for _ in range(2))
         self._value = np.zeros(problem.first[n])
+        # long ago, so that nothing is taboo at first
         self._left = np.full(problem.first[n], -(1 << 60), dtype=np.int64)
         self._target, self._rising, self._place = (
             np.zeros(n, dtype=np.int32) for _ in range(3))
@@ -130,10 +133,12 @@ cdef class WeightedSearch:
         cdef Py_ssize_t variable
         with nogil:
             while left > 0.0:
+                # uphill as long as that is possible; scores are compared at the top only
                 variable = self._pick_rising(problem)
                 if variable < 0:
                     self._record(problem)
                     variable = self._escape(problem)
+                # choices cost something even where nothing is looked at
                 used = self._used + 8.0
                 self._used = 0.0
                 if variable >= 0:
@@ -144,6 +149,7 @@ cdef class WeightedSearch:
                 left -= used
                 if problem.late(used):
                     break
+                # sums of differences drift away from the sums of the entries
                 if self._time % REFRESH == 0:
                     self._fill(problem)
             self._record(problem)
@@ -151,6 +157,7 @@ cdef class WeightedSearch:
 
     cdef void _record(self, MAPProblem problem) noexcept nogil:
         """Keep the present labeling if its score is the best."""
+        # by the score itself, whatever the weights are
         if self._present_gain > self.gain + 1e-9 * self._unit:
             self.gain = self._present_gain
             memcpy(&self._best[0], &self._labeling[0],
@@ -173,6 +180,7 @@ cdef class WeightedSearch:
             self._seat[factor] = -1
         for v in range(problem.n_variables):
             self._place[v] = -1
+        # effects are sums: variables first, then edges, then larger factors
         for k in range(problem.first[problem.n_variables]):
             self._value[k] = problem.unary[k]
         for edge in range(problem.n_edges):
@@ -182,6 +190,7 @@ cdef class WeightedSearch:
             for k in range(problem.scope_first[factor],
                            problem.scope_first[factor + 1]):
                 self._add_factor(problem, factor, problem.scope[k], 1.0)
+        # the lists last, when all effects are known
         for factor in range(n_factors):
             self._check(problem, factor)
         for v in range(problem.n_variables):
@@ -195,6 +204,7 @@ cdef class WeightedSearch:
         cdef double* value = &self._value[problem.first[other]]
         cdef double* row = &self._new[0]
         self._used += 2.0 * problem.states[other]
+        # `add_states` knows all kinds of tables, and weights
         memset(row, 0, problem.states[other] * sizeof(double))
         problem.add_states(edge, backward, self._labeling[known], row)
         for k in range(problem.states[other]):
@@ -205,6 +215,7 @@ cdef class WeightedSearch:
         """Add the effects of a larger factor on a variable, given the others."""
         cdef double* value = &self._value[problem.first[other]]
         cdef Py_ssize_t k
+        # scores of larger factors are functions of a labeling: write each state into it
         cdef int32_t present = self._labeling[other]
         self._used += 4.0 * problem.states[other]
         for k in range(problem.states[other]):
@@ -224,6 +235,7 @@ cdef class WeightedSearch:
     cdef double _check(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """List a factor that is violated, or take it from the list; its entry."""
         cdef double entry = self._entry(problem, factor)
+        # by what it is missing, as in `_worth`
         cdef bint violated = self._highest[factor] - entry > self._limit
         cdef int32_t seat = self._seat[factor], last
         if violated and seat < 0:
@@ -244,12 +256,14 @@ cdef class WeightedSearch:
         cdef Py_ssize_t k, best = -1, present = self._labeling[variable]
         cdef int32_t seat = self._place[variable], last
         cdef double gain = -INFINITY
+        # the first of equals
         for k in range(problem.states[variable]):
             if k != present and (best < 0 or value[k] > value[best]):
                 best = k
         if best >= 0:
             gain = value[best] - value[present]
         self._target[variable], self._step_gain[variable] = best, gain
+        # rounding is no gain
         if gain > 1e-9 * self._unit and seat < 0:
             self._place[variable] = self._n_rising
             self._rising[self._n_rising] = variable
@@ -269,6 +283,7 @@ cdef class WeightedSearch:
         cdef Py_ssize_t first = problem.first[variable], i, k, edge, factor, at
         cdef double used = problem.states[variable]
         self._time += 1
+        # the way back is taboo from here on
         self._left[first + before] = self._time
         self._present_gain += problem.unary[first + state]
         self._present_gain -= problem.unary[first + before]
@@ -279,6 +294,7 @@ cdef class WeightedSearch:
         for i in range(problem.in_first[variable], problem.in_first[variable + 1]):
             factor = problem.in_factor[i]
             at = problem.n_edges + factor
+            # out with the old state, in with the new one
             self._present_gain -= self._entry(problem, at)
             for k in range(2):
                 self._around(problem, factor, variable, -1.0 if k == 0 else 1.0)
@@ -309,10 +325,12 @@ cdef class WeightedSearch:
         cdef double* new = &self._new[0]
         cdef double least = self._highest[edge] - self._limit
         cdef double low = self._highest[edge] - self._weight[edge]
+        # one pass for both rows, as most of the time is spent here
         memset(old, 0, n * sizeof(double))
         memset(new, 0, n * sizeof(double))
         problem.add_states(edge, backward, before, old)
         problem.add_states(edge, backward, state, new)
+        # the score counts what is there, violated or not
         k = self._labeling[other]
         self._present_gain += new[k] - old[k]
         for k in range(n):
@@ -342,6 +360,7 @@ cdef class WeightedSearch:
                 k if self._n_rising <= SAMPLE
                 else <Py_ssize_t>random_below(&self._random, self._n_rising)]
             gain = self._step_gain[variable]
+            # taboos are looked up only where it matters
             if best >= 0 and gain <= self._step_gain[best]:
                 continue
             if not self._is_taboo(problem, variable, self._target[variable]):
@@ -360,14 +379,17 @@ cdef class WeightedSearch:
         cdef double gain = -INFINITY
         if self.n_violated == 0:
             self._n_feasible += 1
+            # the weights are higher than they have to be
             if self._n_feasible % FEASIBLE == 0:
                 for factor in range(problem.n_edges + problem.n_higher):
                     self._weight[factor] *= SHRINK
                 self._fill(problem)
+            # the least loss among some variables, whose way back is taboo
             for _k in range(SAMPLE):
                 variable = random_below(&self._random, problem.n_variables)
                 self._compare(problem, variable, &best, &gain)
             return best
+        # what is violated in a local maximum has too little weight
         self._n_feasible = 0
         for k in range(self.n_violated):
             self._grow(problem, self._violated[k])
@@ -387,6 +409,7 @@ cdef class WeightedSearch:
         cdef Py_ssize_t k, side
         cdef double sign
         for side in range(2):
+            # its effects go out with the old weight and come in with the new one
             sign = 1.0 if side else -1.0
             if side:
                 self._weight[factor] += self._unit
@@ -417,6 +440,7 @@ cdef class WeightedSearch:
             if k == present:
                 continue
             found = value[k] - value[present]
+            # a loss is accepted: it is the least that leads elsewhere
             if found > gain[0] and not self._is_taboo(problem, variable, k):
                 gain[0], best[0] = found, variable
                 self._target[variable] = k
