@@ -133,7 +133,7 @@ cdef class WeightedSearch:
         cdef Py_ssize_t variable
         with nogil:
             while left > 0.0:
-                # uphill as long as that is possible; scores are compared at the top only
+                # uphill while that is possible; scores are compared at the top only
                 variable = self._pick_rising(problem)
                 if variable < 0:
                     self._record(problem)
