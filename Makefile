@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 BENCH := benchmarks
 
-.PHONY: demo test test-all test-floors lint doc benchmarks clean
+.PHONY: demo test test-all test-floors lint doc benchmarks fuzz sanitize clean
 
 demo: $(VENV)/demo
 	@echo "== training on handwritten years (less than a minute)"
@@ -45,9 +45,14 @@ test-floors: $(VENV)/built
 	build/floors/bin/python -m pip install -q -c floors.txt pytest pytest-xdist hypothesis matplotlib rich
 	build/floors/bin/python -m pytest -q -n 2 -p no:cacheprovider -m "not packaging" \
 	  --ignore=tests/test_docstrings.py --ignore=tests/test_metadata.py \
-	  --ignore=tests/test_developers.py \
+	  --ignore=tests/test_developers.py --ignore=tests/test_fuzz.py \
 	  --ignore=tests/inference --ignore=tests/projections --ignore=tests/solvers \
 	  --ignore=tests/models --ignore=tests/test_examples.py -k "not scikit_learn"
+
+# Look for crashes, hangs and wrong answers: make fuzz SECONDS=600 SEED=1 CAMPAIGNS=states
+SECONDS := 60
+fuzz: $(VENV)/test
+	$(PY) -W ignore -m tests.fuzz $(CAMPAIGNS) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/lint
 	$(VENV)/bin/ruff check .

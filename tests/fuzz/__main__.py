@@ -7,7 +7,7 @@ import time
 
 from tests.fuzz._forked import main_loop
 
-NAMES = ("states",)
+NAMES = ("estimators", "oracles", "readers", "states")
 
 
 def load(name):

@@ -130,8 +130,8 @@ def run(strategy, check, number, n_cases):
     def alone(case):
         status, notes = in_child(lambda note: check(case))
         if status != 0:
-            how = f"ended by signal {-status}" if status != 1 else "failed"
-            how = "did not end" if status == "hang" else how
+            how = {1: "failed", "hang": "did not end"}.get(status)
+            how = how or f"ended by signal {-status}"
             raise Finding(f"a case {how}:\n{case!r}\n{notes.read()[2]}")
 
     phases = [Phase.generate, Phase.shrink]
