@@ -11,6 +11,7 @@ from sksstruct.inference.lp.gdmm.binary import MAPBinaryGDMM
 from sksstruct.inference.lp.gdmm.gdmm import MAPGDMM
 from sksstruct.inference.lp.local_search._rounds import search_in_rounds
 from sksstruct.inference.lp.local_search._search import LocalSearch
+from sksstruct.inference.lp.local_search._violations import ViolationsFirst
 from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
@@ -25,6 +26,8 @@ _MANY_EDGES = 200_000
 _MANY_STATES = 128
 # Entries of tables that branch and bound looks at before any local search.
 _FIRST_WORK = 20_000_000
+# The same for the search that avoids violations, for each kind of it.
+_FIRST_VIOLATIONS = 2e6
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
 # Statuses of solvers that leave the labeling open.
@@ -38,9 +41,11 @@ class Auto(MAPSolver):
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`, or from `MPLP` where factors have three or more
     variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
-    start with a few iterations of `MAPGDMM`. Where a labeling is not optimal
-    then, branch and bound takes turns with iterated local search with exact moves in
-    windows.
+    start with a few iterations of `MAPGDMM`. Where a labeling is not optimal then,
+    branch and bound takes turns with iterated local search with exact moves in
+    windows. Where some entries are so low that one of them decides, they are
+    constraints: another local search avoids them first, with weights on those that are
+    violated, which grow [1]_.
 
     Parameters
     ----------
@@ -55,6 +60,10 @@ class Auto(MAPSolver):
         least `effort` times some thousand visits of each variable; with a time limit
         and branch and bound it goes on until then. With 0 there is no search beyond
         that of the solvers.
+
+    References
+    ----------
+    .. [1] P. Morris, "The breakout method for escaping from local minima", AAAI 1993.
     """
 
     max_iter: int = 1000
@@ -79,10 +88,11 @@ class Auto(MAPSolver):
         if run.status in _OPEN and self.effort > 0:
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
+            violations = self._violations(run)
             exact = self._exact(run)
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))
-                search_in_rounds(run, self.effort, exact)
+                search_in_rounds(run, self.effort, exact, violations)
             run.status = run.status or status
         if run.status is Status.OPTIMAL:
             run.marginals = by_variable(problem, problem.indicator(run.labeling))
@@ -99,6 +109,19 @@ class Auto(MAPSolver):
         run.report(bound=run.score)
         run.marginals = by_variable(run.problem, run.problem.indicator(run.labeling))
         return True
+
+    def _violations(self, run):
+        """A search that avoids violations first, with a turn done of each kind."""
+        violations = ViolationsFirst(run)
+        if not violations.limits:
+            return None
+        text = ", ".join(f"{limit:.3g}" for limit, _ in violations.limits)
+        run.note(
+            f"violations first: entries that miss more than {text} are constraints"
+        )
+        for _ in range(violations.n_kinds):
+            violations.take(_FIRST_VIOLATIONS)
+        return violations
 
     def _exact(self, run):
         """A branch and bound with some work done; None where it takes too long."""

@@ -280,3 +280,26 @@ def test_penalties_are_no_small_difference(solver):
     graph = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], tables, offset=-1e9)
     result = MAP_SOLVERS[solver]().solve(graph)
     assert result.score == -1e9
+
+
+@pytest.mark.parametrize("walls", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_are_fine_enough_for_a_proof(seed, walls):
+    # scores of ten millions, and a best one near 0
+    rng = np.random.default_rng(seed)
+    n, k = 7, 3
+    edges = [(u, v) for v in range(n) for u in range(v)]
+    tables, unaries = 1e7 * rng.normal(size=(len(edges), k, k)), np.zeros((n, k))
+    if walls:
+        tables = np.where(tables < 2e6, tables - 1e7, -0.01 * rng.random(tables.shape))
+        tables[:, 0, 0] = -0.01 * rng.random(len(edges))
+    graph = FactorGraph(unaries, edges, tables)
+    if not walls:
+        unaries[0] -= best_score(graph)
+        graph = FactorGraph(unaries, edges, tables)
+    result = BranchAndBound().solve(graph, random_state=0)
+    best = best_score(graph)
+    assert abs(best) < 1.0
+    assert result.status == "optimal"
+    assert result.score == pytest.approx(best, abs=1e-6)
+    assert best - 1e-7 <= result.bound <= result.score + 1e-6

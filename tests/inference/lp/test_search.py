@@ -5,9 +5,12 @@ import pytest
 from map_graphs import best_score, random_graph
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.local_search._search import LocalSearch
+from sksstruct.inference.lp.local_search._weighted import WeightedSearch
 
 from sksstruct.factor_graphs import FactorGraph
+from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.local_search._violations import Levels
 
 
 def graphs():
@@ -124,3 +127,131 @@ def test_tables_beyond_memory_are_an_error():
     gain = search.windows(20, 9, 1e4)
     assert gain > 0.0
     assert problem.labeling_score(search.labeling) == gain
+
+
+def missing(graph, problem, x, highest):
+    """What every edge and larger factor of a labeling is missing, one by one."""
+    weights = (
+        np.ones(graph.n_edges) if graph.edge_weights is None else (graph.edge_weights)
+    )
+    terms = [
+        (graph.edges[e], graph.edge_tables[e], weights[e]) for e in range(graph.n_edges)
+    ]
+    terms += [
+        (graph.factor_scopes[f], graph.factor_tables[f], 1.0)
+        for f in range(graph.n_factors)
+    ]
+    scores = np.array(
+        [w * float(graph.tables[t].scores(*x[scope])) for scope, t, w in terms]
+    )
+    return highest - np.maximum(scores, problem.penalty or -np.inf)
+
+
+@pytest.mark.parametrize("k, graph", list(enumerate(graphs()))[:9])
+@pytest.mark.parametrize("limit", [0.5, 2.0])
+def test_weighted_search_keeps_count(k, graph, limit):
+    reduced = Reduced(graph)
+    graph, problem = reduced.graph, MAPProblem(reduced.graph, reduced.penalty)
+    highest = Levels(problem).highest
+    start = np.zeros(graph.n_variables, dtype=np.int32)
+    # no labeling of any factor is better than the best entry
+    assert (missing(graph, problem, start, highest) >= -1e-9).all()
+    search = WeightedSearch(problem, start, k, highest, limit, 0.5)
+    assert search.n_violated == (missing(graph, problem, start, highest) > limit).sum()
+    last = 0.0
+    for _ in range(4):
+        gain = search.run(20_000)
+        assert gain >= last
+        last = gain
+        difference = problem.labeling_score(search.labeling)
+        difference -= problem.labeling_score(start)
+        scale = max(1.0, -problem.penalty)
+        assert difference == pytest.approx(gain, abs=1e-9 * scale)
+    again = WeightedSearch(problem, start, k, highest, limit, 0.5)
+    for _ in range(4):
+        again.run(20_000)
+    assert np.array_equal(again.labeling, search.labeling)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weighted_search_finds_the_best(seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, n=8, m=14, states=(3, 4), infinite=0.15, factors=3)
+    reduced, best = Reduced(graph), best_score(graph)
+    assert best > -np.inf
+    problem = MAPProblem(reduced.graph, reduced.penalty)
+    levels = Levels(problem)
+    limit, unit = levels.limits[0]
+    # between what is finite and what is not
+    assert limit < -problem.penalty
+    start = np.zeros(reduced.graph.n_variables, dtype=np.int32)
+    search = WeightedSearch(problem, start, 0, levels.highest, limit, unit)
+    search.run(2e6)
+    found = graph.score(reduced.labeling(search.labeling))
+    assert found == pytest.approx(best, abs=1e-9)
+
+
+def test_limits_lie_between_scores():
+    table = np.array([[0.0, -1.0], [-2.0, -1000.0]])
+    other = np.array([[5.0, 4.5], [-1e6, 3.0]])
+    graph = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2)], [table, other])
+    limits = sorted(limit for limit, _ in Levels(MAPProblem(graph)).limits)
+    assert len(limits) == 2
+    assert 2.0 <= limits[0] < 1000.0 <= limits[1] < 1e6
+    # the mean of 0.5, 1, 2 and 2
+    assert dict(Levels(MAPProblem(graph)).limits)[limits[0]] == pytest.approx(1.375)
+    # scores that are all alike have none
+    even = FactorGraph(np.zeros((2, 2)), [(0, 1)], [table[:, :1] - [[0.0, 1.0]]])
+    assert Levels(MAPProblem(even)).limits == []
+
+
+def nearly_hard(seed, n=60, k=4):
+    """A planted problem whose forbidden pairs score -9.2, and what keeps them all."""
+    rng = np.random.default_rng(seed)
+    edges = {tuple(sorted(rng.choice(n, 2, replace=False))) for _ in range(4 * n)}
+    edges = np.array(sorted(edges))
+    x = rng.integers(k, size=n)
+    tables = np.where(rng.random((len(edges), k, k)) < 0.45, -9.2, 0.0)
+    tables[np.arange(len(edges)), x[edges[:, 0]], x[edges[:, 1]]] = 0.0
+    return FactorGraph(-0.01 * rng.random((n, k)), edges, tables)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_violations_go_first(seed):
+    graph = nearly_hard(seed)
+    problem = MAPProblem(graph)
+    levels = Levels(problem)
+    start = np.zeros(graph.n_variables, dtype=np.int32)
+    search = WeightedSearch(problem, start, 0, levels.highest, *levels.limits[0])
+    search.run(5e6)
+    assert problem.labeling_score(search.labeling) > -1.0
+    result = resolve_map_solver("auto").solve(graph, random_state=0)
+    assert result.score > -1.0
+
+
+def test_plan_names_the_limits():
+    # too much for the sweeps alone, so that there is a search
+    rng = np.random.default_rng(0)
+    edges = [(u, v) for v in range(26) for u in range(v)]
+    tables = rng.integers(-3, 1, (len(edges), 4, 4)).astype(np.float64)
+    tables[rng.random(tables.shape) < 0.3] = -500.0
+    graph = FactorGraph(np.zeros((26, 4)), edges, tables)
+    result = (
+        resolve_map_solver("auto")
+        .set_params(effort=0.01)
+        .solve(graph, random_state=0, time_limit=1.0)
+    )
+    assert any("violations first" in step for step in result.plan_)
+    # without a limit the search ends by itself, and says so
+    rng = np.random.default_rng(1)
+    graph = FactorGraph(
+        rng.normal(size=(26, 4)), edges, rng.normal(size=(len(edges), 4, 4))
+    )
+    result = (
+        resolve_map_solver("auto")
+        .set_params(effort=1e-3, tol=0.0)
+        .solve(graph, random_state=0)
+    )
+    assert result.status != "optimal"
+    assert "ended" in result.plan_[-1]
+    assert not any("violations" in step for step in result.plan_)

@@ -7,7 +7,10 @@ import numpy as np
 from sksstruct.inference.lp.exact._consistency import Consistency
 
 # The limit of the costs at the root, and a cost that no labeling below it has.
-_RESOLUTION, FORBIDDEN = 2.0**46, 2**58
+_RESOLUTION, FORBIDDEN = 2.0**50, 2**58
+# Costs are put on a finer scale where at most this share of the limit is left at the
+# root, and tables have at most so many entries.
+_FINER, _MOST_EXACT = 0.25, 4_000_000
 # Share of the gap without messages that they have to close.
 _LEAST_USE = 0.05
 # Sweeps end where so many in both directions raise the bound by less than this share of
@@ -73,18 +76,60 @@ class Terms:
         unaries = [self._missing(row) for row in rows]
         tables = [self._missing(table) for table in self.merged.values()]
         del self.merged
-        gap = max(self.top - score, 1e-12 * max(1.0, abs(score)))
-        self.scale = _RESOLUTION / gap
-        grain = 0.25 * tol * self.scale
-        if whole:
-            # powers of two, so that whole numbers stay whole; others are rounded
-            self.scale = 2.0 ** math.floor(math.log2(self.scale))
-            grain = self.scale - (0 if messages is None else len(rows) + len(tables))
-        self.whole = whole
-        self.grain = int(min(max(1.0, grain), FORBIDDEN))
-        self.limit = math.ceil(gap * self.scale)
+        self.whole, self._score, self._tol = whole, score, tol
+        self._scale_by(0 if messages is None else len(rows) + len(tables))
         self.unaries = [self._integers(term) for term in unaries]
         self.tables = [self._integers(term) for term in tables]
+        self._exact = None
+        if not whole and sum(table.size for table in tables) <= _MOST_EXACT:
+            self._exact = unaries, tables
+
+    def _scale_by(self, n_rounded):
+        """Set the scale, the limit, and what need not be found."""
+        gap = max(self.top - self._score, 1e-12 * max(1.0, abs(self._score)))
+        self.scale = _RESOLUTION / gap
+        grain = 0.25 * self._tol * self.scale
+        if self.whole:
+            # powers of two, so that whole numbers stay whole; others are rounded
+            self.scale = 2.0 ** math.floor(math.log2(self.scale))
+            grain = self.scale - n_rounded
+        self.grain = int(min(max(1.0, grain), FORBIDDEN))
+        self.limit = math.ceil(gap * self.scale)
+
+    def refine(self, root):
+        """Start from the costs at the root, on a finer scale.
+
+        What is certain at the root is no cost any more, so that the same number of
+        steps goes over a smaller range.
+
+        Parameters
+        ----------
+        root : Consistency
+            A network of these costs, without values that cost `limit` or more.
+
+        Returns
+        -------
+        finer : bool
+            False, and nothing is changed, where little would be gained.
+        """
+        if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
+            return False
+        values, *left = root.export()
+        keep = [*([v] for v in range(len(values))), *self.scopes]
+        exact, self._exact = [*self._exact[0], *self._exact[1]], None
+        costs, now = [*self.unaries, *self.tables], [*left[0], *left[1]]
+        for k, scope in enumerate(keep):
+            place = np.ix_(*(values[v] for v in scope))
+            # the costs as they have been moved, and what was rounded off
+            moved = exact[k][place] + (now[k] - costs[k][place]) / self.scale
+            gone = (costs[k][place] >= FORBIDDEN) | (now[k] >= root.limit)
+            exact[k] = np.full(costs[k].shape, np.inf)
+            exact[k][place] = np.where(gone, np.inf, np.maximum(moved, 0.0))
+        self.top -= root.c0 / self.scale
+        self._scale_by(0)
+        costs = [self._integers(term) for term in exact]
+        self.unaries, self.tables = costs[: len(values)], costs[len(values) :]
+        return True
 
     @staticmethod
     def _highest(terms):

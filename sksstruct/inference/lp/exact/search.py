@@ -10,6 +10,9 @@ from sksstruct.utils.progress import Status
 # Entries of all tables, written out, above which there is no exact search, and that of
 # one condition.
 MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
+# Share of the distance to the best imaginable score, below which a search that proved
+# nothing within the tolerance begins again.
+_FINER = 0.25
 # Work between two looks at the clock.
 _SLICE = 2_000_000
 
@@ -71,8 +74,12 @@ class ExactSearch:
     """
 
     def __init__(self, run):
-        self.run, self.closed, self.work = run, False, 0
-        self.components = []
+        self.run, self.work = run, 0
+        self._begin()
+
+    def _begin(self):
+        """Set up the search for labelings better than that of the run."""
+        run, self.closed, self.components = self.run, False, []
         allowed = run.score >= run.lowest
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
@@ -82,15 +89,23 @@ class ExactSearch:
         self._terms = terms = Terms(
             run.problem, score, run.tol * scale, run.messages, run.bound
         )
-        limit = terms.limit + (0 if allowed else 1)
-        if allowed:
-            limit = min(limit, terms.cost(run.labeling) - terms.grain + 1)
-        self._limit = limit
-        root = consistent_root(terms, limit, run.late)
+        self._gap = terms.top - score
+        self._limit = terms.limit + (0 if allowed else 1)
+        # whole numbers are worth a search for a better one only
+        if allowed and terms.whole:
+            self._skip_grain(run.labeling)
+        root = consistent_root(terms, self._limit, run.late)
+        if root is not None and terms.refine(root):
+            self.work += root.work
+            self._limit = terms.limit + (0 if allowed else 1)
+            root = consistent_root(terms, self._limit, run.late)
         if root is None:
             self._close()
             return
-        self.work = root.work
+        if allowed:
+            self._skip_grain(run.labeling)
+        limit = self._limit
+        self.work += root.work
         self._left = left = Simplified(root, terms.scopes)
         del root
         # what each component may miss adds up
@@ -104,6 +119,11 @@ class ExactSearch:
             self.components.append(component)
             self.work += component.network.work
         self._tighten()
+
+    def _skip_grain(self, labeling):
+        """Look only for labelings that cost less than one, by a grain."""
+        cost = self._terms.cost(labeling)
+        self._limit = min(self._limit, cost - self._terms.grain + 1)
 
     def _report_bound(self, cost):
         run = self.run
@@ -122,6 +142,9 @@ class ExactSearch:
             terms = self._terms
             proved = terms.top - self._limit / terms.scale
             run.report(bound=run.score if terms.whole else proved, step=0)
+            # steps that are too coarse for a proof are finer from a better labeling on
+            if run.status is None and terms.top - run.score <= _FINER * self._gap:
+                self._begin()
         else:
             # below everything that is allowed: the result will say infeasible
             run.bound, run.status = run.score, Status.INFEASIBLE
@@ -182,8 +205,7 @@ class ExactSearch:
         if self.closed:
             return
         if self.run.score >= self.run.lowest:
-            cost = self._terms.cost(labeling)
-            self._limit = min(self._limit, cost - self._terms.grain + 1)
+            self._skip_grain(labeling)
         for (members, *_), part in zip(
             self._left.components, self.components, strict=True
         ):

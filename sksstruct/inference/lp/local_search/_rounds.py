@@ -25,7 +25,7 @@ _SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 0.95, 0.99
 _SECONDS, _TRIAL = 0.1, 100
 
 
-def search_in_rounds(run, effort, exact=None):
+def search_in_rounds(run, effort, exact=None, violations=None):
     """Search from the best labeling of a run, in rounds that get longer.
 
     Parameters
@@ -38,6 +38,8 @@ def search_in_rounds(run, effort, exact=None):
     exact : ExactSearch, default=None
         Branch and bound that takes turns with the rounds, until nothing is left. Where
         there is a time limit, the search goes on with it until then.
+    violations : ViolationsFirst, default=None
+        A search for labelings that violate little, which takes turns as well.
     """
     rounds, turns = _Rounds(run), _Turns(run, exact)
     least = _least_work(run.problem)
@@ -50,18 +52,24 @@ def search_in_rounds(run, effort, exact=None):
         work = rounds.in_time(work)
         rounds.anneal(work)
         rounds.look_in_windows()
+        found = run.score
+        if violations is not None:
+            violations.take(_entries(run, work))
         if _report(run):
             return
         if exact is not None and not exact.closed:
-            found = run.score
-            turns.take(work, found > before)
+            turns.take(work, run.score > before)
             if run.status is not None:
                 return
-            if run.score > found:
-                rounds = _Rounds(run)
+        if run.score > found:
+            rounds = _Rounds(run)
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
         if idle >= effort * max(done - idle, least) and not turns.may_succeed():
+            run.note(
+                f"the search ended after {idle:.3g} visits of variables without an "
+                "improvement: more effort goes on"
+            )
             return
         work = 5 * work // 4
 
@@ -80,6 +88,11 @@ def _least_work(problem):
     cost = max(1.0, problem.max_states / 8)
     cost *= max(1.0, problem.n_edges / problem.n_variables / 16) ** 1.5
     return int((30_000 * problem.n_variables + 4e6) / cost)
+
+
+def _entries(run, work):
+    """Entries of tables that branch and bound looks at while so many are visited."""
+    return work * _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
 
 
 class _Turns:
@@ -101,8 +114,7 @@ class _Turns:
         if improved:
             exact.prefer(run.labeling)
         score, gap = run.score, run.bound - run.score
-        entries = _ENTRIES_PER_VISIT * max(1, run.problem.max_states // 2)
-        exact.advance(int(work * entries * self.share))
+        exact.advance(int(_entries(run, work) * self.share))
         least, _, most = _SHARES
         if run.score > score or run.bound - run.score < _GOOD * gap:
             self.share = min(2.0 * self.share, most)
