@@ -54,6 +54,20 @@ SECONDS := 60
 fuzz: $(VENV)/test
 	$(PY) -W ignore -m tests.fuzz $(CAMPAIGNS) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
+# The kernels' tests and a minute of fuzzing, built with the compiler's sanitizers in a
+# copy: addresses and undefined behaviour, or SANITIZE=thread. Needs gcc; takes an hour.
+SANITIZE := address,undefined
+LIBRARY := $(if $(filter thread,$(SANITIZE)),libtsan.so,libasan.so)
+sanitize: $(VENV)/test
+	rm -rf build/sanitize && mkdir -p build/sanitize
+	cp -r sksstruct tests setup.py pyproject.toml README.md LICENSE build/sanitize/
+	find build/sanitize -name '*.so' -delete
+	cd build/sanitize && SKSSTRUCT_SANITIZE=$(SANITIZE) $(CURDIR)/$(PY) setup.py -q build_ext --inplace > build.log 2>&1 || { cat build.log; exit 1; }
+	cd build/sanitize && export LD_PRELOAD="$$(gcc -print-file-name=$(LIBRARY)) $$(gcc -print-file-name=libstdc++.so)" \
+	  PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+	  && $(CURDIR)/$(PY) -m pytest -q -p no:cacheprovider -s tests/inference tests/projections tests/models tests/utils \
+	  && $(CURDIR)/$(PY) -W ignore -m tests.fuzz --seconds 60
+
 lint: $(VENV)/lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .

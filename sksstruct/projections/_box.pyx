@@ -351,8 +351,8 @@ def root_by_sorting(point, normal, lower, upper, target):
             last = middle
     low = kinks[first] if first >= 0 else -np.inf
     high = kinks[last] if last < len(kinks) else np.inf
-    # A point inside the piece, so that no entry is on a bound by chance. Where the piece
-    # has no end, the step is one that large entries feel, too.
+    # A point inside the piece, so that no entry is on a bound by chance. Where the
+    # piece has no end, the step is one that large entries feel, too.
     step = max(1.0, 2.0 * np.abs(kinks).max(initial=0.0),
                4.0 * np.abs(point / normal).max(initial=0.0))
     if first >= 0:

@@ -1,3 +1,5 @@
+import signal
+import sys
 from itertools import product
 
 import numpy as np
@@ -244,3 +246,21 @@ def test_plateaus_are_searched_in_depth():
 def test_bad_weights(weights, message):
     with pytest.raises(ValueError, match=message):
         best_boxes(weights)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signal.setitimer")
+def test_boxes_answer_signals():
+    """Of noise nearly all boxes have to be looked at: that takes minutes."""
+    weights = np.random.default_rng(0).standard_normal((1500, 1500))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            best_boxes(weights, 1000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -15,6 +15,7 @@ the smallest, and their union lies in that of the largest.
 
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
@@ -31,6 +32,8 @@ cdef enum:
     BOTTOM = 1
     LEFT = 2
     RIGHT = 3
+    # of the search, between looks at signals
+    STEPS_OF_A_CALL = 16384
 
 
 # Numbers of 32 bits: searches of large images keep very many sets.
@@ -348,6 +351,10 @@ def best_boxes(weights, k=1, *, observed=None, loss_weight=1.0, max_nodes=None):
         while (search._queue._count and search._n_found < most
                and search._n_visited != limit):
             search.step()
+            # a search may take minutes: signals are looked at now and then
+            if search._n_visited % STEPS_OF_A_CALL == 0:
+                with gil:
+                    PyErr_CheckSignals()
     complete = search._n_found == most or not search._queue._count
     boxes = search.found()
     # summed up again, without what the integral images round

@@ -1,0 +1,185 @@
+"""States: versions, mistakes, and pickles that an earlier version wrote."""
+
+import base64
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.utils.fixes import parse_version
+
+from sksstruct import (
+    ChainCRF,
+    FactorGraph,
+    LinearSSVC,
+    LPMAPPredictor,
+    MultilabelPairwise,
+    SSVMClassifier,
+    SSVMPathCV,
+)
+from sksstruct.factor_graphs import Potts
+from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.models import GraphModel
+from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.state import __version__
+
+WRITTEN = Path(__file__).parent / "pickles_0.1.txt"
+X = [[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.5], [0.0, 0.25]]]
+Y = [["a", "b"], ["b", "a"]]
+ROWS, CLASSES = np.concatenate(X), np.concatenate(Y)
+
+
+def factor_graph():
+    return FactorGraph(
+        [[0.0, 1.0], [0.5, 0.0, -np.inf], [0.0, 0.0]],
+        [(0, 2)],
+        Potts(2),
+        edge_weights=[2.0],
+        factors=[((0, 1, 2), np.arange(12.0).reshape(2, 3, 2))],
+        evidence={2: 1},
+        offset=0.25,
+    )
+
+
+SETS = np.array([[1, 0], [0, 1], [1, 1], [0, 1]])
+GRAPHS = [(np.array(x), [[0, 1]]) for x in X]
+PACKED = PackedSequences(sparse.csr_array(ROWS), [0, 2, 4], ["u", "v"])
+WORDS = [[{"w": "a"}, {"w": "b", "n": 2.0}]]
+ESTIMATORS = {
+    "chain": (ChainCRF(random_state=0), X, Y),
+    "likelihood": (ChainCRF(loss="log", solver="sdca", random_state=0), X, Y),
+    "sparse": (ChainCRF(random_state=0), PACKED, Y),
+    "classes": (SSVMClassifier("multiclass", random_state=0), ROWS, CLASSES),
+    "graph": (SSVMClassifier(GraphModel(), random_state=0), GRAPHS, Y),
+    "binary": (LinearSSVC(random_state=0), ROWS, CLASSES),
+    "sets": (MultilabelPairwise(random_state=0), ROWS, SETS),
+    "path": (SSVMPathCV(LinearSSVC(), cv=2), ROWS, CLASSES),
+}
+
+
+def objects():
+    """What travels, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, (estimator, data, target) in ESTIMATORS.items():
+            yield name, clone(estimator).fit(data, target)
+    yield "vectorizer", SequenceVectorizer().fit(WORDS)
+    yield "rows", PACKED
+    yield "factor graph", factor_graph()
+    yield "predictor", LPMAPPredictor("trws", random_state=0)
+
+
+def answer(name, obj):
+    """What an object says, as text."""
+    if name == "vectorizer":
+        obj = obj.transform(WORDS)
+    if name in ("vectorizer", "rows"):
+        return repr(obj.values.toarray().tolist())
+    if name == "factor graph":
+        return repr([obj.score([x, y, 1]) for x in (0, 1) for y in (0, 1)])
+    data = [factor_graph()] if name == "predictor" else ESTIMATORS[name][1]
+    return repr([np.asarray(row).tolist() for row in obj.predict(data)])
+
+
+def write():
+    """Write the pickles of this version: ``python tests/utils/test_state.py``."""
+    lines = [
+        "\t".join(
+            (name, answer(name, obj), base64.b64encode(pickle.dumps(obj)).decode())
+        )
+        for name, obj in objects()
+    ]
+    WRITTEN.write_text("\n".join(lines) + "\n")
+
+
+def test_round_trip():
+    for name, obj in objects():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            twin = pickle.loads(pickle.dumps(obj))
+        assert answer(name, twin) == answer(name, obj), name
+
+
+@pytest.mark.skipif(
+    parse_version(np.__version__) < parse_version("2"), reason="NumPy 2 wrote them"
+)
+def test_pickles_of_release():
+    """What version 0.1 wrote is read by every later one."""
+    lines = WRITTEN.read_text().splitlines()
+    assert len(lines) == 12
+    for line in lines:
+        name, expected, text = line.split("\t")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
+            obj = pickle.loads(base64.b64decode(text))
+        assert answer(name, obj) == expected, name
+
+
+@pytest.mark.parametrize("make", [ChainCRF, factor_graph, SequenceVectorizer])
+def test_other_versions_warn(make):
+    obj = make()
+    state = obj.__getstate__()
+    assert state["_sksstruct_version"] == __version__
+    for version in ({"_sksstruct_version": "9.9"}, {}):
+        other = {k: v for k, v in state.items() if k != "_sksstruct_version"} | version
+        new = object.__new__(type(obj))
+        with pytest.warns(
+            InconsistentVersionWarning, match=r"from version (9.9|before)"
+        ):
+            new.__setstate__(other)
+    with pytest.raises(ValueError, match="not the state of a"):
+        object.__new__(type(obj)).__setstate__([1])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"edges": np.array([[0, 9]])}, r"edges\[0\] is \(0, 9\)"),
+        ({"edge_tables": np.array([3])}, "there are 2 tables"),
+        ({"unaries": np.zeros(3)}, "do not have n_states scores"),
+        ({"unaries": np.full(7, np.nan)}, "NaN"),
+        ({"factor_scopes": ()}, "wrong number"),
+        ({"evidence": np.array([0, 0, 7])}, "evidence"),
+        ({"tables": (Potts(2), Potts(3))}, "shape"),
+        ({"offset": np.inf}, "offset"),
+    ],
+)
+def test_changed_graphs_are_refused(change, text):
+    state = factor_graph().__getstate__()
+    with pytest.raises(ValueError, match=text):
+        object.__new__(FactorGraph).__setstate__({**state, **change})
+    del state["edges"]
+    with pytest.raises(ValueError, match="lacks edges"):
+        object.__new__(FactorGraph).__setstate__(state)
+
+
+def test_graphs_stay_immutable():
+    with pytest.raises(AttributeError, match="immutable"):
+        factor_graph().__setstate__(factor_graph().__getstate__())
+
+
+def test_changed_rows_are_refused():
+    state = PackedSequences(sparse.csr_array(ROWS), [0, 2, 4]).__getstate__()
+    state["values"].indices[0] = 10**8
+    with pytest.raises(ValueError, match="column index 100000000"):
+        object.__new__(PackedSequences).__setstate__(state)
+
+
+def test_changed_weights_are_refused():
+    tagger = ChainCRF().fit(X, Y)
+    for name in ("coef_", "intercept_", "start_", "transitions_"):
+        twin = pickle.loads(pickle.dumps(tagger))
+        setattr(twin, name, getattr(twin, name)[:1])
+        with pytest.raises(ValueError, match=f"{name} has shape"):
+            twin.predict(X)
+    tagger.sparsify().coef_.indices[0] = 10**8
+    with pytest.raises(ValueError, match="coef_ has the column index 100000000"):
+        tagger.predict(X)
+
+
+if __name__ == "__main__":
+    write()
