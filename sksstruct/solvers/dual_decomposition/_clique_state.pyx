@@ -15,6 +15,7 @@ import numpy as np
 
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
+from libc.stdlib cimport abs
 from libc.string cimport memcpy, memmove, memset
 
 from sksstruct.models.protocols._cliques cimport labels_of_entry
@@ -28,6 +29,9 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Scratch
 # Projections of one visit, and the change that ends them: as for pairs.
 cdef int INNER_STEPS = 4
 cdef double LEAST_CHANGE = 1e-3
+# Tables of at least two labels have fewer than 2^31 entries.
+cdef enum:
+    MOST_NODES = 31
 # Places that a list of outcomes begins with.
 cdef int32_t FIRST_CAPACITY = 4
 
@@ -306,18 +310,36 @@ cdef class CliqueGDMMState(GDMMState):
 
 
 cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
-    """Bound the largest eigenvalue of sum_v M_vf^T M_vf, as `largest_overlap` does."""
+    """Bound the curvature of sum_v |M_vf d|^2 over changes d of q_f, which sum to zero.
+
+    The matrix has the number of nodes at which two outcomes agree. A constant less in
+    all of its entries changes nothing for such d, so that the largest absolute row sum
+    is a bound for any; the least of them is far below that of the matrix itself where
+    most outcomes are active.
+    """
+    cdef int[MOST_NODES + 1] count, most
     cdef Py_ssize_t k, m, j, order = outcomes.order
-    cdef int row_sum, most = 0
+    cdef int agreed, row_sum, least = 0
+    memset(most, 0, sizeof(most))
     # quadratic in the number of outcomes, which is small
     for k in range(outcomes.size):
-        row_sum = 0
+        memset(count, 0, sizeof(count))
         for m in range(outcomes.size):
+            agreed = 0
             for j in range(order):
-                row_sum += (outcomes.labels[k * order + j]
-                            == outcomes.labels[m * order + j])
-        most = row_sum if row_sum > most else most
-    return most
+                agreed += (outcomes.labels[k * order + j]
+                           == outcomes.labels[m * order + j])
+            count[agreed] += 1
+        for m in range(order + 1):
+            row_sum = 0
+            for j in range(order + 1):
+                row_sum += count[j] * abs(<int> (j - m))
+            most[m] = row_sum if row_sum > most[m] else most[m]
+    least = most[0]
+    for m in range(1, order + 1):
+        least = most[m] if most[m] < least else least
+    # a single outcome cannot change; what it is divided by must not be zero
+    return least if least > 1 else 1
 
 
 cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept nogil:

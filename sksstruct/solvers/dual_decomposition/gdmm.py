@@ -189,8 +189,8 @@ class GDMM(FactorSolver):
         ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
     cached_passes : int or "auto", default="auto"
         After each pass with oracles, number of passes among active outcomes only.
-        "auto" is one, and none where pairs are joined in cycles, where multipliers that
-        move more often than outcomes come in take longer to settle.
+        "auto" is one, and none where pairs, without cliques, are joined in cycles, where
+        multipliers that move more often than outcomes come in take longer to settle.
 
     Notes
     -----
@@ -315,7 +315,7 @@ class GDMMRun:
             return 0, 0
         cached = self.solver.cached_passes
         if cached == "auto":
-            cached = 0 if self.is_loopy else 1
+            cached = int(not self.is_loopy or _has_cliques(self.model))
         return self.solver.inner_steps, cached
 
     def final_status(self):
