@@ -34,6 +34,10 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 
 
+# The objective forms a table for each clique: as long as a visit to so many scores.
+WORK_OF_CLIQUE = 1000
+
+
 def single_features(edge_rows):
     """Return the only feature of each edge, if it is positive, and its value.
 
@@ -154,8 +158,10 @@ cdef class GraphFactors(RowFactors):
                 + self.work_of_cliques())
 
     def work_of_cliques(self):
-        """Return how many scores the objective takes of cliques."""
-        return 0 if self.cliques is None else 2 * int(self.cliques.outcomes.sum())
+        """Return how many scores the objective takes of cliques, about."""
+        if self.cliques is None:
+            return 0
+        return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
 
     @property
     def costs(self):

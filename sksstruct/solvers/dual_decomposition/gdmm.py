@@ -189,7 +189,7 @@ class GDMM(FactorSolver):
         ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
     cached_passes : int or "auto", default="auto"
         After each pass with oracles, number of passes among active outcomes only.
-        "auto" is one, and none where pairs, without cliques, are joined in cycles, where
+        "auto" is one, and none where pairs, without cliques, are joined in cycles:
         multipliers that move more often than outcomes come in take longer to settle.
 
     Notes
