@@ -117,10 +117,14 @@ def restore_state(GDMMState state, arrays):
         for variable in range(state.model.n_variables):
             restore_labels(state, variable, counts[variable], label, q, n)
             n += counts[variable]
+            # Algorithm 3 visits active factors only: those that have moved are
+            state._active_factors[variable] = state._labels[variable].q[0] < 1.0
         for pair in range(state.model.n_pairs):
             restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
                              outcome_q, m)
             m += outcome_counts[pair]
+            state._active_factors[state.model.n_variables + pair] = (
+                state._outcomes[pair].q[0] < 1.0)
             s = restore_multipliers(state, pair, label, first, multipliers, s)
         for i in range(state.model.n_examples):
             C = state.model._example_weights[i] / state.alpha
