@@ -40,12 +40,13 @@ class Reduced:
     def __init__(self, graph, margin=1.0):
         self.given, self._margin = graph, margin
         self.penalty = 0.0
+        # sums of what is forced could overflow as well
+        _check_sums(graph)
         forced = Forced(graph)
         self.states, self.offset = forced.states, forced.offset
         self.feasible = forced.feasible
         if not self.feasible:
             return
-        _check_sums(graph)
         self.free = np.flatnonzero(self.states < 0)
         # of each edge and factor: its number in the reduced graph, -1 where it is gone
         self.places = np.arange(graph.n_edges + graph.n_factors)
