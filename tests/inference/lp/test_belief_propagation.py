@@ -1,5 +1,6 @@
 """Belief propagation against sums over all labelings."""
 
+import itertools
 import signal
 
 import numpy as np
@@ -284,3 +285,33 @@ def _check_interrupts(graph):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_marginals_of_what_is_forbidden():
+    """None of the states of a variable, or of the entries of a table, is left."""
+    barred = np.array([[1e4, 1e4], [-np.inf, -np.inf], [-np.inf, -np.inf]])
+    graph = FactorGraph(
+        [[-np.inf, 0, 0], [0, 0.0]], [(0, 1), (0, 1)],
+        [barred, np.array([[1e3, 1e3], [0, 0], [0, 0.0]])],
+    )  # fmt: skip
+    empty = FactorGraph(np.zeros((2, 2)), [(0, 1)], np.full((2, 2), -np.inf))
+    assert BeliefPropagation("trw", 1).solve(empty).status == "infeasible"
+    for kind, g in itertools.product(KINDS, (graph, empty)):
+        result = BeliefPropagation(kind, factors=True).solve(g, random_state=0)
+        assert result.status in ("infeasible", "not_found")
+        assert result.marginals is result.factor_marginals is None
+    statuses = set()
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        case = {"n": 5, "m": 5, "factors": 1, "states": (1, 3)}
+        g = random_graph(rng, infinite=(0.2, 0.5)[seed % 2], **case)
+        for kind, max_iter in itertools.product(KINDS, (1, 50)):
+            result = BeliefPropagation(kind, max_iter, factors=True).solve(g)
+            statuses.add(str(result.status))
+            if result.status in ("infeasible", "not_found"):
+                assert result.marginals is result.factor_marginals is None
+                continue
+            for part in [*result.marginals, *result.factor_marginals]:
+                assert part.sum() == pytest.approx(1.0)
+    assert {"infeasible", "settled"} < statuses

@@ -136,13 +136,18 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
             if reduced.penalty and log_partition < reduced.lowest:
-                log_partition, run.status = -np.inf, Status.NOT_FOUND
+                # beliefs in what is forbidden are no marginals
+                run.status = Status.NOT_FOUND
+                return run.result(None, -np.inf, run.bound)
         if reduced.penalty and run.bound < reduced.lowest:
             # the sum over all labelings is below the score of any that is allowed
             run.status = Status.INFEASIBLE
             return run.result(None, -np.inf, -np.inf)
-        result = run.result(_marginals(reduced, beliefs), log_partition, run.bound)
-        if self.factors:
+        marginals = _marginals(reduced, beliefs)
+        if marginals is None:
+            run.status = Status.NOT_FOUND
+        result = run.result(marginals, log_partition, run.bound)
+        if self.factors and marginals is not None:
             result.factor_marginals = _factor_marginals(
                 reduced, beliefs, shares, result.marginals
             )
@@ -246,7 +251,10 @@ def _cover(problem, n_factors, rng, run):
 
 
 def _marginals(reduced, beliefs):
-    """Marginals of all variables; exactly zero where a state is forbidden."""
+    """Marginals of all variables; exactly zero where a state is forbidden.
+
+    None where messages let a variable have forbidden states only.
+    """
     flat = beliefs.marginals()
     parts = []
     if len(flat):
@@ -254,7 +262,10 @@ def _marginals(reduced, beliefs):
     marginals = reduced.marginals(parts)[: reduced.given.n_variables]
     for v, row in enumerate(marginals):
         row[np.asarray(reduced.given.unary(v)) == -np.inf] = 0.0
-        row /= row.sum()
+        total = row.sum()
+        if not total > 0.0:
+            return None
+        row /= total
     return marginals
 
 
