@@ -260,6 +260,9 @@ def test_limits_and_callbacks():
         )
         assert result.status == "stopped"
         assert [now[0] for now in seen] == [1, 2, 3]
+        if kind == "trw":
+            # from the first messages, and once more from the last
+            assert result.bound < seen[0][2] < np.inf
         assert BeliefPropagation(kind, 2).solve(graph).status == "max_iter"
     with pytest.raises(ValueError, match="kind"):
         BeliefPropagation("mean_field").solve(graph)

@@ -158,6 +158,8 @@ class BeliefPropagation(BaseEstimator):
         next_bound = 4
         damping = _Damping() if self.damping == "auto" else None
         beliefs.damping = 0.0 if damping else float(self.damping)
+        # whenever time is over, there is one
+        run.lower(beliefs)
         for k in range(self.max_iter):
             residual = beliefs.sweep(k % 2 == 1)
             if damping:
@@ -168,8 +170,10 @@ class BeliefPropagation(BaseEstimator):
                 run.lower(beliefs)
             if run.report(residual, settled):
                 break
-        # where the last look is some sweeps ago
         run.status = run.status or Status.MAX_ITER
+        if run.status is Status.STOPPED:
+            # the last look may be some sweeps ago
+            run.lower(beliefs)
 
 
 class _Damping:
