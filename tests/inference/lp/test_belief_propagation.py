@@ -272,6 +272,10 @@ def test_limits_and_callbacks():
         BeliefPropagation().solve([graph])
     with pytest.raises(ValueError, match="time_limit"):
         BeliefPropagation().solve(graph, time_limit=0)
+    many = FactorGraph(np.zeros((21, 2)), factors=[(range(21), Logic("xor", 21))])
+    assert BeliefPropagation().solve(many).converged
+    with pytest.raises(ValueError, match="factor 0, of 21"):
+        BeliefPropagation(factors=True).solve(many)
 
 
 def _check_interrupts(graph):

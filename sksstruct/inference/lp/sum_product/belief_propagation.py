@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sksstruct.factor_graphs import FactorGraph
+from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core._reduce import Reduced
 from sksstruct.inference.lp.sum_product._beliefs import Beliefs
@@ -18,6 +18,8 @@ from sksstruct.utils.progress import Progress, Status
 
 # What is forbidden is improbable by this factor, as a logarithm, beside all else.
 _FORBIDDEN = 50.0
+# Variables of conditions whose marginals are written out.
+_MOST_VARIABLES = 20
 # Sweeps whose largest changes are compared, by what share they have to fall, and where
 # damping stops to rise.
 _WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
@@ -50,7 +52,8 @@ class BeliefPropagation(BaseEstimator):
         half of the way to 1 whenever the largest change of a message has not fallen in
         some sweeps.
     factors : bool, default=False
-        Whether to return the marginals of edges and larger factors as well.
+        Whether to return the marginals of edges and larger factors as well; conditions
+        may have up to 20 variables then.
 
     References
     ----------
@@ -118,6 +121,8 @@ class BeliefPropagation(BaseEstimator):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
         if time_limit is not None and not time_limit > 0:
             raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        if self.factors:
+            _check_conditions(graph)
         margin = _FORBIDDEN + float(np.log(graph.n_states).sum())
         reduced = Reduced(graph, margin)
         if not reduced.feasible:
@@ -239,6 +244,17 @@ class _Run(Progress):
             marginals, float(log_partition), float(bound), self.status, self.n_iter,
             self.residual, self.trace.as_dict(),
         )  # fmt: skip
+
+
+def _check_conditions(graph):
+    """Refuse conditions whose marginals are too large."""
+    for k, scope in enumerate(graph.factor_scopes):
+        table = graph.tables[graph.factor_tables[k]]
+        if isinstance(table, Logic) and len(scope) > _MOST_VARIABLES:
+            raise ValueError(
+                f"factors=True is for conditions of up to {_MOST_VARIABLES} variables: "
+                f"the marginals of factor {k}, of {len(scope)}, are too many"
+            )
 
 
 def _cover(problem, n_factors, rng, run):
