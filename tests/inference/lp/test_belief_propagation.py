@@ -2,16 +2,17 @@
 
 import itertools
 import signal
+import time
 
 import numpy as np
 import pytest
 from map_graphs import enumerate_labelings, random_graph
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.sum_product._forests import draw_forest
 
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts, TruncatedLinear
-from sksstruct.inference.lp import BeliefPropagation
+from sksstruct.inference.lp import TRWS, BeliefPropagation
 
 KINDS = ["bethe", "trw"]
 
@@ -322,3 +323,26 @@ def test_no_marginals_of_what_is_forbidden():
             for part in [*result.marginals, *result.factor_marginals]:
                 assert part.sum() == pytest.approx(1.0)
     assert {"infeasible", "settled"} < statuses
+
+
+@pytest.mark.parametrize(
+    "solver, n", [(BeliefPropagation(max_iter=2), 2000), (TRWS(max_iter=2), 4000)]
+)
+def test_large_budgets(solver, n):
+    """Not the square of the limit for each variable, nor that of the variables."""
+    # gains that are in the wrong order have to be sorted
+    gains = np.linspace(0.0, 1e-9, n)
+    graph = FactorGraph(
+        np.stack([0.0 * gains, gains], axis=1),
+        factors=[(range(n), Logic("budget", n, None, n // 2))],
+    )
+    started = time.process_time()
+    result = solver.solve(graph)
+    assert time.process_time() - started < 8.0
+    if isinstance(solver, TRWS):
+        assert result.score == pytest.approx(gains[n // 2 :].sum())
+        return
+    # half of all labelings, and half of those that use it up
+    log_all, log_full = n * np.log(2.0), gammaln(n + 1) - 2 * gammaln(n // 2 + 1)
+    wanted = np.logaddexp(log_all, log_full) - np.log(2.0)
+    assert result.log_partition == pytest.approx(wanted, abs=1e-5)

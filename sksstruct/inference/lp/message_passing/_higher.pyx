@@ -237,7 +237,7 @@ cdef class HigherFactors:
         self._order[i] = now
 
     cdef inline bint _follows(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
-        """Whether literal i is after k: its gain is less, or it is the later of equals."""
+        """Whether literal i is after k: less gain, or the later of equals."""
         return (self._gain[i] < self._gain[k]
                 or (self._gain[i] == self._gain[k] and i > k))
 

@@ -66,7 +66,9 @@ cdef class FactorSums:
             if table.kind != DENSE:
                 # conditions of many variables are never written out
                 total *= 4.0 * arity
-                return total * (table.limit + 1.0) if table.condition == BUDGET else total
+                if table.condition == BUDGET:
+                    total *= table.limit + 1.0
+                return total
         for i in range(arity):
             total *= problem.states[variable_at(problem, factor, i)]
         return total * arity
