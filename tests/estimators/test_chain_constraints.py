@@ -345,3 +345,15 @@ def test_agrees_with_crfsuite(data, tmp_path, all_possible):
             for name in NAMES:
                 theirs = tagger.marginal(name, t)
                 assert probabilities[name] == pytest.approx(theirs, abs=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "bcfw", "fw", "gdmm"])
+def test_constraints_that_leave_the_observed_labelings_only(solver):
+    """Every loss is zero, but for rounding errors: so are objective and weights."""
+    tagger = ChainCRF(
+        alpha=0.1, solver=solver, random_state=0,
+        forbidden_transitions=[(0, 0), (1, None), (None, 1)],
+    ).fit([[[0.4], [1.0], [0.2]]], [[0, 1, 0]])  # fmt: skip
+    assert abs(tagger.objective_) < 1e-12
+    assert tagger.n_iter_ < 20
+    assert abs(tagger.coef_).max() < 1e-12

@@ -1,6 +1,7 @@
 """Taggers whose transitions are sparse."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._factors import ChainFactors
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, ssvm_path
 from sksstruct.models.chain import chain
-from sksstruct.solvers import GDMM
+from sksstruct.solvers import BCFW, GDMM
 from sksstruct.utils._layout import padded_length
 from sksstruct.utils.packed import PackedSequences
 
@@ -270,3 +271,31 @@ def test_weights_of_a_restarted_run_are_those_of_its_distributions():
     tagger.fit(X, y)
     assert tagger.n_iter_ == 0
     assert last == pytest.approx(tagger.history_["dual"][0], rel=1e-9)
+
+
+@pytest.mark.parametrize("problem", ["last label", "several"])
+def test_dual_values_of_away_steps_are_bounds(problem):
+    """Away-steps leave rounding errors at labels that must not end a sequence."""
+    X, y = [[[0.4], [1.0], [0.2], [1.2]]], [[1, 1, 1, 0]]
+    alpha, forbidden = 0.44, [(0, 0), (1, None)]
+    if problem == "several":
+        X = [[[-0.2], [-0.2]], [[0.9], [-1.0], [0.6], [0.2]]]
+        y, alpha = [[1, 1], [0, 0, 2, 1]], 0.45
+        forbidden = [(0, 1), (0, None), (2, None), (None, 2)]
+    common = {"alpha": alpha, "forbidden_transitions": forbidden, "random_state": 0}
+    common["fit_intercept"] = False
+    solver = GDMM(update="afw", tol=1e-5, max_iter=1000, check_every=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = ChainCRF(solver=solver, **common).fit(X, y)
+    exact = ChainCRF(solver=BCFW(tol=1e-3), **common).fit(X, y)
+    assert fitted.history_["dual"].max() <= exact.objective_ * (1 + 1e-9)
+
+
+def test_warm_starts_of_the_greedy_update():
+    """Factors that have moved are visited again, though none seems worth adding."""
+    X, y = [[[1.0]], [[0.5]]], [[0], [1]]
+    tagger = ChainCRF(solver=GDMM(update="bgcd"), boundary=False, random_state=0)
+    path = ssvm_path(tagger, X, y, method="grid", alphas=[1, 0.1], epsilon=1e-3,
+                     max_iter=2000)  # fmt: skip
+    assert path.gaps.max() <= 1e-3

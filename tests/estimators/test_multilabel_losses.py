@@ -434,3 +434,12 @@ def test_interrupt_while_the_scaling_is_chosen(monkeypatch):
     with pytest.raises(KeyboardInterrupt, match="while interaction_scaling was chosen"):
         classifier.fit(*data())
     assert not hasattr(classifier, "coef_")
+
+
+@pytest.mark.parametrize("weight", [[1, 1, 1e-17], [0.3, 0.7, 1e-17], [1, 1, 0]])
+def test_weights_that_are_nearly_zero(weight):
+    """A label that all samples of any weight have needs no bias without a penalty."""
+    classifier = MultilabelPairwise(loss="log", random_state=0)
+    classifier.fit([[0.0], [1.0], [2.0]], [[1], [1], [0]], sample_weight=weight)
+    assert np.isfinite(classifier.objective_)
+    assert classifier.predict([[0.0]]).item() == 1

@@ -9,6 +9,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.graph._factors import EdgeRowFactors, TableFactors
 from sksstruct.models.graph._potts_factors import PottsFactors
+from sksstruct.models.protocols._cliques import Cliques
+from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._state import GDMMState
 
@@ -17,7 +19,7 @@ from sksstruct.estimators._train import prepare
 from sksstruct.inference.lp.highs import solve_relaxation
 from sksstruct.models import Graph, GraphModel, RelaxedGraphModel
 from sksstruct.models.graph import labeled
-from sksstruct.solvers import GDMM
+from sksstruct.solvers import GDMM, SoftBCFW
 
 # kinds of features of edges: none, one of several, any
 KINDS = [None, "types", "any"]
@@ -55,6 +57,21 @@ def graphs(seed=0, kind=None, tree=False, n_labels=3, n_graphs=6):
     return X, y
 
 
+def with_cliques(X, seed=0):
+    """The same graphs with cliques of three nodes, and some of four, in any order."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for x in X:
+        n = len(x.node_features)
+        cliques = []
+        for order, most in ((3, 2), (4, 1)):
+            count = rng.integers(most + 1) if n >= order else 0
+            rows = [rng.permutation(n)[:order] for _ in range(count)]
+            cliques.append(np.array(rows, dtype=int).reshape(-1, order))
+        out.append(x._replace(cliques=cliques))
+    return out
+
+
 def fit(model, X, y, weight=None, *, solver, alpha=ALPHA, tol=1e-4):
     classifier = SSVMClassifier(
         model, alpha=alpha, solver=solver, tol=tol, max_iter=1000, random_state=0
@@ -71,12 +88,26 @@ def factors_of(model, X, y):
 
 def some_passes(factors, n_passes=6):
     """A state after some passes, so that weights and multipliers are not zero."""
-    state = GDMMState(factors, ALPHA, 0.3)
+    state_type = GDMMState if factors.cliques is None else CliqueGDMMState
+    state = state_type(factors, ALPHA, 0.3)
     everything = -np.ones(factors.n_variables)
     for _ in range(n_passes):
         state.visit(np.arange(factors.n_examples), everything, False)
         state.update(1.0)
     return state
+
+
+def relaxed_answer(model, x, graph):
+    """A solution of the linear program, as marginals that the model takes."""
+    nodes, edges, factors = solve_relaxation(graph)
+    best = {"nodes": nodes, "edges": edges}
+    if model.orders_:
+        K, tables = len(model.classes_), iter(factors)
+        best["cliques"] = [
+            sum((next(tables) for _ in rows), np.zeros(K**order))
+            for rows, order in zip(x.cliques, model.orders_, strict=True)
+        ]
+    return best
 
 
 def exact_objective(classifier, X, y, weight=None):
@@ -87,8 +118,7 @@ def exact_objective(classifier, X, y, weight=None):
         costs, divided_by = model._weights(len(y_true), x.node_weights)
         off = (1.0 - np.eye(len(model.classes_))[model._labels(y_true)]) / divided_by
         graph = model._graph(x, w, off * costs[:, None])
-        nodes, edges, _ = solve_relaxation(graph)
-        best = {"nodes": nodes, "edges": edges}
+        best = relaxed_answer(model, x, graph)
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         total.append(model._loss_at(x, y_true, best) + w @ difference)
     return ALPHA / 2 * w @ w + np.average(total, weights=weight)
@@ -211,9 +241,7 @@ def relaxed_value(model, X, y, w):
     values = []
     for x, y_true in zip(X, y, strict=True):
         off = (1.0 - np.eye(3)[model._labels(y_true)]) / len(y_true)
-        graph = model._graph(x, w, off)
-        nodes, edges, _ = solve_relaxation(graph)
-        best = {"nodes": nodes, "edges": edges}
+        best = relaxed_answer(model, x, model._graph(x, w, off))
         difference = model.joint_feature(x, best) - model.joint_feature(x, y_true)
         values.append(model.loss(y_true, best) + w @ difference)
     return np.mean(values)
@@ -221,8 +249,8 @@ def relaxed_value(model, X, y, w):
 
 def dual_value(factors, model, X, y, w, multipliers):
     """The bound (8) that multipliers give, before any sweep."""
-    first, labels, values = multipliers
-    total, pair = 0.0, 0
+    first, labels, values, cliques = multipliers
+    total, pair, at = 0.0, 0, 0
     for x, y_true in zip(X, y, strict=True):
         off = (1.0 - np.eye(3)[model._labels(y_true)]) / len(y_true)
         graph = model._graph(x, w, off)
@@ -239,14 +267,26 @@ def dual_value(factors, model, X, y, w, multipliers):
                 table -= told[:, None] if side == 0 else told
             total += table.max()
             pair += 1
+        for scope, t in zip(graph.factor_scopes, graph.factor_tables, strict=True):
+            table = graph.tables[t].dense().copy()
+            for axis, node in enumerate(scope):
+                told, at = cliques[at : at + 3], at + 3
+                nodes[node] += told
+                table -= told.reshape(
+                    [-1 if j == axis else 1 for j in range(table.ndim)]
+                )
+            total += table.max()
         total += nodes.max(axis=1).sum() - score
     assert pair == factors.n_pairs
+    assert cliques is None or at == len(cliques)
     return total / len(X)
 
 
+@pytest.mark.parametrize("cliques", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_bound_lies_between_the_relaxation_and_the_multipliers(seed):
+def test_the_bound_lies_between_the_relaxation_and_the_multipliers(seed, cliques):
     X, y = graphs(seed)
+    X = with_cliques(X, seed) if cliques else X
     bound = prepare(SSVMClassifier(RelaxedGraphModel(), alpha=0.05), X, y).model
     factors, model = bound.factors(), bound.spec
     for n_passes in (0, 2, 20):
@@ -381,12 +421,18 @@ def test_forests_are_the_structured_svm(pairwise, kind, normalize):
 @pytest.mark.parametrize("change", ["nothing", "alpha", "features", "labels"])
 @pytest.mark.parametrize(
     "model",
-    [RelaxedGraphModel(), RelaxedGraphModel("potts", normalize=True), GraphModel()],
-    ids=["cycles", "potts", "forests"],
+    [
+        RelaxedGraphModel(),
+        RelaxedGraphModel("potts", normalize=True),
+        GraphModel(),
+        RelaxedGraphModel(loss_normalization="mean"),
+    ],
+    ids=["cycles", "potts", "forests", "cliques"],
 )
 def test_warm_start(model, change):
     """It goes on from distributions and multipliers, and ends at the same optimum."""
     X, y = graphs(kind="any", tree=isinstance(model, GraphModel))
+    X = with_cliques(X) if model.loss_normalization == "mean" else X
     solver = GDMM(5000, 1e-3, check_every=5)
     options = {"solver": solver, "random_state": 0}
     warm = SSVMClassifier(model, alpha=ALPHA, warm_start=True, **options).fit(X, y)
@@ -417,6 +463,107 @@ def test_warm_start(model, change):
         assert warm.n_iter_ < cold.n_iter_
         # they are feasible for any features and alpha, and nearly as good
         assert warm.history_["dual"][0] > 0.95 * cold.objective_
+
+
+# ---- cliques ----
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 5])
+def test_oracle_of_cliques(n_labels):
+    rng = np.random.default_rng(n_labels)
+    kinds = [np.array([[0, 1, 2], [4, 2, 3]]), np.array([[3, 0, 1, 2]])]
+    examples = [np.array([0, 1]), np.array([0])]
+    cliques = Cliques(kinds, examples, np.array([0.5, 2.0]), n_labels)
+    # all kinds of the first example, then the second
+    shapes = [(n_labels,) * order for order in (3, 4, 3)]
+    assert cliques.first_clique.tolist() == [0, 2, 3]
+    assert cliques.scopes[:10].tolist() == [0, 1, 2, 3, 0, 1, 2, 4, 2, 3]
+    sizes = n_labels**3, n_labels**4
+    assert len(cliques.weights) == sum(sizes)
+    for n in range(30):
+        # zero weights, then ties
+        cliques.weights[:] = n and rng.normal(size=sum(sizes)).round(n % 3)
+        three, four = np.split(cliques.weights, sizes[:1])
+        for c, (shape, scale) in enumerate(zip(shapes, (0.5, 0.5, 2.0), strict=True)):
+            told = rng.normal(size=(len(shape), n_labels)).round(1) * (n % 4 > 0)
+            expected = scale * (four if len(shape) == 4 else three).reshape(shape)
+            for labels in itertools.product(range(n_labels), repeat=len(shape)):
+                expected[labels] += sum(told[j, k] for j, k in enumerate(labels))
+            entry, value = cliques.maximum(c, told)
+            assert value == pytest.approx(expected.max(), abs=1e-12)
+            assert expected.flat[entry] == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("edges", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"normalize": True}, {"pairwise": "potts", "loss_normalization": None}],
+    ids=str,
+)
+def test_optimum_with_cliques(options, edges):
+    X, y = graphs(seed=4, kind="any" if options else None)
+    if not edges:
+        X = [x._replace(edges=x.edges[:0], edge_features=np.ones((0, 1))) for x in X]
+    weight = np.arange(6) % 3 if options else None
+    model = RelaxedGraphModel(**options)
+    fitted = check_optimum(model, with_cliques(X, 4), y, weight)
+    tables = fitted.model_._clique_tables(fitted.weights_)
+    assert all(table.any() for table in tables)
+
+
+def test_dual_values_with_cliques_are_below_the_optimum():
+    """Those of the first passes, where factors and variables do not agree."""
+    X, y = graphs(seed=1)
+    X = [x._replace(edges=x.edges[:0]) for x in with_cliques(X, 1)]
+    best = fit(RelaxedGraphModel(), X, y, solver="auto", tol=1e-4)
+    for rho, solver in itertools.product((0.01, 0.1, 1.0), (GDMM, SoftBCFW)):
+        solver = solver(40, 0.0, rho=rho, check_every=1)
+        history = fit(RelaxedGraphModel(), X, y, solver=solver).history_
+        assert history["infeasibility"].max() > 1e-3
+        assert history["dual"].max() <= best.objective_ + 1e-9
+        assert history["primal"].min() >= best.objective_ - best.dual_gap_ - 1e-9
+        if solver.eta and rho > 0.01:
+            assert history["dual"].max() > 0.5 * best.objective_
+
+
+def test_cliques_that_meet_in_single_nodes_are_the_structured_svm():
+    """Where the relaxation is tight, its objective is that of all labelings."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(5):
+        labels = rng.integers(2, size=6)
+        nodes = np.eye(2)[labels] + rng.normal(size=(6, 2))
+        cliques = [[(1, 0, 2)], [(2, 5, 3, 4)]]
+        X.append(Graph(nodes, np.zeros((0, 2), dtype=int), cliques=cliques))
+        y.append(labels.tolist())
+    first = fit(RelaxedGraphModel(), X, y, solver=GDMM(5000, 1e-5, check_every=20))
+    model, w = first.model_, first.weights_
+    assert first.dual_gap_ <= 1.01e-5
+    hinge = 0.0
+    for x, y_true in zip(X, y, strict=True):
+        observed = w @ model.joint_feature(x, y_true)
+        hinge += (
+            max(
+                model.loss(y_true, list(other))
+                + w @ model.joint_feature(x, list(other))
+                for other in itertools.product(range(2), repeat=6)
+            )
+            - observed
+        )
+    assert first.objective_ == pytest.approx(ALPHA / 2 * w @ w + hinge / 5, abs=1e-7)
+
+
+def test_states_of_other_cliques_are_not_used():
+    X, y = graphs()
+    X = with_cliques(X)
+    first = SSVMClassifier(
+        RelaxedGraphModel(), alpha=ALPHA, warm_start=True, solver=GDMM(500, 0.05)
+    ).fit(X, y)
+    other = with_cliques(graphs()[0], 1)
+    makers = (X, True), (other, False), (graphs()[0], False)
+    for inputs, accepted in makers:
+        bound = prepare(SSVMClassifier(RelaxedGraphModel()), inputs, y).model
+        assert GDMM().accepts(first._warm[1], bound) == accepted
 
 
 def test_minimum_cuts_are_refused():

@@ -132,7 +132,8 @@ cdef class SparseTransitions:
                 self._append(k, scores[k])
         for label in range(self.n_labels):
             row = &self._rows[label]
-            qsort(row.items, row.n_positive, sizeof(PairScore), descending)
+            if row.n_positive > 1:  # a row without pairs has no memory
+                qsort(row.items, row.n_positive, sizeof(PairScore), descending)
             for k in range(row.n_positive):
                 self._place[row.items[k].pair] = <int32_t> k
             self._highest[label] = row.items[0].value if row.n_positive else -INFINITY

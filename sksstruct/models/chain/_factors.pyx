@@ -210,6 +210,9 @@ cdef class ChainFactors(RowFactors):
 
     cdef bint allows(self, Py_ssize_t pair, Py_ssize_t first_label,
                      Py_ssize_t second_label) noexcept nogil:
+        if (self._forbids(self._pairs[pair, 0], first_label)
+                or self._forbids(self._pairs[pair, 1], second_label)):
+            return False
         return not 0 <= self.table.find(first_label, second_label) < self.n_forbidden
 
 

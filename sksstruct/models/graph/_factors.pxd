@@ -8,6 +8,8 @@ from sksstruct.models.tables._row_factors cimport RowFactors
 
 cdef class GraphFactors(RowFactors):
     cdef readonly object edge_rows
+    # `Cliques`, or None
+    cdef readonly object cliques
     cdef object _nodes, _blocks
     cdef Py_ssize_t _n_weights
     # |G_e|^2 of each edge

@@ -34,6 +34,10 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 
 
+# The objective forms a table for each clique: as long as a visit to so many scores.
+WORK_OF_CLIQUE = 1000
+
+
 def single_features(edge_rows):
     """Return the only feature of each edge, if it is positive, and its value.
 
@@ -80,16 +84,31 @@ cdef class GraphFactors(RowFactors):
                       graphs.fit_intercept, np.zeros(self.n_variables, dtype=np.uint8))
         squares = sparse.csr_array(self.edge_rows).power(2)
         norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        self.cliques = graphs.cliques
         self.pair_norm = norms.max(initial=0.0)
         # one entry too many, so that no edges at all are no empty buffer
         self._edge_norms = np.append(norms, 0.0)
+        # a factor of r nodes joins as many as r - 1 edges do
+        joins = np.diff(self.first_pair)
+        if self.cliques is not None:
+            self.pair_norm = max(self.pair_norm, self.cliques.norm)
+            joins = joins + self.per_example(self.cliques.orders - 1)
         # as many edges as nodes make a cycle
-        self.loopy = bool((np.diff(self.first_pair)
-                           >= np.diff(self.first_variable)).any())
+        self.loopy = bool((joins >= np.diff(self.first_variable)).any())
         self._told = aligned_zeros(2 * self.ld).reshape(2, -1)
         self.start()
 
+    def per_example(self, values):
+        """Return the sums over the cliques of each example."""
+        sums = np.concatenate([[0], np.cumsum(values)])
+        return np.diff(sums[self.cliques.first_clique])
+
     # ---- weights ----
+
+    def start_rows(self):
+        RowFactors.start_rows(self)
+        if self.cliques is not None:
+            self.cliques.start()
 
     def edge_weights(self):
         """Return the weights of the edges, (n_edge_features, K, K) or less."""
@@ -107,6 +126,8 @@ cdef class GraphFactors(RowFactors):
             # the bias follows the features, and is one of them where these are scaled
             intercept[...] = self._weights[n, :self.n_labels]
         edge_coef[...] = self.edge_weights()
+        if self.cliques is not None:
+            out[-len(self.cliques.weights):] = self.cliques.weights
         return out
 
     def square_with(self, pairs, left, right, amounts):
@@ -133,7 +154,14 @@ cdef class GraphFactors(RowFactors):
 
     def work_of_maxima(self):
         # sweeps look at all entries of tables, by vectors
-        return (self.n_variables + 4 * self.n_pairs) * self.n_labels
+        return ((self.n_variables + 4 * self.n_pairs) * self.n_labels
+                + self.work_of_cliques())
+
+    def work_of_cliques(self):
+        """Return how many scores the objective takes of cliques, about."""
+        if self.cliques is None:
+            return 0
+        return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
 
     @property
     def costs(self):
@@ -155,8 +183,11 @@ cdef class GraphFactors(RowFactors):
             scores = self._nodes[start:stop] @ coef
             return scores if intercept is None else scores + intercept
 
-        return relaxed_maxima(
-            self, node_scores, self.edge_tables(edge_coef), n_jobs, multipliers)
+        cliques = None
+        if self.cliques is not None:
+            cliques = weights[-len(self.cliques.weights):]
+        return relaxed_maxima(self, node_scores, self.edge_tables(edge_coef), cliques,
+                              n_jobs, multipliers)
 
     def edge_tables(self, edge_coef):
         """Return what forms the tables of a range of edges; see `relaxation.py`."""
@@ -392,7 +423,8 @@ cdef class EdgeRowFactors(GraphFactors):
 
     def work_of_maxima(self):
         # as the oracles look at all entries too
-        return 2 * self.n_pairs * self.n_labels ** 2 + self.n_variables * self.n_labels
+        return (2 * self.n_pairs * self.n_labels ** 2
+                + self.n_variables * self.n_labels + self.work_of_cliques())
 
     def edge_tables(self, edge_coef):
         K = self.n_labels

@@ -13,6 +13,7 @@ from sksstruct.models.graph._factors import (
 )
 from sksstruct.models.graph._potts_factors import PottsFactors
 from sksstruct.models.graph.inputs import check_graph, in_a_row, plain, scaled, stack
+from sksstruct.models.protocols._cliques import Cliques
 from sksstruct.models.python._python import BoundPython
 
 # Up to so many labels a search of a whole table, by vectors, is faster than one of
@@ -44,7 +45,9 @@ class LabeledGraphs:
         Whether there is a bias that is no feature.
     blocks : callable
         ``blocks(weights)`` returns views of flat weights: of nodes, (n_features,
-        n_labels), of the bias, or None, and of edges.
+        n_labels), of the bias, or None, and of edges. Those of cliques follow.
+    cliques : Cliques, default=None
+        Factors of three and more nodes.
     """
 
     nodes: Any
@@ -59,6 +62,7 @@ class LabeledGraphs:
     n_weights: int
     fit_intercept: bool
     blocks: Callable
+    cliques: Cliques | None = None
 
 
 def graph_factors(graphs, *, potts):
@@ -84,21 +88,10 @@ class BoundRelaxedGraph(BoundPython):
 
     @property
     def oracles(self):
-        found = super().oracles
-        return found if self.spec.orders_ else (*found, "factors")
-
-    @property
-    def oracle_note(self):
-        note = super().oracle_note
-        if self.spec.orders_:
-            return (
-                f"{note}; dual decomposition takes nodes and edges, graphs with "
-                "cliques need a solver with the max oracle, such as solver='auto'"
-            )
-        return note
+        return (*super().oracles, "factors")
 
     def factors(self):
-        """Return the nodes and edges as a `FactorModel`."""
+        """Return the nodes, edges and cliques as a `FactorModel`."""
         # once for all who ask: the weights are theirs
         if not hasattr(self, "_factors"):
             graphs = labeled_graphs(self.spec, self.X, self.Y, self.example_weights)
@@ -145,4 +138,24 @@ def labeled_graphs(spec, X, Y, example_weights):
         n_weights=spec.n_weights_,
         fit_intercept=spec.fit_intercept and not spec.normalize,
         blocks=spec._blocks,
+        cliques=_cliques(spec, graphs, first_node),
+    )
+
+
+def _cliques(spec, graphs, first_node):
+    """The `Cliques` of graphs, or None."""
+    if not spec.orders_:
+        return None
+    sizes = np.diff(first_node)
+    kinds = list(zip(*(graph.cliques for graph in graphs), strict=True))
+    return Cliques(
+        [
+            np.concatenate(
+                [rows + at for rows, at in zip(kind, first_node, strict=False)]
+            )
+            for kind in kinds
+        ],
+        [np.repeat(np.arange(len(graphs)), list(map(len, kind))) for kind in kinds],
+        1.0 / sizes if spec.normalize else np.ones(len(graphs)),
+        len(spec.classes_),
     )

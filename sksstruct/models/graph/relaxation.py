@@ -24,7 +24,9 @@ _SWEEPS, _LEAST_FALL = 20, 1e-3
 _ROUNDING = 1e-12
 
 
-def relaxed_maxima(factors, node_scores, edge_tables, n_jobs=None, multipliers=None):
+def relaxed_maxima(
+    factors, node_scores, edge_tables, clique_tables, n_jobs=None, multipliers=None
+):
     """Return an upper bound of sum_i p_i max_q <loss_i, q> + <w, phi(q) - phi(y_i)>.
 
     Parameters
@@ -37,10 +39,12 @@ def relaxed_maxima(factors, node_scores, edge_tables, n_jobs=None, multipliers=N
     edge_tables : callable
         ``edge_tables(start, stop)`` returns, for a range of edges, tables, the index of
         the table of each edge, and factors of theirs, or None.
+    clique_tables : ndarray or None
+        Flat tables of cliques, where there are any.
     n_jobs : int, default=None
         Threads.
     multipliers : callable, default=None
-        Returns lambda, as rows of the ends of edges; None: zeros.
+        Returns lambda, as rows of the ends of edges, and of cliques; None: zeros.
 
     Returns
     -------
@@ -53,7 +57,9 @@ def relaxed_maxima(factors, node_scores, edge_tables, n_jobs=None, multipliers=N
 
     def bound(start, stop):
         for k in range(start, stop):
-            values[k] = _bound(factors, chunks[k], node_scores, edge_tables, found)
+            values[k] = _bound(
+                factors, chunks[k], node_scores, edge_tables, clique_tables, found
+            )
 
     run_in_chunks(bound, len(chunks), n_jobs)
     return float(values.sum())
@@ -65,11 +71,13 @@ def _chunks(factors):
     # messages, and, where there is one, the table of an edge
     scores = np.diff(factors.first_variable) * K
     scores += np.diff(factors.first_pair) * factors.scores_of_edge
+    if factors.cliques is not None:
+        scores += factors.per_example(factors.cliques.outcomes)
     ends = np.unique(np.cumsum(scores) // _SCORES, return_index=True)[1]
     return list(zip(ends, np.append(ends[1:], len(scores)), strict=True))
 
 
-def _bound(factors, examples, node_scores, edge_tables, multipliers):
+def _bound(factors, examples, node_scores, edge_tables, clique_tables, multipliers):
     """The bound of a range of examples, less the scores of their observed labels."""
     first, last = examples
     nodes = slice(*factors.first_variable[[first, last]])
@@ -84,13 +92,21 @@ def _bound(factors, examples, node_scores, edge_tables, multipliers):
     unaries[np.arange(len(y_true)), y_true] -= costs
     # maxima are homogeneous: graphs of any weights are one graph
     unaries *= of_node[:, None]
-    ends = factors.pairs[edges] - nodes.start
-    graph = FactorGraph(unaries)
+    ends, larger = factors.pairs[edges] - nodes.start, []
+    if factors.cliques is not None:
+        told = None if multipliers is None else multipliers[3]
+        larger = _cliques(factors, examples, clique_tables, told, unaries)
+    graph = FactorGraph(unaries, factors=larger)
     if len(ends):
         tables, index, scales = edge_tables(edges.start, edges.stop)
         scales = of_edge if scales is None else scales * of_edge
         graph = FactorGraph(
-            unaries, ends, tables, edge_tables=index, edge_weights=scales
+            unaries,
+            ends,
+            tables,
+            edge_tables=index,
+            edge_weights=scales,
+            factors=larger,
         )
     kernel = TreeReweighted(MAPProblem(graph))
     if multipliers is not None and len(ends):
@@ -100,7 +116,7 @@ def _bound(factors, examples, node_scores, edge_tables, multipliers):
 
 def _messages(multipliers, edges, ends, graph):
     """Multipliers of the end of each edge that message passing visits first."""
-    first, labels, values = multipliers
+    first, labels, values, _ = multipliers
     rows = 2 * np.arange(edges.start, edges.stop) + (ends[:, 0] > ends[:, 1])
     sizes = first[rows + 1] - first[rows]
     dense = np.zeros((len(rows), int(graph.n_states[0])))
@@ -109,6 +125,31 @@ def _messages(multipliers, edges, ends, graph):
     at = np.repeat(first[rows], sizes) + np.arange(sizes.sum()) - before
     dense[np.repeat(np.arange(len(rows)), sizes), labels[at]] = values[at]
     return dense
+
+
+def _cliques(factors, examples, tables, multipliers, unaries):
+    """Scopes and tables of the cliques of a range of examples.
+
+    What multipliers give to nodes is taken from the tables, and added to `unaries`: the
+    scores of labelings stay, and the bound that sweeps begin with is that of (8).
+    """
+    cliques, K, found = factors.cliques, factors.n_labels, []
+    start = factors.first_variable[examples[0]]
+    for i in range(*examples):
+        weight = factors.example_weights[i]
+        for c in range(*cliques.first_clique[[i, i + 1]]):
+            first, last = cliques.first_node[[c, c + 1]]
+            scope, order = cliques.scopes[first:last] - start, int(last - first)
+            at = cliques.first_weight[c]
+            table = weight * cliques.factors[c] * tables[at : at + K**order]
+            table = table.reshape((K,) * order)
+            if multipliers is not None:
+                told = multipliers[first * K : last * K].reshape(order, K)
+                unaries[scope] += weight * told
+                for axis, row in enumerate(weight * told):
+                    table -= np.expand_dims(row, [j for j in range(order) if j != axis])
+            found.append((scope, table))
+    return found
 
 
 def _sweep(kernel):

@@ -75,7 +75,6 @@ class RelaxedGraphModel(StructuredModel):
     weights of edges, (n_edge_features, n_classes, n_classes) or (n_edge_features,); and
     a table of each kind of cliques, with an axis of n_classes for each of their nodes.
     The relaxation is the local polytope, in which cliques agree with their nodes.
-    Graphs with cliques need a solver with the max oracle.
 
     Examples
     --------

@@ -9,6 +9,8 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
+# Below this share of a label's costs, its presence or absence is rounding.
+_LEAST_SHARE = 1e-14
 
 
 class ConditionalModel:
@@ -50,9 +52,10 @@ class ConditionalModel:
         self.n_examples = self.rows.n_examples
         self.n_weights = self.rows.n_features * self.rows.ld + self.rows.n_pairs
         # what labels cost that are off, and that are on
-        count, share = Y.sum(axis=0), example_weights @ Y
-        self.masses = costs * np.vstack([example_weights.sum() - share, share])
-        both = (count > 0) & (count < len(Y)) & (costs > 0.0).all(axis=0)
+        shares = example_weights @ (1 - Y), example_weights @ Y
+        self.masses = costs * np.vstack(shares)
+        # without one of the two, but for rounding, no bias is best
+        both = self.masses.min(axis=0) > _LEAST_SHARE * self.masses.sum(axis=0)
         self.free = np.flatnonzero(both & free_bias)
 
     def views(self, w):

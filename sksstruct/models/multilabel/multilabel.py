@@ -175,8 +175,7 @@ def label_costs(class_weight, Y, weight, values):
     if class_weight is None:
         return costs
     if isinstance(class_weight, str):
-        shares = weight @ Y
-        shares = np.vstack([weight.sum() - shares, shares])
+        shares = np.vstack([weight @ (1 - Y), weight @ Y])
         # a label without both has nothing to balance
         some = (shares > 0.0).all(axis=0)
         costs[:, some] = weight.sum() / (2.0 * shares[:, some])

@@ -10,6 +10,9 @@ from sksstruct.utils.progress import Progress, Status
 # the share of tol by which the objective must have fallen.
 PERIOD, FALL = 10, 0.1
 
+# Objectives below this are zero but for rounding errors of losses.
+_LEAST_SCALE = 1e-12
+
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
 INEXACT = (
@@ -20,7 +23,8 @@ INEXACT = (
 
 def check_order(primal, dual, scale):
     """Raise an error if the dual is above the primal by more than rounding."""
-    if dual - primal > 1e-6 * max(scale, abs(primal)):
+    # both are zero where constraints leave the observed labelings only
+    if dual - primal > max(1e-6 * max(scale, abs(primal)), _LEAST_SCALE):
         raise ValueError(
             f"the objective is {primal:.6g} and the dual value {dual:.6g}: {INEXACT}"
         )
@@ -77,7 +81,7 @@ class Loop(Progress):
     def target(self):
         """The gap asked for."""
         scale = abs(self.primal) if self.scale is None else self.scale
-        return self.solver.tol * scale
+        return self.solver.tol * max(scale, _LEAST_SCALE)
 
     def report(
         self,

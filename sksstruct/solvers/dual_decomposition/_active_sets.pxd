@@ -39,6 +39,8 @@ cdef struct ActiveOutcomes:
     PairEnd ends[2]
 
 
+cdef int grow(Arena arena, void** array, Py_ssize_t size, Py_ssize_t capacity,
+              size_t item_size) except -1 nogil
 cdef int32_t activate_label(Arena arena, ActiveLabels* labels,
                             int32_t label) except -1 nogil
 cdef int activate_outcome(Arena arena, ActiveOutcomes* outcomes, int32_t entry,

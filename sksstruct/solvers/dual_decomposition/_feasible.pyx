@@ -8,7 +8,9 @@ has a value that is a lower bound of the optimum:
 
 The new q_f is the old one cut down until no marginal is above q_v, plus the product of
 what the two ends then lack, divided by its sum: a transport plan that moves little
-where the marginals agree already. Notation as in `_state.pyx`.
+where the marginals agree already. Cliques of r variables are treated alike: what their
+ends lack is the same in all, so that the product is divided by its power r - 1.
+Notation as in `_state.pyx`.
 """
 
 import numpy as np
@@ -17,6 +19,9 @@ from libc.stdint cimport int32_t
 
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, fit_ends,
+)
+from sksstruct.solvers.dual_decomposition._clique_state cimport (
+    CliqueGDMMState, CliqueOutcomes,
 )
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Scratch
 
@@ -204,3 +209,81 @@ cdef Py_ssize_t support(const ActiveLabels* labels) noexcept nogil:
     for k in range(labels.size):
         count += labels.q[k] > 0.0
     return count
+
+
+# ---- cliques ----
+
+def clique_changes(CliqueGDMMState state):
+    """Return changes of the tables of cliques that agree with their variables.
+
+    Returns
+    -------
+    changes : ndarray of shape (n_weights,)
+        Those of the weights of cliques.
+    """
+    cdef Py_ssize_t i, clique
+    cdef double[::1] changes = np.zeros(len(state.cliques.weights))
+    # what the labels of all ends lack, and products of it
+    cdef double[::1] lack = np.zeros(state.cliques.most_nodes * state.cliques.n_labels)
+    cdef double[::1] products = np.zeros(state.cliques.most_outcomes)
+    with nogil:
+        for i in range(state.model.n_examples):
+            for clique in range(state.cliques._first_clique[i],
+                                state.cliques._first_clique[i + 1]):
+                change_clique(
+                    state, clique, state.model._example_weights[i] / state.alpha,
+                    &lack[0], &products[0],
+                    &changes[state.cliques._first_weight[clique]])
+    return np.asarray(changes)
+
+
+cdef void change_clique(CliqueGDMMState state, Py_ssize_t clique, double C,
+                        double* lack, double* products, double* changes) noexcept nogil:
+    """Add the changes of one clique to those of its table."""
+    cdef CliqueOutcomes* outcomes = &state._cliques[clique]
+    cdef Py_ssize_t K = state.cliques.n_labels, order = outcomes.order
+    cdef Py_ssize_t k, j, label, node
+    cdef double q, share, scale, total = 0.0
+    # weights go by e_truth - q, hence the sign
+    C *= -state.cliques._factor[clique]
+    for j in range(order):
+        node = state.cliques._scope[state.cliques._first_node[clique] + j]
+        for label in range(K):
+            lack[j * K + label] = state._node_q(node, label)
+    # the strongest cut of all ends is enough for all
+    for k in range(outcomes.size):
+        share = 1.0
+        for j in range(order):
+            label = j * K + outcomes.labels[k * order + j]
+            node = state.cliques._scope[state.cliques._first_node[clique] + j]
+            q = state._node_q(node, label - j * K)
+            # without weight, or below q_v, nothing is to be cut
+            if outcomes.marginal[label] > 0.0 and outcomes.marginal[label] > q:
+                scale = q / outcomes.marginal[label]
+                share = scale if scale < share else share
+        changes[outcomes.entry[k]] += C * (share - 1.0) * outcomes.q[k]
+        for j in range(order):
+            lack[j * K + outcomes.labels[k * order + j]] -= share * outcomes.q[k]
+    for label in range(K):
+        total += lack[label] if lack[label] > 0.0 else 0.0
+    if total > 0.0:
+        multiply_lacks(K, order, lack, total, products)
+        for k in range(outcomes.n_outcomes):
+            changes[k] += C * products[k]
+
+
+cdef void multiply_lacks(Py_ssize_t n_labels, Py_ssize_t order, const double* lack,
+                         double total, double* products) noexcept nogil:
+    """Write the product of what all ends lack, over total^(order - 1)."""
+    cdef Py_ssize_t j, a, b, n = 1
+    cdef double head, part
+    products[0] = total
+    for j in range(order):
+        # from the end, so that no product is overwritten before it was read
+        for a in range(n - 1, -1, -1):
+            head = products[a] / total
+            for b in range(n_labels - 1, -1, -1):
+                part = lack[j * n_labels + b]
+                # what rounding makes negative is no lack
+                products[a * n_labels + b] = head * part if part > 0.0 else 0.0
+        n *= n_labels

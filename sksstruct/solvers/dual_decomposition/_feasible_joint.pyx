@@ -129,17 +129,20 @@ cdef class JointPoint:
                                 outcomes.ends[1].labels.size))
         cut(&self.state._scratch, outcomes)
         for k in range(outcomes.size):
+            moved = self.state._scratch.target[k]
+            # Away-steps leave rounding errors where nothing may be: next to a label
+            # that nothing else follows, they would become all that there is.
+            if not self.allows(f, outcomes.ends[0].place[k], outcomes.ends[1].place[k]):
+                moved = 0.0
             self.put(at + k, outcomes.ends[0].place[k], outcomes.ends[1].place[k],
-                     self.state._scratch.target[k], outcomes.q[k])
+                     moved, outcomes.q[k])
         at += outcomes.size
         missing(&self.state._scratch, outcomes)
         left, right = self.state._scratch.message[0], self.state._scratch.message[1]
         for j in range(outcomes.ends[0].labels.size):
             for k in range(outcomes.ends[1].labels.size):
                 moved = left[j] if left[j] < right[k] else right[k]
-                if moved <= 0.0 or not self.state.model.allows(
-                        f, outcomes.ends[0].labels.label[j],
-                        outcomes.ends[1].labels.label[k]):
+                if moved <= 0.0 or not self.allows(f, j, k):
                     continue
                 self.put(at, j, k, moved, 0.0)
                 at += 1
@@ -148,6 +151,14 @@ cdef class JointPoint:
                 right[k] -= moved
         self.n_cells[f] = at - self.first_cell[f]
         return 0
+
+    cdef bint allows(self, Py_ssize_t f, Py_ssize_t first_place,
+                     Py_ssize_t second_place) noexcept nogil:
+        """Whether an outcome is allowed, given by the places of its labels."""
+        cdef ActiveOutcomes* outcomes = &self.state._outcomes[f]
+        return self.state.model.allows(
+            f, outcomes.ends[0].labels.label[first_place],
+            outcomes.ends[1].labels.label[second_place])
 
     cdef void put(self, Py_ssize_t cell, Py_ssize_t first_place,
                   Py_ssize_t second_place, double mass, double before) noexcept nogil:

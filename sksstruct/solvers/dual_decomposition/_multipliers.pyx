@@ -10,6 +10,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 
 from sksstruct.solvers.dual_decomposition._active_sets cimport PairEnd
+from sksstruct.solvers.dual_decomposition._clique_state cimport CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
@@ -24,6 +25,8 @@ def scaled_multipliers(GDMMState state):
         Labels of the variable at this end.
     values : ndarray of shape (n,)
         Their lambda.
+    cliques : ndarray of shape (n,) or None
+        Those of every label at all ends of cliques, if there are any.
     """
     cdef Py_ssize_t n = 2 * state.model.n_pairs, end, k, at = 0
     cdef Py_ssize_t[::1] first = np.zeros(n + 1, dtype=np.intp)
@@ -41,7 +44,9 @@ def scaled_multipliers(GDMMState state):
                 labels[at] = pair_end.labels.label[k]
                 values[at] = state.rho * pair_end.u[k]
                 at += 1
-    return (np.asarray(first), np.asarray(labels)[:at], np.asarray(values)[:at])
+    cliques = state.multipliers() if isinstance(state, CliqueGDMMState) else None
+    return (
+        np.asarray(first), np.asarray(labels)[:at], np.asarray(values)[:at], cliques)
 
 
 cdef inline Py_ssize_t known_labels(const PairEnd* end) noexcept nogil:

@@ -8,18 +8,23 @@ the features, the example weights and the alpha of the new run. Notation as in
 import numpy as np
 
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
 from sksstruct.models.protocols._factors cimport FactorModel
 from sksstruct.solvers.dual_decomposition._active_sets cimport (
     ActiveLabels, ActiveOutcomes, PairEnd, activate_label, activate_outcome, fit_ends,
+)
+from sksstruct.solvers.dual_decomposition._clique_state cimport (
+    CliqueGDMMState, CliqueOutcomes, place_of,
 )
 from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 def signature(FactorModel model):
     """Return what two models have in common if the state of one suits the other."""
+    cliques = getattr(model, "cliques", None)
     return (model.n_labels, model.first_variable.tobytes(), model.first_pair.tobytes(),
-            model.pairs.tobytes())
+            model.pairs.tobytes(), cliques and cliques.signature())
 
 
 def export_state(GDMMState state):
@@ -112,10 +117,14 @@ def restore_state(GDMMState state, arrays):
         for variable in range(state.model.n_variables):
             restore_labels(state, variable, counts[variable], label, q, n)
             n += counts[variable]
+            # Algorithm 3 visits active factors only: those that have moved are
+            state._active_factors[variable] = state._labels[variable].q[0] < 1.0
         for pair in range(state.model.n_pairs):
             restore_outcomes(state, pair, outcome_counts[pair], label, first, places,
                              outcome_q, m)
             m += outcome_counts[pair]
+            state._active_factors[state.model.n_variables + pair] = (
+                state._outcomes[pair].q[0] < 1.0)
             s = restore_multipliers(state, pair, label, first, multipliers, s)
         for i in range(state.model.n_examples):
             C = state.model._example_weights[i] / state.alpha
@@ -218,3 +227,78 @@ cdef int add_pair_weights(GDMMState state, Py_ssize_t pair, double C) except -1 
         state._scratch.change[k] = C * ((k == 0) - outcomes.q[k])
     return state.model.add_pairs(
         pair, outcomes.size, outcomes.entry, state._scratch.change)
+
+
+# ---- cliques ----
+
+def export_cliques(CliqueGDMMState state):
+    """Return the distributions and multipliers of cliques as arrays, in a dict."""
+    cdef Py_ssize_t clique, k
+    cdef CliqueOutcomes* outcomes
+    counts, entries, q = [], [], []
+    for clique in range(state.cliques.n_cliques):
+        outcomes = &state._cliques[clique]
+        counts.append(outcomes.size)
+        for k in range(outcomes.size):
+            entries.append(outcomes.entry[k])
+            q.append(outcomes.q[k])
+    return {
+        "counts": np.array(counts, dtype=np.intp),
+        "entries": np.array(entries, dtype=np.intp),
+        "q": np.array(q, dtype=np.float64),
+        "multipliers": state.multipliers(),
+    }
+
+
+def restore_cliques(CliqueGDMMState state, arrays):
+    """Give the cliques of a state the distributions and multipliers of another.
+
+    Parameters
+    ----------
+    state : CliqueGDMMState
+        One whose variables and pairs `restore_state` has set.
+    arrays : dict
+        What `export_cliques` returned, of a model of the same `signature`.
+    """
+    cdef Py_ssize_t i, clique, n = 0
+    cdef const Py_ssize_t[::1] first = state.cliques.first_clique
+    cdef const Py_ssize_t[::1] counts = arrays["counts"], entries = arrays["entries"]
+    cdef const double[::1] q = arrays["q"]
+    for i in range(state.model.n_examples):
+        for clique in range(first[i], first[i + 1]):
+            restore_clique(state, clique, entries[n:n + counts[clique]],
+                           q[n:n + counts[clique]],
+                           state.model._example_weights[i] / state.alpha)
+            n += counts[clique]
+    state.set_multipliers(arrays["multipliers"])
+
+
+cdef int restore_clique(CliqueGDMMState state, Py_ssize_t clique,
+                        const Py_ssize_t[::1] entries, const double[::1] q,
+                        double C) except -1:
+    """Set q_f, its marginals and its weights; the observed outcome stays the first."""
+    cdef CliqueOutcomes* outcomes = &state._cliques[clique]
+    cdef Py_ssize_t first = state.cliques._first_node[clique], n, k, j, node, label
+    cdef double* table = &state.cliques._weights[state.cliques._first_weight[clique]]
+    # what the observed labels had is gone from the variables already
+    outcomes.q[0] = 0.0
+    memset(outcomes.marginal, 0, outcomes.order * state.cliques.n_labels
+           * sizeof(double))
+    for n in range(entries.shape[0]):
+        # the observed one is there, the others differ
+        k = 0
+        if outcomes.entry[0] != entries[n]:
+            k = outcomes.size
+            state._activate(outcomes, entries[n])
+        outcomes.q[k] = q[n]
+        for j in range(outcomes.order):
+            node, label = state.cliques._scope[first + j], outcomes.labels[
+                k * outcomes.order + j]
+            outcomes.marginal[j * state.cliques.n_labels + label] += q[n]
+            state._labels[node].total[
+                place_of(label, state.model._y_true[node])] += q[n]
+    # w += C Phi_f^T (e_truth - q_f)
+    for k in range(outcomes.size):
+        table[outcomes.entry[k]] += (
+            C * state.cliques._factor[clique] * ((k == 0) - outcomes.q[k]))
+    return 0

@@ -44,11 +44,14 @@ cdef class GDMMState:
     cdef char* _active_factors
     # whether a visit asks the oracles for outcomes that are not active
     cdef bint _asks
+    # of all pairs and cliques: how many variables each has, in all
+    cdef Py_ssize_t _n_ends
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
     cdef int _visit_example(self, Py_ssize_t i, double C, const double[::1] parts,
                             bint linear, Py_ssize_t inner_steps,
                             double eta) except -1 nogil
+    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil
     cdef int _move_multipliers(self, Py_ssize_t i, double eta,
                                Residuals* sums) except -1 nogil
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
@@ -83,3 +86,12 @@ cdef inline double pair_gain(const Scratch* scratch, const ActiveOutcomes* outco
     """What an active outcome of the pair in the scratch gains: score and messages."""
     return (scratch.score[k] + scratch.message[0][outcomes.ends[0].place[k]]
             + scratch.message[1][outcomes.ends[1].place[k]])
+
+
+cdef inline double progress_of(double gain, double curvature) noexcept nogil:
+    """Return what moving weight from the observed to a better outcome gains (18)."""
+    # with d = step (e_y - e_truth) it is step gain - Q/2 |d|^2, and |d|^2 = 2 step^2
+    cdef double step = gain / (2.0 * curvature)
+    # no more weight than all of it
+    step = 1.0 if step > 1.0 else step
+    return step * (gain - step * curvature)

@@ -61,15 +61,6 @@ cdef double LEAST_CURVATURE = 1e-9
 cdef int N_ARRAYS = 7
 
 
-cdef inline double progress_of(double gain, double curvature) noexcept nogil:
-    """Return what moving weight from the observed to a better outcome gains (18)."""
-    # with d = step (e_y - e_truth) it is step gain - Q/2 |d|^2, and |d|^2 = 2 step^2
-    cdef double step = gain / (2.0 * curvature)
-    # no more weight than all of it
-    step = 1.0 if step > 1.0 else step
-    return step * (gain - step * curvature)
-
-
 cdef class GDMMState:
     """State of GDMM on a model of factors.
 
@@ -105,7 +96,7 @@ cdef class GDMMState:
         cdef Py_ssize_t variable, pair, n = model.n_variables, m = model.n_pairs
         cdef int side
         self.model, self.alpha, self.rho = model, alpha, rho
-        self._asks = True
+        self._asks, self._n_ends = True, 2 * m
         # one arena for all lists: what a visit touches lies close together
         self._arena = Arena()
         self._labels = <ActiveLabels*> self._arena.take(
@@ -220,8 +211,13 @@ cdef class GDMMState:
                 self._visit_variable(variable, C, parts[variable])
             for pair in range(self.model._first_pair[i], self.model._first_pair[i + 1]):
                 self._visit_pair(pair, C, linear)
+            self._visit_cliques(i, C)
             self._asks = False
         self._asks = asks
+        return 0
+
+    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil:
+        """Visit larger factors of an example, which a subclass has."""
         return 0
 
     cdef int _add_factor(self, Py_ssize_t i, double C, const double[::1] parts,
@@ -526,8 +522,8 @@ cdef class GDMMState:
             for i in range(self.model.n_examples):
                 self._move_multipliers(i, eta, &sums)
         self.residual_square = sums.square
-        # two ends, and half of the 1-norm at each
-        self.infeasibility = sums.distance / (4 * max(self.model.n_pairs, 1))
+        # half of the 1-norm at each end
+        self.infeasibility = sums.distance / (2 * max(self._n_ends, 1))
         self.primal_residual = relative_norm(sums.square, sums.size)
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
 

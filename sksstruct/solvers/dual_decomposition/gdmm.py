@@ -19,14 +19,18 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._away_state import AwayGDMMState
 from sksstruct.solvers.dual_decomposition._binary_state import BinaryGDMMState
+from sksstruct.solvers.dual_decomposition._clique_state import CliqueGDMMState
 from sksstruct.solvers.dual_decomposition._feasible import (
+    clique_changes,
     expected_loss,
     feasible_changes,
 )
 from sksstruct.solvers.dual_decomposition._feasible_joint import joint_value
 from sksstruct.solvers.dual_decomposition._multipliers import scaled_multipliers
 from sksstruct.solvers.dual_decomposition._restart import (
+    export_cliques,
     export_state,
+    restore_cliques,
     restore_state,
     signature,
 )
@@ -123,6 +127,11 @@ class FactorSolver(Solver):
         # block-greedy steps are for binary labels, the others for pairs of any labels
         if is_binary and self.update not in ("auto", "bgcd"):
             factors, is_binary = factors.graph(), False
+        if _has_cliques(factors) and self.update not in ("auto", "bcfw"):
+            raise ValueError(
+                f"update={self.update!r} takes pairs of variables, and not cliques of "
+                "more: use update='bcfw'"
+            )
         return self._run_type(is_binary)(self, factors, alpha, options).run()
 
     def _run_type(self, is_binary):
@@ -154,7 +163,8 @@ class GDMM(FactorSolver):
           variant that the theory covers; it is slow, and meant for small problems.
         - "bgcd": block-greedy coordinate descent, in which every example activates its
           most promising factor and takes steps for the active ones (Algorithm 3).
-        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw".
+        - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw",
+          which graphs with cliques need.
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
         indicator factors in order, and searches one part of the labels of inner-product
@@ -179,8 +189,8 @@ class GDMM(FactorSolver):
         ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
     cached_passes : int or "auto", default="auto"
         After each pass with oracles, number of passes among active outcomes only.
-        "auto" is one, and none where pairs are joined in cycles, where multipliers that
-        move more often than outcomes come in take longer to settle.
+        "auto" is one, and none where pairs, without cliques, are joined in cycles:
+        multipliers that move more often than outcomes come in take longer to settle.
 
     Notes
     -----
@@ -276,6 +286,8 @@ class GDMMRun:
             if self.adapts_rho:
                 self.state.set_rho(previous["rho"] * self.curvature)
             restore_state(self.state, previous["arrays"])
+            if _has_cliques(model):
+                restore_cliques(self.state, previous["cliques"])
 
     def initial_rho(self):
         """Return the weight of the quadratic terms in the first pass."""
@@ -303,7 +315,7 @@ class GDMMRun:
             return 0, 0
         cached = self.solver.cached_passes
         if cached == "auto":
-            cached = 0 if self.is_loopy else 1
+            cached = int(not self.is_loopy or _has_cliques(self.model))
         return self.solver.inner_steps, cached
 
     def final_status(self):
@@ -320,6 +332,8 @@ class GDMMRun:
             n_parts = max(1, round(np.sqrt(model.n_labels) / 8))
         self.n_parts = model.set_partition(n_parts)
         state_type = AwayGDMMState if solver.update == "afw" else GDMMState
+        if _has_cliques(model):
+            state_type = CliqueGDMMState
         state = state_type(model, self.alpha, self.first_rho)
         state.ignore = max(_IGNORE * solver.tol, _IGNORE_FIRST)
         return state
@@ -342,6 +356,8 @@ class GDMMRun:
             "arrays": export_state(self.state),
             "rho": self.state.rho / self.curvature,
         }
+        if _has_cliques(self.model):
+            state["cliques"] = export_cliques(self.state)
         return {"factors": state}
 
     def one_pass(self):
@@ -450,7 +466,16 @@ class GDMMRun:
 
     def feasible_square(self):
         """Return |w|^2 at the feasible point next to the iterate."""
-        return self.model.square_with(*feasible_changes(self.state))
+        square = self.model.square_with(*feasible_changes(self.state))
+        if not _has_cliques(self.model):
+            return square
+        tables = self.model.cliques.weights + clique_changes(self.state)
+        return square + float(tables @ tables)
+
+
+def _has_cliques(model):
+    """Whether a model has factors of three and more variables."""
+    return getattr(model, "cliques", None) is not None
 
 
 class BinaryGDMMRun(GDMMRun):

@@ -1,0 +1,48 @@
+from libc.stdint cimport int32_t
+
+from sksstruct.models.protocols._cliques cimport Cliques
+from sksstruct.solvers.dual_decomposition._state cimport GDMMState
+
+
+cdef struct CliqueOutcomes:
+    # of a clique f: the observed outcome first; those without weight leave
+    int32_t size, capacity
+    # its nodes, and its labelings
+    int32_t order, n_outcomes
+    int32_t* entry
+    # of each outcome the labels of all nodes, in a row
+    int32_t* labels
+    double* q
+    # M_vf q_f and u_vf, (order, n_labels)
+    double* marginal
+    double* u
+
+
+cdef class CliqueGDMMState(GDMMState):
+    cdef readonly Cliques cliques
+    cdef CliqueOutcomes* _cliques
+    # -rho m_vf to all labels of all nodes of a clique
+    cdef double[::1] _told
+
+    cdef int _start_clique(self, Py_ssize_t clique) except -1
+    cdef int _activate(self, CliqueOutcomes* outcomes, Py_ssize_t entry) except -1 nogil
+    cdef int _load_clique(self, Py_ssize_t clique) except -1 nogil
+    cdef double _clique_curvature(self, Py_ssize_t clique, double C) noexcept nogil
+    cdef double _clique_gain(self, const CliqueOutcomes* outcomes,
+                             Py_ssize_t k) noexcept nogil
+    cdef double _extend_clique(self, Py_ssize_t clique, double C) except -1.0 nogil
+    cdef double _step_clique(self, Py_ssize_t clique, double C,
+                             double curvature) noexcept nogil
+    cdef void _store_clique(self, Py_ssize_t clique, double C) noexcept nogil
+    cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil
+    cdef double _node_q(self, Py_ssize_t node, Py_ssize_t label) noexcept nogil
+
+
+cdef inline Py_ssize_t place_of(Py_ssize_t label, Py_ssize_t y_true) noexcept nogil:
+    """Where a label is in the list of a variable of a clique, in which all are active.
+
+    The observed label is the first, and the others follow in their order.
+    """
+    if label == y_true:
+        return 0
+    return label + 1 if label < y_true else label

@@ -1,0 +1,366 @@
+"""GDMM on graphs with factors of three and more variables, beside pairs.
+
+Notation, and the blocks of variables and pairs, are those of `_state.pyx`. A clique f
+has variables v_1, ..., v_r, and an outcome y of it gains
+
+    score(y) - rho sum_j m_(v_j f)(y_j)
+
+under messages m_vf = M_vf q_f - q_v + u_vf to every end, so that (25) is solved in the
+same way: the oracle looks at all outcomes, of which a table has weights anyway, and few
+of them are active. All labels of the variables of cliques are active, so that marginals
+and multipliers of cliques have a place for each label.
+"""
+
+import numpy as np
+
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int32_t
+from libc.stdlib cimport abs
+from libc.string cimport memcpy, memmove, memset
+
+from sksstruct.models.protocols._cliques cimport labels_of_entry
+from sksstruct.projections._simplex cimport threshold_by_dropping
+from sksstruct.solvers.dual_decomposition._active_sets cimport (
+    ActiveLabels, activate_label, grow,
+)
+from sksstruct.solvers.dual_decomposition._residuals cimport Residuals, add_residual
+from sksstruct.solvers.dual_decomposition._state cimport GDMMState, Scratch
+
+# Projections of one visit, and the change that ends them: as for pairs.
+cdef int INNER_STEPS = 4
+cdef double LEAST_CHANGE = 1e-3
+# Tables of at least two labels have fewer than 2^31 entries.
+cdef enum:
+    MOST_NODES = 31
+# Places that a list of outcomes begins with.
+cdef int32_t FIRST_CAPACITY = 4
+
+
+cdef class CliqueGDMMState(GDMMState):
+    """State of GDMM on a model of variables, pairs and cliques.
+
+    Parameters
+    ----------
+    model : FactorModel
+        The model, with `cliques`; its weights are written.
+    alpha, rho : float
+        See `GDMMState`.
+    """
+
+    def __cinit__(self, model, double alpha, double rho):
+        cdef Py_ssize_t clique, n
+        self.cliques = model.cliques
+        n = self.cliques.n_cliques
+        self._cliques = <CliqueOutcomes*> self._arena.take(
+            max(n, 1) * sizeof(CliqueOutcomes))
+        memset(self._cliques, 0, n * sizeof(CliqueOutcomes))
+        self._told = np.zeros(self.cliques.most_nodes * self.cliques.n_labels)
+        self._n_ends += self.cliques._first_node[n]
+        for clique in range(n):
+            self._start_clique(clique)
+
+    cdef int _start_clique(self, Py_ssize_t clique) except -1:
+        """Put all weight on the observed outcome, which agrees with its variables."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef Py_ssize_t K = self.cliques.n_labels, j, label, node, observed = 0
+        cdef Py_ssize_t first = self.cliques._first_node[clique]
+        cdef size_t size
+        outcomes.order = <int32_t> (self.cliques._first_node[clique + 1] - first)
+        outcomes.n_outcomes = 1
+        size = outcomes.order * K * sizeof(double)
+        outcomes.marginal = <double*> self._arena.take(size)
+        outcomes.u = <double*> self._arena.take(size)
+        memset(outcomes.marginal, 0, size)
+        memset(outcomes.u, 0, size)
+        for j in range(outcomes.order):
+            node = self.cliques._scope[first + j]
+            # the observed label is active already
+            for label in range(K):
+                activate_label(self._arena, &self._labels[node], <int32_t> label)
+            self._labels[node].degree += 1
+            self._labels[node].total[0] += 1.0
+            label = self.model._y_true[node]
+            outcomes.marginal[j * K + label] = 1.0
+            observed = observed * K + label
+            outcomes.n_outcomes *= <int32_t> K
+        self._activate(outcomes, observed)
+        outcomes.q[0] = 1.0
+        return 0
+
+    cdef int _activate(self, CliqueOutcomes* outcomes,
+                       Py_ssize_t entry) except -1 nogil:
+        """Put an outcome that is not active at the end of the list, without weight."""
+        cdef int32_t capacity, size = outcomes.size, order = outcomes.order
+        if size == outcomes.capacity:
+            capacity = 2 * size if size else FIRST_CAPACITY
+            grow(self._arena, <void**> &outcomes.entry, size, capacity, sizeof(int32_t))
+            grow(self._arena, <void**> &outcomes.labels, size * order,
+                 capacity * order, sizeof(int32_t))
+            grow(self._arena, <void**> &outcomes.q, size, capacity, sizeof(double))
+            # last, so that an interrupted growth leaves a list that is whole
+            outcomes.capacity = capacity
+        outcomes.entry[size], outcomes.q[size] = <int32_t> entry, 0.0
+        labels_of_entry(entry, self.cliques.n_labels, order,
+                        &outcomes.labels[size * order])
+        outcomes.size += 1
+        return 0
+
+    cdef double _node_q(self, Py_ssize_t node, Py_ssize_t label) noexcept nogil:
+        """Return q_v of a label of a variable of a clique."""
+        return self._labels[node].q[place_of(label, self.model._y_true[node])]
+
+    # ---- visits ----
+
+    cdef int _visit_cliques(self, Py_ssize_t i, double C) except -1 nogil:
+        cdef Py_ssize_t clique
+        for clique in range(self.cliques._first_clique[i],
+                            self.cliques._first_clique[i + 1]):
+            self._visit_clique(clique, C)
+        return 0
+
+    cdef int _visit_clique(self, Py_ssize_t clique, double C) except -1 nogil:
+        """Take steps towards (25) for a clique, after asking its oracle."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef double curvature
+        self._load_clique(clique)
+        curvature = self._extend_clique(clique, C)
+        # nothing grows from here on
+        memcpy(self._scratch.previous, outcomes.q, outcomes.size * sizeof(double))
+        for _step in range(INNER_STEPS):
+            if self._step_clique(clique, C, curvature) < LEAST_CHANGE:
+                break
+        self._store_clique(clique, C)
+        deactivate(outcomes, self._scratch.previous)
+        return 0
+
+    cdef int _load_clique(self, Py_ssize_t clique) except -1 nogil:
+        """Write messages, and the scores of active outcomes without them."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef const double* table = &self.cliques._weights[
+            self.cliques._first_weight[clique]]
+        cdef Py_ssize_t K = self.cliques.n_labels, j, k, label, node, at
+        # one outcome more may become active
+        self._reserve(outcomes.size + 2)
+        for j in range(outcomes.order):
+            node = self.cliques._scope[self.cliques._first_node[clique] + j]
+            for label in range(K):
+                at = j * K + label
+                self._told[at] = -self.rho * (
+                    outcomes.marginal[at] + outcomes.u[at] - self._node_q(node, label))
+        for k in range(outcomes.size):
+            self._scratch.score[k] = (
+                self.cliques._factor[clique] * table[outcomes.entry[k]])
+        return 0
+
+    cdef double _clique_gain(self, const CliqueOutcomes* outcomes,
+                             Py_ssize_t k) noexcept nogil:
+        """Return what an active outcome of the loaded clique gains."""
+        cdef const int32_t* labels = &outcomes.labels[k * outcomes.order]
+        cdef double gain = self._scratch.score[k]
+        cdef Py_ssize_t j
+        for j in range(outcomes.order):
+            gain += self._told[j * self.cliques.n_labels + labels[j]]
+        return gain
+
+    cdef double _clique_curvature(self, Py_ssize_t clique, double C) noexcept nogil:
+        """Return Q of the active outcomes of a clique."""
+        cdef double factor = self.cliques._factor[clique]
+        return C * factor * factor + self.rho * overlap(&self._cliques[clique])
+
+    cdef double _extend_clique(self, Py_ssize_t clique, double C) except -1.0 nogil:
+        """Activate the best outcome of the loaded clique if it would get weight.
+
+        Returns Q of the outcomes that are active then.
+        """
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef Scratch* scratch = &self._scratch
+        cdef Py_ssize_t n = outcomes.size, k, entry = 0
+        cdef Py_ssize_t node = self.cliques._scope[self.cliques._first_node[clique]]
+        cdef double curvature = self._clique_curvature(clique, C)
+        cdef double gain, floor, best = -INFINITY, mean = 0.0
+        for k in range(n):
+            gain = self._clique_gain(outcomes, k)
+            best = gain if gain > best else best
+            mean += outcomes.q[k] * gain
+            scratch.target[k] = outcomes.q[k] + gain / curvature
+        if self._asks:
+            # an inactive outcome gets weight above the threshold
+            floor = (threshold_by_dropping(n, scratch.target) * curvature
+                     + self.ignore * self.model._cost[node])
+            floor = floor if floor > best else best
+            gain = self.cliques.best(clique, &self._told[0], &entry)
+            self.calls += 1
+            self.model.visited += outcomes.n_outcomes
+            # rounding may let it find an active one above its own gain
+            if gain > floor and not is_active(outcomes, entry):
+                best = gain
+                self._activate(outcomes, entry)
+                scratch.score[n] = self.cliques._factor[clique] * (
+                    self.cliques._weights[self.cliques._first_weight[clique] + entry])
+                curvature = self._clique_curvature(clique, C)
+        self.block_gap += C * (best - mean)
+        return curvature
+
+    cdef double _step_clique(self, Py_ssize_t clique, double C,
+                             double curvature) noexcept nogil:
+        """Project, and change q_f, scores and messages; the largest change of q_f."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef Scratch* scratch = &self._scratch
+        cdef Py_ssize_t n = outcomes.size, K = self.cliques.n_labels, k, j
+        cdef double factor = self.cliques._factor[clique]
+        cdef double threshold, q, change, largest = 0.0
+        for k in range(n):
+            scratch.target[k] = (
+                outcomes.q[k] + self._clique_gain(outcomes, k) / curvature)
+        threshold = threshold_by_dropping(n, scratch.target)
+        for k in range(n):
+            q = scratch.target[k] - threshold
+            q = q if q > 0.0 else 0.0
+            change = q - outcomes.q[k]
+            outcomes.q[k] = q
+            largest = fabs(change) if fabs(change) > largest else largest
+            # w and the marginals themselves wait for the end of the visit
+            scratch.score[k] -= C * factor * factor * change
+            for j in range(outcomes.order):
+                self._told[j * K + outcomes.labels[k * outcomes.order + j]] -= (
+                    self.rho * change)
+        return largest
+
+    cdef void _store_clique(self, Py_ssize_t clique, double C) noexcept nogil:
+        """Carry the change of q_f since the visit began to marginals and weights."""
+        cdef CliqueOutcomes* outcomes = &self._cliques[clique]
+        cdef double* table = &self.cliques._weights[self.cliques._first_weight[clique]]
+        cdef Py_ssize_t K = self.cliques.n_labels, k, j, label, node
+        cdef double change
+        for k in range(outcomes.size):
+            change = outcomes.q[k] - self._scratch.previous[k]
+            for j in range(outcomes.order):
+                node = self.cliques._scope[self.cliques._first_node[clique] + j]
+                label = outcomes.labels[k * outcomes.order + j]
+                outcomes.marginal[j * K + label] += change
+                self._labels[node].total[
+                    place_of(label, self.model._y_true[node])] += change
+            # weights go by e_truth - q (10)
+            table[outcomes.entry[k]] -= C * self.cliques._factor[clique] * change
+
+    # ---- multipliers ----
+
+    cdef int _move_multipliers(self, Py_ssize_t i, double eta,
+                               Residuals* sums) except -1 nogil:
+        cdef CliqueOutcomes* outcomes
+        cdef ActiveLabels* labels
+        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, at, place
+        cdef double residual
+        GDMMState._move_multipliers(self, i, eta, sums)
+        for clique in range(self.cliques._first_clique[i],
+                            self.cliques._first_clique[i + 1]):
+            outcomes = &self._cliques[clique]
+            for j in range(outcomes.order):
+                node = self.cliques._scope[self.cliques._first_node[clique] + j]
+                labels = &self._labels[node]
+                for label in range(K):
+                    at, place = j * K + label, place_of(label, self.model._y_true[node])
+                    residual = outcomes.marginal[at] - labels.q[place]
+                    outcomes.u[at] += eta * residual
+                    labels.total[place] += eta * residual
+                    add_residual(sums, residual, labels.q[place], outcomes.u[at])
+        return 0
+
+    def set_rho(self, double rho):
+        # the multipliers rho u stay
+        multipliers = self.multipliers()
+        GDMMState.set_rho(self, rho)
+        self.set_multipliers(multipliers)
+
+    def multipliers(self):
+        """Return lambda of every label at all ends of all cliques, in a row."""
+        cdef Py_ssize_t clique, k, at = 0, size
+        cdef Py_ssize_t n_ends = self.cliques._first_node[self.cliques.n_cliques]
+        # one more, so that no cliques at all are no empty buffer
+        cdef double[::1] out = np.empty(n_ends * self.cliques.n_labels + 1)
+        for clique in range(self.cliques.n_cliques):
+            size = self._cliques[clique].order * self.cliques.n_labels
+            for k in range(size):
+                out[at + k] = self.rho * self._cliques[clique].u[k]
+            at += size
+        return np.asarray(out)[:at]
+
+    def set_multipliers(self, multipliers):
+        """Set lambda.
+
+        Parameters
+        ----------
+        multipliers : ndarray
+            As `multipliers` returns them.
+        """
+        cdef const double[::1] values = np.append(multipliers, 0.0)
+        cdef CliqueOutcomes* outcomes
+        cdef Py_ssize_t K = self.cliques.n_labels, clique, j, label, node, at = 0
+        cdef double change
+        for clique in range(self.cliques.n_cliques):
+            outcomes = &self._cliques[clique]
+            for j in range(outcomes.order):
+                node = self.cliques._scope[self.cliques._first_node[clique] + j]
+                for label in range(K):
+                    change = values[at] / self.rho - outcomes.u[j * K + label]
+                    outcomes.u[j * K + label] += change
+                    self._labels[node].total[
+                        place_of(label, self.model._y_true[node])] += change
+                    at += 1
+
+
+cdef int overlap(const CliqueOutcomes* outcomes) noexcept nogil:
+    """Bound the curvature of sum_v |M_vf d|^2 over changes d of q_f, which sum to zero.
+
+    The matrix has the number of nodes at which two outcomes agree. A constant less in
+    all of its entries changes nothing for such d, so that the largest absolute row sum
+    is a bound for any; the least of them is far below that of the matrix itself where
+    most outcomes are active.
+    """
+    cdef int[MOST_NODES + 1] count, most
+    cdef Py_ssize_t k, m, j, order = outcomes.order
+    cdef int agreed, row_sum, least = 0
+    memset(most, 0, sizeof(most))
+    # quadratic in the number of outcomes, which is small
+    for k in range(outcomes.size):
+        memset(count, 0, sizeof(count))
+        for m in range(outcomes.size):
+            agreed = 0
+            for j in range(order):
+                agreed += (outcomes.labels[k * order + j]
+                           == outcomes.labels[m * order + j])
+            count[agreed] += 1
+        for m in range(order + 1):
+            row_sum = 0
+            for j in range(order + 1):
+                row_sum += count[j] * abs(<int> (j - m))
+            most[m] = row_sum if row_sum > most[m] else most[m]
+    least = most[0]
+    for m in range(1, order + 1):
+        least = most[m] if most[m] < least else least
+    # a single outcome cannot change; what it is divided by must not be zero
+    return least if least > 1 else 1
+
+
+cdef bint is_active(const CliqueOutcomes* outcomes, Py_ssize_t entry) noexcept nogil:
+    """Whether an outcome is active."""
+    cdef Py_ssize_t k
+    for k in range(outcomes.size):
+        if outcomes.entry[k] == entry:
+            return True
+    return False
+
+
+cdef void deactivate(CliqueOutcomes* outcomes, const double* previous) noexcept nogil:
+    """Drop what has no weight and had none before this visit, as pairs do."""
+    cdef Py_ssize_t k, order = outcomes.order
+    cdef int32_t kept = 1
+    for k in range(1, outcomes.size):
+        # exactly zero is what projections give
+        if outcomes.q[k] == 0.0 and previous[k] == 0.0:
+            continue
+        outcomes.entry[kept], outcomes.q[kept] = outcomes.entry[k], outcomes.q[k]
+        memmove(&outcomes.labels[kept * order], &outcomes.labels[k * order],
+                order * sizeof(int32_t))
+        kept += 1
+    outcomes.size = kept
