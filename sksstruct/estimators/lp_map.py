@@ -50,7 +50,8 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         "gdmm_binary" for many binary factors; "lp" and "exact" are SciPy's HiGHS.
     tol : float, default=1e-6
         Where `solver` is a name, a labeling is optimal if its score is within
-        ``tol * max(1, |score|)`` of the upper bound.
+        ``tol * max(1, |score|)`` of the upper bound; where all scores are far below 1,
+        any labeling is.
     max_iter : int, default=None
         Largest number of iterations, where `solver` is a name. None: the solver's
         default.

@@ -53,7 +53,7 @@ class Auto(MAPSolver):
         Largest number of sweeps of `TRWS` or `MPLP`.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound.
+        bound; where all scores are far below 1, any labeling is.
     effort : float, default=1.0
         How long to search while the bound is not reached. The search ends after
         `effort` times as much work without an improvement as was done before it, and at

@@ -32,7 +32,7 @@ class HiGHS(MAPSolver):
         branch and bound.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound.
+        bound; where all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
         Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
     """

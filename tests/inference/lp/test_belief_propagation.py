@@ -1,16 +1,18 @@
 """Belief propagation against sums over all labelings."""
 
+import itertools
 import signal
+import time
 
 import numpy as np
 import pytest
 from map_graphs import enumerate_labelings, random_graph
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.sum_product._forests import draw_forest
 
 from sksstruct.factor_graphs import FactorGraph, Logic, Potts, TruncatedLinear
-from sksstruct.inference.lp import BeliefPropagation
+from sksstruct.inference.lp import TRWS, BeliefPropagation
 
 KINDS = ["bethe", "trw"]
 
@@ -259,6 +261,9 @@ def test_limits_and_callbacks():
         )
         assert result.status == "stopped"
         assert [now[0] for now in seen] == [1, 2, 3]
+        if kind == "trw":
+            # from the first messages, and once more from the last
+            assert result.bound < seen[0][2] < np.inf
         assert BeliefPropagation(kind, 2).solve(graph).status == "max_iter"
     with pytest.raises(ValueError, match="kind"):
         BeliefPropagation("mean_field").solve(graph)
@@ -268,6 +273,10 @@ def test_limits_and_callbacks():
         BeliefPropagation().solve([graph])
     with pytest.raises(ValueError, match="time_limit"):
         BeliefPropagation().solve(graph, time_limit=0)
+    many = FactorGraph(np.zeros((21, 2)), factors=[(range(21), Logic("xor", 21))])
+    assert BeliefPropagation().solve(many).converged
+    with pytest.raises(ValueError, match="factor 0, of 21"):
+        BeliefPropagation(factors=True).solve(many)
 
 
 def _check_interrupts(graph):
@@ -284,3 +293,56 @@ def _check_interrupts(graph):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_marginals_of_what_is_forbidden():
+    """None of the states of a variable, or of the entries of a table, is left."""
+    barred = np.array([[1e4, 1e4], [-np.inf, -np.inf], [-np.inf, -np.inf]])
+    graph = FactorGraph(
+        [[-np.inf, 0, 0], [0, 0.0]], [(0, 1), (0, 1)],
+        [barred, np.array([[1e3, 1e3], [0, 0], [0, 0.0]])],
+    )  # fmt: skip
+    empty = FactorGraph(np.zeros((2, 2)), [(0, 1)], np.full((2, 2), -np.inf))
+    assert BeliefPropagation("trw", 1).solve(empty).status == "infeasible"
+    for kind, g in itertools.product(KINDS, (graph, empty)):
+        result = BeliefPropagation(kind, factors=True).solve(g, random_state=0)
+        assert result.status in ("infeasible", "not_found")
+        assert result.marginals is result.factor_marginals is None
+    statuses = set()
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        case = {"n": 5, "m": 5, "factors": 1, "states": (1, 3)}
+        g = random_graph(rng, infinite=(0.2, 0.5)[seed % 2], **case)
+        for kind, max_iter in itertools.product(KINDS, (1, 50)):
+            result = BeliefPropagation(kind, max_iter, factors=True).solve(g)
+            statuses.add(str(result.status))
+            if result.status in ("infeasible", "not_found"):
+                assert result.marginals is result.factor_marginals is None
+                continue
+            for part in [*result.marginals, *result.factor_marginals]:
+                assert part.sum() == pytest.approx(1.0)
+    assert {"infeasible", "settled"} < statuses
+
+
+@pytest.mark.parametrize(
+    "solver, n", [(BeliefPropagation(max_iter=2), 2000), (TRWS(max_iter=2), 4000)]
+)
+def test_large_budgets(solver, n):
+    """Not the square of the limit for each variable, nor that of the variables."""
+    # gains that are in the wrong order have to be sorted
+    gains = np.linspace(0.0, 1e-9, n)
+    graph = FactorGraph(
+        np.stack([0.0 * gains, gains], axis=1),
+        factors=[(range(n), Logic("budget", n, None, n // 2))],
+    )
+    started = time.process_time()
+    result = solver.solve(graph)
+    assert time.process_time() - started < 8.0
+    if isinstance(solver, TRWS):
+        assert result.score == pytest.approx(gains[n // 2 :].sum())
+        return
+    # half of all labelings, and half of those that use it up
+    log_all, log_full = n * np.log(2.0), gammaln(n + 1) - 2 * gammaln(n // 2 + 1)
+    wanted = np.logaddexp(log_all, log_full) - np.log(2.0)
+    assert result.log_partition == pytest.approx(wanted, abs=1e-5)

@@ -10,7 +10,7 @@ from map_graphs import best_score, random_graph
 from sksstruct.inference.lp.exact._consistency import Consistency
 from sksstruct.inference.lp.exact._depth_first import DepthFirst
 
-from sksstruct.factor_graphs import FactorGraph, Logic
+from sksstruct.factor_graphs import FactorGraph, Logic, Potts
 from sksstruct.inference.lp import MAP_SOLVERS, Auto, BranchAndBound, HiGHS
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import FORBIDDEN, labeling_cost
@@ -303,3 +303,20 @@ def test_steps_are_fine_enough_for_a_proof(seed, walls):
     assert result.status == "optimal"
     assert result.score == pytest.approx(best, abs=1e-6)
     assert best - 1e-7 <= result.bound <= result.score + 1e-6
+
+
+@pytest.mark.parametrize("n, k", [(3, 2), (6, 3)])
+def test_no_tolerance_ends(n, k):
+    """What is left is rounding, which no finer steps prove."""
+    edges = list(itertools.combinations(range(n), 2))
+    odd = [[0, 0.1], [0, 0.3], [0, 0.7]], [(0, 1), (1, 2), (2, 0)], Potts(2, -0.3)
+    graphs = [FactorGraph(*odd)]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        tables = rng.normal(size=(len(edges), k, k))
+        graphs.append(FactorGraph(rng.normal(size=(n, k)), edges, tables))
+    for graph in graphs:
+        result = BranchAndBound(tol=0.0).solve(graph, random_state=0)
+        assert result.status in ("optimal", "stalled")
+        assert result.score == pytest.approx(best_score(graph), abs=1e-12)
+        assert result.gap <= 1e-9

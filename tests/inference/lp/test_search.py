@@ -203,6 +203,9 @@ def test_limits_lie_between_scores():
     # scores that are all alike have none
     even = FactorGraph(np.zeros((2, 2)), [(0, 1)], [table[:, :1] - [[0.0, 1.0]]])
     assert Levels(MAPProblem(even)).limits == []
+    # the least number there is
+    least = FactorGraph([[0.0, -5e-324], [0.0, -1e-320]])
+    assert len(Levels(MAPProblem(least)).limits) == 1
 
 
 def nearly_hard(seed, n=60, k=4):

@@ -12,6 +12,7 @@ from sksstruct.inference.lp import (
     SOLVERS,
     TRWS,
     Auto,
+    BeliefPropagation,
     BranchAndBound,
     Enumeration,
     HiGHS,
@@ -445,3 +446,10 @@ def test_sums_that_overflow(unary, table, weight, solver):
     graph = FactorGraph(unary, [(0, 1)], table, edge_weights=[weight])
     with pytest.raises(ValueError, match="too large"):
         solver.solve(graph)
+
+
+@pytest.mark.parametrize("solver", [Auto(), TRWS(), BeliefPropagation()])
+def test_forced_sums_that_overflow(solver):
+    """They are not the -inf of labelings that are not allowed."""
+    with pytest.raises(ValueError, match="too large"):
+        solver.solve(FactorGraph([[-1e308], [-1e308]]))

@@ -34,18 +34,19 @@ class Reduced:
         Where there was -inf: a threshold that, by the scores of the reduced graph,
         separates the allowed labelings of the given graph, above it, from all others.
     feasible : bool
-        False where some variable has no state left.
+        False where some variable has no state left, or some table no finite score.
     """
 
     def __init__(self, graph, margin=1.0):
         self.given, self._margin = graph, margin
         self.penalty = 0.0
+        # sums of what is forced could overflow as well
+        _check_sums(graph)
         forced = Forced(graph)
         self.states, self.offset = forced.states, forced.offset
         self.feasible = forced.feasible
         if not self.feasible:
             return
-        _check_sums(graph)
         self.free = np.flatnonzero(self.states < 0)
         # of each edge and factor: its number in the reduced graph, -1 where it is gone
         self.places = np.arange(graph.n_edges + graph.n_factors)
@@ -57,6 +58,10 @@ class Reduced:
     def _penalise(self, graph):
         """The graph with finite scores."""
         infinite = [_has_inf(table) for table in graph.tables]
+        used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
+        if any(infinite[t] and graph.tables[t].values.max() == -np.inf for t in used):
+            self.feasible = False
+            return graph
         logic = any(isinstance(table, Logic) for table in graph.tables)
         if not any(infinite) and not logic and graph.unaries.min(initial=0.0) > -np.inf:
             return graph

@@ -18,7 +18,7 @@ from sksstruct.utils.progress import Status, Trace
 _TOL = """
 tol : float, default=1e-6
     A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-    bound"""
+    bound, which any is where all scores are far below 1"""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "tol": f"{_TOL}.",

@@ -25,7 +25,8 @@ class BranchAndBound(MAPSolver):
     their own.
 
     It is for graphs with tables that are small and nearly decided, or hard; it also
-    proves that no labeling is allowed.
+    proves that no labeling is allowed. A time limit does not end the first step, which
+    writes out all tables.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class BranchAndBound(MAPSolver):
         Largest number of iterations, of some million table entries each.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound.
+        bound; where all scores are far below 1, any labeling is.
 
     References
     ----------

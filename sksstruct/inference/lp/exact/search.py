@@ -11,8 +11,9 @@ from sksstruct.utils.progress import Status
 # one condition.
 MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
 # Share of the distance to the best imaginable score, below which a search that proved
-# nothing within the tolerance begins again.
-_FINER = 0.25
+# nothing within the tolerance begins again; and a distance, relative to the score, that
+# is rounding.
+_FINER, _ROUNDING = 0.25, 1e-12
 # Work between two looks at the clock.
 _SLICE = 2_000_000
 
@@ -74,12 +75,19 @@ class ExactSearch:
     """
 
     def __init__(self, run):
-        self.run, self.work = run, 0
+        self.run, self.work, self._again = run, 0, True
         self._begin()
 
     def _begin(self):
+        """Set up a search, and another as long as it ends at once without a proof."""
+        while self._again:
+            self._again = False
+            self._set_up()
+
+    def _set_up(self):
         """Set up the search for labelings better than that of the run."""
         run, self.closed, self.components = self.run, False, []
+        self._start = run.score
         allowed = run.score >= run.lowest
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
@@ -143,8 +151,12 @@ class ExactSearch:
             proved = terms.top - self._limit / terms.scale
             run.report(bound=run.score if terms.whole else proved, step=0)
             # steps that are too coarse for a proof are finer from a better labeling on
-            if run.status is None and terms.top - run.score <= _FINER * self._gap:
-                self._begin()
+            gap = terms.top - run.score
+            self._again = (
+                run.status is None
+                and run.score > self._start
+                and _ROUNDING * max(1.0, abs(run.score)) < gap <= _FINER * self._gap
+            )
         else:
             # below everything that is allowed: the result will say infeasible
             run.bound, run.status = run.score, Status.INFEASIBLE
@@ -189,6 +201,7 @@ class ExactSearch:
                 if self.run.late():
                     return True
             self._tighten()
+            self._begin()
             bound = sum(part.bound for part in self.components) + self._left.constant
             if not self.closed and self._report_bound(bound):
                 return True
@@ -213,3 +226,4 @@ class ExactSearch:
             if places is not None:
                 part.prefer(places)
         self._tighten()
+        self._begin()

@@ -20,8 +20,9 @@ _TABOO = 6, 40
 # Share of the work of a turn: at first, at least and at most; it doubles where a turn
 # improves something, and halves where turns of all kinds do not.
 _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.5, 0.125, 2.0
-# What is missing is in class frexp(missing)[1] + _SHIFT.
-_CLASSES, _SHIFT = 2100, 1050
+# What is missing is in class frexp(missing)[1] + _SHIFT: from -1073, of the least
+# denormal number, to 1024.
+_CLASSES, _SHIFT = 2160, 1080
 # What misses less than this share of the most misses nothing.
 _NOTHING = 1e-9
 

@@ -374,8 +374,18 @@ cdef class WeightedSearch:
                 < self._taboo + <Py_ssize_t>random_below(&self._random, self._taboo))
 
     cdef Py_ssize_t _escape(self, MAPProblem problem) noexcept nogil:
-        """Leave a local maximum: a variable, whose `_target` is set; -1: none."""
-        cdef Py_ssize_t k, best = -1, factor, variable, _k
+        """Leave a local maximum: a variable, with its `_target`; -1: none."""
+        cdef Py_ssize_t best = -1, target = -1
+        self._compare_some(problem, &best, &target)
+        # of the others `_target` stays what it gains the most with
+        if best >= 0:
+            self._target[best] = target
+        return best
+
+    cdef void _compare_some(self, MAPProblem problem, Py_ssize_t* best,
+                            Py_ssize_t* target) noexcept nogil:
+        """Note the best step of some variables, of one violated factor if there is."""
+        cdef Py_ssize_t k, factor, variable, _k
         cdef double gain = -INFINITY
         if self.n_violated == 0:
             self._n_feasible += 1
@@ -387,8 +397,8 @@ cdef class WeightedSearch:
             # the least loss among some variables, whose way back is taboo
             for _k in range(SAMPLE):
                 variable = random_below(&self._random, problem.n_variables)
-                self._compare(problem, variable, &best, &gain)
-            return best
+                self._compare(problem, variable, best, target, &gain)
+            return
         # what is violated in a local maximum has too little weight
         self._n_feasible = 0
         for k in range(self.n_violated):
@@ -397,12 +407,11 @@ cdef class WeightedSearch:
         factor = self._violated[random_below(&self._random, self.n_violated)]
         if factor < problem.n_edges:
             for k in range(2):
-                self._compare(problem, problem.ends[factor, k], &best, &gain)
-            return best
+                self._compare(problem, problem.ends[factor, k], best, target, &gain)
+            return
         factor -= problem.n_edges
         for k in range(problem.scope_first[factor], problem.scope_first[factor + 1]):
-            self._compare(problem, problem.scope[k], &best, &gain)
-        return best
+            self._compare(problem, problem.scope[k], best, target, &gain)
 
     cdef void _grow(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """Let the weight of a factor grow."""
@@ -430,7 +439,8 @@ cdef class WeightedSearch:
             self._rank(problem, problem.scope[k])
 
     cdef void _compare(self, MAPProblem problem, Py_ssize_t variable,
-                       Py_ssize_t* best, double* gain) noexcept nogil:
+                       Py_ssize_t* best, Py_ssize_t* target,
+                       double* gain) noexcept nogil:
         """Note a variable whose best state that is not taboo gains the most."""
         cdef const double* value = &self._value[problem.first[variable]]
         cdef Py_ssize_t k, present = self._labeling[variable]
@@ -442,5 +452,4 @@ cdef class WeightedSearch:
             found = value[k] - value[present]
             # a loss is accepted: it is the least that leads elsewhere
             if found > gain[0] and not self._is_taboo(problem, variable, k):
-                gain[0], best[0] = found, variable
-                self._target[variable] = k
+                gain[0], best[0], target[0] = found, variable, k

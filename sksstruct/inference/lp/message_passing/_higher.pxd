@@ -39,4 +39,6 @@ cdef class HigherFactors:
     cdef void _sum_up(self, Gains* gains) noexcept nogil
     cdef void _compare_in_budget(self, const Gains* gains, Py_ssize_t i, double* on,
                                  double* off) noexcept nogil
+    cdef void _sift(self, Py_ssize_t i, Py_ssize_t n) noexcept nogil
+    cdef bint _follows(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil
     cdef void _sort(self, Py_ssize_t arity) noexcept nogil

@@ -41,12 +41,12 @@ cdef class HigherFactors:
             np.empty(arity, dtype=np.intp) for _ in range(3))
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """Entries of the table of a larger factor; variables of a condition."""
+        """Entries of the table of a larger factor; about the work of a condition."""
         cdef Py_ssize_t begin = problem.scope_first[factor], k
         cdef Py_ssize_t end = problem.scope_first[factor + 1]
         cdef double total = 1.0
         if problem.specs[problem.higher_table[factor]].kind != DENSE:
-            return end - begin
+            return 16.0 * (end - begin)
         for k in range(begin, end):
             total *= problem.states[problem.scope[k]]
         return total
@@ -223,19 +223,36 @@ cdef class HigherFactors:
         elif limit > 0:
             on[0] = gain + self._prefix[min(limit - 1, arity)]
 
+    cdef void _sift(self, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+        """Let an entry of the order sink in a heap of n, the least gain at the top."""
+        cdef Py_ssize_t below = 2 * i + 1, now = self._order[i]
+        while below < n:
+            if below + 1 < n and self._follows(self._order[below + 1],
+                                               self._order[below]):
+                below += 1
+            if not self._follows(self._order[below], now):
+                break
+            self._order[i] = self._order[below]
+            i, below = below, 2 * below + 1
+        self._order[i] = now
+
+    cdef inline bint _follows(self, Py_ssize_t i, Py_ssize_t k) noexcept nogil:
+        """Whether literal i is after k: less gain, or the later of equals."""
+        return (self._gain[i] < self._gain[k]
+                or (self._gain[i] == self._gain[k] and i > k))
+
     cdef void _sort(self, Py_ssize_t arity) noexcept nogil:
         """Rank the gains, largest first, and sum up the best that are positive."""
-        # by insertion: a condition has few variables
-        cdef Py_ssize_t i, k, now
+        # in a heap with the least gain at the top
+        cdef Py_ssize_t i, k, last
         for i in range(arity):
             self._order[i] = i
-        for i in range(1, arity):
-            now = self._order[i]
-            k = i
-            while k and self._gain[self._order[k - 1]] < self._gain[now]:
-                self._order[k] = self._order[k - 1]
-                k -= 1
-            self._order[k] = now
+        for i in range(arity // 2 - 1, -1, -1):
+            self._sift(i, arity)
+        for k in range(arity - 1, 0, -1):
+            last = self._order[0]
+            self._order[0], self._order[k] = self._order[k], last
+            self._sift(0, k)
         # a budget need not be used up, so that gains below zero count as zero
         self._prefix[0] = 0.0
         for k in range(arity):

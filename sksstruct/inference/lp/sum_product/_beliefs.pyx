@@ -129,12 +129,12 @@ cdef class Beliefs:
                     at += 1
 
     cdef double _update(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """New messages of a factor; about the number of entries of its table."""
-        cdef double share = self._share[factor], work
+        """New messages of a factor; about how much work they take."""
+        cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size, at = self._start[factor]
         cdef double top, old, new
         cdef double* belief
-        work = self._gather(problem, factor)
+        self._gather(problem, factor)
         self._sums.run(problem, factor, 0.0 if self._maximise else share)
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
@@ -152,11 +152,11 @@ cdef class Beliefs:
                 self._messages[at + k] = new
                 belief[k] += new - old
             at += size
-        return work
+        return self._sums.work(problem, factor)
 
-    cdef double _gather(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
-        """The a_i of a factor; the number of its joint states, or of its variables."""
-        cdef double share = self._share[factor], work = 1.0
+    cdef void _gather(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """The a_i of a factor."""
+        cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size, at = self._start[factor]
         cdef const double* belief
         for i in range(arity_of(problem, factor)):
@@ -167,10 +167,6 @@ cdef class Beliefs:
                 self._sums.incoming[i, k] = (share * belief[k]
                                              - self._messages[at + k])
             at += size
-            # exponentials are dearer than entries; conditions of many variables are
-            # never written out
-            work = min(4.0 * work * size, 1e6)
-        return work
 
     # ---- values ----
 
@@ -301,7 +297,7 @@ cdef class Beliefs:
     cdef double _pass_on(self, MAPProblem problem, Py_ssize_t factor, Py_ssize_t parent,
                          double[::1] score, signed char[::1] is_root) noexcept nogil:
         """Add the sum over all variables of a factor but one to this one."""
-        cdef double share = self._share[factor], work = 1.0
+        cdef double share = self._share[factor]
         cdef Py_ssize_t i, k, variable, size, at = self._start[factor], begin = 0
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
@@ -314,13 +310,12 @@ cdef class Beliefs:
             if i != parent:
                 is_root[variable] = 0
             at += size
-            work = min(4.0 * work * size, 1e6)
         self._sums.run(problem, factor, 0.0 if self._maximise else share)
         variable = variable_at(problem, factor, parent)
         begin = problem.first[variable]
         for k in range(problem.states[variable]):
             score[begin + k] += self._sums.out[parent, k] / share
-        return work
+        return self._sums.work(problem, factor)
 
 
 cdef double _log_sum(const double* values, Py_ssize_t n, double scale) noexcept nogil:

@@ -16,6 +16,7 @@ cdef class FactorSums:
     cdef double[::1] _gain
     cdef double[:, ::1] _before, _after
 
+    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
     cdef void run(self, MAPProblem problem, Py_ssize_t factor,
                   double share) noexcept nogil
     cdef void _edge(self, MAPProblem problem, Py_ssize_t edge,

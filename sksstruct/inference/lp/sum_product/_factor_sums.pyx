@@ -9,7 +9,7 @@ sum is taken relative to its own largest term, so that no score is too large for
 
 Conditions on binary variables allow a number of literals that are on. Sums over the
 inputs before and after each one, by how many of them are on, take time in proportion to
-their number, times the square of the limit of a budget.
+their number, times the limit of a budget.
 """
 
 import numpy as np
@@ -17,7 +17,9 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, exp, log
 
-from sksstruct.inference.lp.core._problem cimport MAPProblem
+from sksstruct.inference.lp.core._problem cimport (
+    MAPProblem, arity_of, variable_at,
+)
 from sksstruct.inference.lp.core._tables cimport (
     BUDGET, DENSE, OR, OROUT, XOR, XOROUT, TableSpec, entry_of,
 )
@@ -51,6 +53,25 @@ cdef class FactorSums:
         width = int(max(limits, default=1.0)) + 2
         self._before = np.zeros((arity + 1, width))
         self._after = np.zeros((arity + 1, width))
+
+    cdef double work(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+        """About what a factor takes, in entries of a table."""
+        cdef Py_ssize_t higher = factor - problem.n_edges, arity, i
+        cdef const TableSpec* table
+        # exponentials are dearer than entries
+        cdef double total = 4.0
+        arity = arity_of(problem, factor)
+        if higher >= 0:
+            table = &problem.specs[problem.higher_table[higher]]
+            if table.kind != DENSE:
+                # conditions of many variables are never written out
+                total *= 4.0 * arity
+                if table.condition == BUDGET:
+                    total *= table.limit + 1.0
+                return total
+        for i in range(arity):
+            total *= problem.states[variable_at(problem, factor, i)]
+        return total * arity
 
     cdef void run(self, MAPProblem problem, Py_ssize_t factor,
                   double share) noexcept nogil:
@@ -231,17 +252,21 @@ cdef class FactorSums:
     cdef double _others(self, const TableSpec* table, Py_ssize_t i, Py_ssize_t most,
                         bint more, int on) noexcept nogil:
         """Sum over the other inputs, where input i is on or off and the output on."""
-        cdef Py_ssize_t before, after, n_on
+        cdef Py_ssize_t before, least, room, seen = 0
         cdef bint one = (table.condition == XOR or table.condition == XOROUT or more)
-        cdef double total = -INFINITY
-        # by how many are on before it and after it
-        for before in range(most + 1):
-            for after in range(most + 1):
-                n_on = before + after + on
-                if (n_on > most and not more) or (one and n_on == 0):
-                    continue
-                total = _log_add(total, self._before[i, before]
-                                 + self._after[i + 1, after])
+        cdef double total = -INFINITY, some = -INFINITY, none = self._after[i + 1, 0]
+        # by how many are on before it, from the most on, with a sum over how many may
+        # be on after it: up to what is left, and at least one where none else is
+        for before in range(most, -1, -1):
+            room = most if more else most - before - on
+            while seen < room:
+                seen += 1
+                some = _log_add(some, self._after[i + 1, seen])
+            if room < 0:
+                continue
+            least = 1 if one and before + on == 0 else 0
+            total = _log_add(total, self._before[i, before]
+                             + (some if least else _log_add(none, some)))
         return total
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sksstruct.factor_graphs import FactorGraph
+from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp.core._problem import MAPProblem
 from sksstruct.inference.lp.core._reduce import Reduced
 from sksstruct.inference.lp.sum_product._beliefs import Beliefs
@@ -18,6 +18,8 @@ from sksstruct.utils.progress import Progress, Status
 
 # What is forbidden is improbable by this factor, as a logarithm, beside all else.
 _FORBIDDEN = 50.0
+# Variables of conditions whose marginals are written out.
+_MOST_VARIABLES = 20
 # Sweeps whose largest changes are compared, by what share they have to fall, and where
 # damping stops to rise.
 _WINDOW, _FALLEN, _MOST_DAMPING = 8, 0.97, 0.9
@@ -50,7 +52,8 @@ class BeliefPropagation(BaseEstimator):
         half of the way to 1 whenever the largest change of a message has not fallen in
         some sweeps.
     factors : bool, default=False
-        Whether to return the marginals of edges and larger factors as well.
+        Whether to return the marginals of edges and larger factors as well; conditions
+        may have up to 20 variables then.
 
     References
     ----------
@@ -118,6 +121,8 @@ class BeliefPropagation(BaseEstimator):
             raise ValueError(f"graph must be a FactorGraph, got {type(graph).__name__}")
         if time_limit is not None and not time_limit > 0:
             raise ValueError(f"time_limit must be positive or None, got {time_limit!r}")
+        if self.factors:
+            _check_conditions(graph)
         margin = _FORBIDDEN + float(np.log(graph.n_states).sum())
         reduced = Reduced(graph, margin)
         if not reduced.feasible:
@@ -136,13 +141,18 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "bethe":
             log_partition = beliefs.log_partition() + reduced.offset
             if reduced.penalty and log_partition < reduced.lowest:
-                log_partition, run.status = -np.inf, Status.NOT_FOUND
+                # beliefs in what is forbidden are no marginals
+                run.status = Status.NOT_FOUND
+                return run.result(None, -np.inf, run.bound)
         if reduced.penalty and run.bound < reduced.lowest:
             # the sum over all labelings is below the score of any that is allowed
             run.status = Status.INFEASIBLE
             return run.result(None, -np.inf, -np.inf)
-        result = run.result(_marginals(reduced, beliefs), log_partition, run.bound)
-        if self.factors:
+        marginals = _marginals(reduced, beliefs)
+        if marginals is None:
+            run.status = Status.NOT_FOUND
+        result = run.result(marginals, log_partition, run.bound)
+        if self.factors and marginals is not None:
             result.factor_marginals = _factor_marginals(
                 reduced, beliefs, shares, result.marginals
             )
@@ -153,6 +163,8 @@ class BeliefPropagation(BaseEstimator):
         next_bound = 4
         damping = _Damping() if self.damping == "auto" else None
         beliefs.damping = 0.0 if damping else float(self.damping)
+        # whenever time is over, there is one
+        run.lower(beliefs)
         for k in range(self.max_iter):
             residual = beliefs.sweep(k % 2 == 1)
             if damping:
@@ -163,8 +175,10 @@ class BeliefPropagation(BaseEstimator):
                 run.lower(beliefs)
             if run.report(residual, settled):
                 break
-        # where the last look is some sweeps ago
         run.status = run.status or Status.MAX_ITER
+        if run.status is Status.STOPPED:
+            # the last look may be some sweeps ago
+            run.lower(beliefs)
 
 
 class _Damping:
@@ -232,6 +246,17 @@ class _Run(Progress):
         )  # fmt: skip
 
 
+def _check_conditions(graph):
+    """Refuse conditions whose marginals are too large."""
+    for k, scope in enumerate(graph.factor_scopes):
+        table = graph.tables[graph.factor_tables[k]]
+        if isinstance(table, Logic) and len(scope) > _MOST_VARIABLES:
+            raise ValueError(
+                f"factors=True is for conditions of up to {_MOST_VARIABLES} variables: "
+                f"the marginals of factor {k}, of {len(scope)}, are too many"
+            )
+
+
 def _cover(problem, n_factors, rng, run):
     """Spanning forests that have all factors together, and the share of each factor."""
     counts, forests = np.zeros(n_factors), []
@@ -246,7 +271,10 @@ def _cover(problem, n_factors, rng, run):
 
 
 def _marginals(reduced, beliefs):
-    """Marginals of all variables; exactly zero where a state is forbidden."""
+    """Marginals of all variables; exactly zero where a state is forbidden.
+
+    None where messages let a variable have forbidden states only.
+    """
     flat = beliefs.marginals()
     parts = []
     if len(flat):
@@ -254,7 +282,10 @@ def _marginals(reduced, beliefs):
     marginals = reduced.marginals(parts)[: reduced.given.n_variables]
     for v, row in enumerate(marginals):
         row[np.asarray(reduced.given.unary(v)) == -np.inf] = 0.0
-        row /= row.sum()
+        total = row.sum()
+        if not total > 0.0:
+            return None
+        row /= total
     return marginals
 
 

@@ -14,7 +14,8 @@ class MarginalResult:
     Parameters
     ----------
     marginals : list of ndarrays of shape (n_states[i],), or None
-        A distribution over the states of each variable; None if no labeling is allowed.
+        A distribution over the states of each variable; None if no labeling is allowed,
+        or none was found.
     log_partition : float
         The logarithm of the sum of exp(score) over all labelings, as far as it is
         known: an estimate for ``kind="bethe"``, the upper bound for ``kind="trw"``;
@@ -23,8 +24,8 @@ class MarginalResult:
         Upper bound of it, converged or not; inf for ``kind="bethe"``.
     status : Status
         How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
-        the callback), "infeasible", or "not_found" where the estimate is that of
-        forbidden labelings; `message` explains it.
+        the callback), "infeasible", or "not_found" where the estimate or the marginals
+        are those of forbidden labelings; `message` explains it.
     n_iter : int
         Sweeps.
     residual : float
