@@ -146,7 +146,7 @@ def run(strategy, check, number, n_cases):
 
 
 def main_loop(campaigns, seconds, number, n_cases=200):
-    """Run campaigns in turn until the time is over; print a table.
+    """Run campaigns in turn until the time is over, once at least; print a table.
 
     Parameters
     ----------
@@ -166,15 +166,13 @@ def main_loop(campaigns, seconds, number, n_cases=200):
     """
     start, cases, found = time.monotonic(), dict.fromkeys(campaigns, 0), 0
     turn = number
-    while time.monotonic() - start < seconds:
+    while turn == number or time.monotonic() - start < seconds:
         for name, (strategy, check) in campaigns.items():
             try:
                 cases[name] += run(strategy, check, turn, n_cases)
             except Finding as finding:
                 found += 1
                 print(f"{name}: {finding}", flush=True)
-            if time.monotonic() - start >= seconds:
-                break
         turn += 1
     for name, count in cases.items():
         print(f"{name:12} {count:9d} cases, seeds {number} to {turn - 1}")

@@ -116,12 +116,15 @@ cdef class TreeReweighted(Messages):
             begin = self._start[edge]
             yield edge, int(variable == v), messages[
                 begin:begin + problem.states[variable]]
+        if not problem.n_higher:
+            return
+        taken, starts = np.asarray(self._taken), np.asarray(self._start_higher)
+        scopes = np.asarray(problem.scope_first)
         for factor in range(problem.n_higher):
-            for place in range(problem.scope_first[factor],
-                               problem.scope_first[factor + 1]):
-                yield (problem.n_edges + factor, place - problem.scope_first[factor],
-                       np.asarray(self._taken)[self._start_higher[place]:
-                                               self._start_higher[place + 1]])
+            first = int(scopes[factor])
+            for place in range(first, int(scopes[factor + 1])):
+                yield (problem.n_edges + factor, place - first,
+                       taken[starts[place]:starts[place + 1]])
 
     def begin(self, messages):
         """Set the messages that the first sweep reads, those to earlier nodes.
