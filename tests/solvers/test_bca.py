@@ -32,7 +32,7 @@ def test_the_optimum_with_a_certificate(alpha, make, scaling):
     X, Y = make()
     # weights that all samples share converge slowly where alpha is small
     tol = 1e-6 if alpha > 0.01 else 2e-3
-    fitted = classifier(alpha, interaction_scaling=scaling, solver=BCA(2000, tol)).fit(
+    fitted = classifier(alpha, interaction_scaling=scaling, solver=BCA(8000, tol)).fit(
         X, Y
     )
     assert fitted.dual_gap_ <= tol * Y.shape[1]
