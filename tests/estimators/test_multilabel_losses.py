@@ -436,7 +436,9 @@ def test_interrupt_while_the_scaling_is_chosen(monkeypatch):
     assert not hasattr(classifier, "coef_")
 
 
-@pytest.mark.parametrize("weight", [[1, 1, 1e-17], [0.3, 0.7, 1e-17], [1, 1, 0]])
+@pytest.mark.parametrize(
+    "weight", [[1, 1, 1e-17], [0.3, 0.7, 1e-17], [1, 1, 0], [1, 1, 1e-300]]
+)
 def test_weights_that_are_nearly_zero(weight):
     """A label that all samples of any weight have needs no bias without a penalty."""
     classifier = MultilabelPairwise(loss="log", random_state=0)

@@ -9,8 +9,6 @@ from sksstruct.utils.parallel import run_in_chunks
 
 # Changes of a bias by less than this are rounding.
 SETTLED = 1e-13
-# Below this share of a label's costs, its presence or absence is rounding.
-_LEAST_SHARE = 1e-14
 
 
 class ConditionalModel:
@@ -54,8 +52,8 @@ class ConditionalModel:
         # what labels cost that are off, and that are on
         shares = example_weights @ (1 - Y), example_weights @ Y
         self.masses = costs * np.vstack(shares)
-        # without one of the two, but for rounding, no bias is best
-        both = self.masses.min(axis=0) > _LEAST_SHARE * self.masses.sum(axis=0)
+        # sums of their own: a difference from the whole may vanish by rounding
+        both = (self.masses > 0.0).all(axis=0)
         self.free = np.flatnonzero(both & free_bias)
 
     def views(self, w):
