@@ -33,8 +33,8 @@ _EXAMPLES, _MOST_BLOCKS = 100, 8
 class Partitioned(Solver):
     """Dual ascent in blocks of the examples, side by side: CoCoA+.
 
-    The examples are cut into blocks. In a round every block runs the passes of a solver
-    over its own examples, from the same weights; what they change is added [1]_ [2]_.
+    The examples are cut into blocks. In a round every block makes visits of its
+    own examples, from the same weights; what they change is added [1]_ [2]_.
     Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
     The result depends on the number of blocks, and is the same, bit for bit, for any
     number of threads or machines.
@@ -50,22 +50,23 @@ class Partitioned(Solver):
         examples, and at most 8. More machines need more blocks; more blocks need more
         rounds.
     max_iter : int, default=1000
-        Largest number of rounds.
+        Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
-    passes : int, default=1
-        Passes of a round over the examples of each block.
+    rounds : int, default=4
+        Rounds of a pass: how often changes are added. More rounds need fewer passes,
+        and more traffic.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
         they were in the last rounds, and as safe as that in the end: see the Notes.
     check_every : int or "auto", default="auto"
-        Rounds between two computations of the duality gap. "auto" computes it when it
-        is expected to reach the tolerance, and after ten rounds at the latest.
-    keep_every : int, default=10
-        Rounds between two times that the states of blocks are kept, where blocks may be
-        lost: no more rounds are then repeated.
+        Passes between two computations of the duality gap. "auto" computes it when it
+        is expected to reach the tolerance, and after ten passes at the latest.
+    keep_every : int, default=5
+        Passes between two times that the states of blocks are kept, where blocks may be
+        lost: no more passes are then repeated.
     executor : Executor or None, default=None
         Where blocks are. None: threads of this process.
 
@@ -96,10 +97,10 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    passes: int = 1
+    rounds: int = 4
     scaling: str = "adaptive"
     check_every: int | str = "auto"
-    keep_every: int = 10
+    keep_every: int = 5
     executor: Executor | None = None
 
     required_oracles = ("max", "exp")
@@ -110,7 +111,7 @@ class Partitioned(Solver):
         **Solver._parameter_constraints,
         "solver": [BCFW, SDCA, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "passes": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, None, closed="left")],
         "scaling": [StrOptions({"adaptive", "safe"})],
         "check_every": [
             Interval(Integral, 1, None, closed="left"),
@@ -166,6 +167,7 @@ class Partitioned(Solver):
             model.n_examples,
             model.n_weights,
             model.surrogate,
+            getattr(model, "oracle_cost", 2.0),
             box=model.box(getattr(local, "bounds", None)),
             threshold=l1 / alpha,
             support=getattr(model, "support", None),
@@ -264,16 +266,16 @@ class Run:
         self.check_at = 1 if every == "auto" else every
 
     def run(self):
-        """Make rounds."""
+        """Make passes."""
         if not self.hinge:
             self.look()
-        return self.loop.run(self.one_round, self.look, None, self._weights_now)
+        return self.loop.run(self.one_pass, self.look, None, self._weights_now)
 
-    def one_round(self):
-        """Make a round; return whether it changed nothing."""
+    def one_pass(self):
+        """Make a pass; return whether it changed nothing."""
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
-        stalled = rounds.one_round(loop.n_iter)
+        stalled = rounds.one_pass(loop.n_iter)
         self.average.add(rounds.loss)
         checks = not rounds.complete or loop.n_iter == self.check_at
         if checks:
