@@ -20,6 +20,7 @@ import numpy as np
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.partitioned.changes import compress
+from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 
@@ -183,6 +184,7 @@ class Block:
     def __init__(self, solver, model, number, alpha, lender):
         self.solver, self.model, self.number = solver, model, number
         self.alpha, self.lender = alpha, lender
+        self._order = None
 
     def rng(self, turn):
         """The random numbers of a round."""
@@ -190,9 +192,12 @@ class Block:
 
     def order(self, turn):
         """The examples in the order of a pass, the same in all its rounds."""
-        n = self.model.n_examples
-        rng = self._random(turn.seed, turn.number, self.number, 1 + turn.known)
-        return rng.permutation(n).astype(np.intp)
+        key = turn.seed, turn.number, self.number, 1 + turn.known
+        # the rounds of a pass follow each other
+        if self._order is None or self._order[0] != key:
+            order = self._random(*key).permutation(self.model.n_examples)
+            self._order = key, order.astype(np.intp)
+        return self._order[1]
 
     def _random(self, *key):
         return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
@@ -261,6 +266,43 @@ class Block:
         """Go on from a state, with the same bits."""
         raise NotImplementedError
 
+    def save(self, checkpoint, name):
+        """Write the state to a file of a checkpoint.
+
+        Returns
+        -------
+        written : tuple of str
+            Name of the file, and its digest.
+        """
+        name = f"block-{self.number}-{name}.npz"
+        state = _with_signature(self.state(), fingerprint(self.model.signature))
+        return name, checkpoint.write(name, state)
+
+    def load(self, checkpoint, name, digest):
+        """Go on from the state in a file of a checkpoint."""
+        state, found = checkpoint.read(name, digest), []
+        state = _with_signature(state, self.model.signature, found)
+        if set(found) != {fingerprint(self.model.signature)}:
+            raise ValueError(
+                f"{name} in the checkpoint {checkpoint.url!r} is of other examples; "
+                "train with resume=False to begin anew"
+            )
+        self.restore(state)
+
+
+def _with_signature(state, signature, found=None):
+    """A state with another entry for its signatures; those found are appended."""
+    out = {}
+    for key, value in state.items():
+        if key == "signature":
+            if found is not None:
+                found.append(value)
+            value = signature
+        elif isinstance(value, dict):
+            value = _with_signature(value, signature, found)
+        out[key] = value
+    return out
+
 
 class HingeBlock(Block):
     """A block of the structured hinge: visits of block-coordinate Frank-Wolfe."""
@@ -275,15 +317,16 @@ class HingeBlock(Block):
         kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
         kernel.gain, calls = 0.0, kernel.oracle_calls
-        run = Passes(self.solver, kernel, self.rng(turn))
+        run = Passes(self.solver, kernel, None)
         first, last = turn.part(n)
         visits = last - first
         if turn.known:
             visits = run.known(self.order(turn)[first:last])
         elif self.solver.sampling == "gap" and turn.number > 1:
+            run.rng = self.rng(turn)
             run.by_gap(visits)
         elif self.solver.sampling == "uniform":
-            run.in_order(run.rng.randint(n, size=visits))
+            run.in_order(self.rng(turn).randint(n, size=visits))
         else:
             run.in_order(self.order(turn)[first:last])
         # anew, so that rounding errors do not add up over the rounds

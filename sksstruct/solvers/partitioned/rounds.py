@@ -31,6 +31,8 @@ class Rounds:
         Regularisation.
     seed : int
         Seed of the run.
+    checkpoint : Checkpoint or None
+        Where states of blocks are written.
 
     Attributes
     ----------
@@ -46,7 +48,7 @@ class Rounds:
         Rounds, and passes over known labelings.
     """
 
-    def __init__(self, solver, outline, executor, alpha, seed):
+    def __init__(self, solver, outline, executor, alpha, seed, checkpoint=None):
         self.solver, self.outline, self.executor = solver, outline, executor
         self.alpha, self.seed = alpha, seed
         self.weights = outline.weights()
@@ -56,6 +58,8 @@ class Rounds:
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
         self.dual = self.dual_of()
+        # files of the blocks in the checkpoint, once there is one
+        self.checkpoint, self.files = checkpoint, {}
         # calls since states were kept last, to be repeated where blocks are lost
         self.calls_since = []
 
@@ -157,10 +161,45 @@ class Rounds:
             self._recover(lost)
         self.calls_since = []
 
-    def _recover(self, lost):
+    def save(self, name):
+        """Write the states of all blocks to the checkpoint, as `keep` does."""
+        self.files = dict(enumerate(self._call("save", self.checkpoint, name)))
+        self.calls_since = []
+
+    def state(self):
+        """What `resume` needs, besides the files of the blocks."""
+        names = "loss", "calls", "complete", "n_rounds", "n_known", "seed", "dual"
+        return {
+            **{name: getattr(self, name) for name in names},
+            "v": self.weights.v,
+            "scaling": self.scaling.state(),
+            "files": [self.files[b] for b in range(self.executor.n_blocks)],
+        }
+
+    def resume(self, state):
+        """Go on from a state: every block reads its file."""
+        state = dict(state)
+        self.files = dict(enumerate(map(tuple, state.pop("files"))))
+        self.scaling.resume(state.pop("scaling"))
+        self.weights.set(state.pop("v"))
+        for name, value in state.items():
+            setattr(self, name, value)
+        # those that are lost meanwhile read it again
+        self._recover(list(range(self.executor.n_blocks)), fresh=True)
+
+    def _recover(self, lost, fresh=False):
         """Bring lost blocks to where the others are."""
         while lost:
-            self.executor.rebuild(lost)
+            if not fresh:
+                self.executor.rebuild(lost)
+            fresh = False
+            if self.files:
+                each = {b: self.files[b] for b in lost}
+                there = self.executor.call(
+                    "load", self.checkpoint, blocks=lost, each=each
+                )
+                if len(there) < len(lost):
+                    continue
             still_there = lost
             for method, common in self.calls_since:
                 # the changes have been added before
