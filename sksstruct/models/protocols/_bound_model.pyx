@@ -154,6 +154,22 @@ cdef class BoundModel:
             model.support = self.support
         return model
 
+    def weights_of(self, examples):
+        """Return which weights visits of some examples read, where it pays to know.
+
+        Parameters
+        ----------
+        examples : ndarray of int
+            Numbers of the examples.
+
+        Returns
+        -------
+        found : tuple of (int, ndarray of bool), or None
+            Length of a row of weights, and for each row of them whether it is read;
+            None for all.
+        """
+        return None
+
     # ---- what solvers may ask for ----
 
     def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):

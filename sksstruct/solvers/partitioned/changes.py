@@ -64,6 +64,40 @@ def compress(vector):
     return SparseChange(rows.astype(np.int32), table[rows], len(vector))
 
 
+def rows_of(width, read):
+    """Numbers of the rows of `ROW` weights in which some are read.
+
+    Parameters
+    ----------
+    width : int
+        Length of the rows that `read` is of.
+    read : ndarray of bool
+        For each of these rows whether its weights are read.
+
+    Returns
+    -------
+    rows : ndarray of int or None
+        None where it does not pay to know.
+    """
+    if len(read) * width % ROW or ROW % width and width % ROW:
+        return None
+    if width < ROW:
+        read = read.reshape(-1, ROW // width).any(axis=1)
+    rows = np.flatnonzero(read)
+    if len(rows) >= SPARSE_BELOW * len(read):
+        return None
+    per_row = max(width // ROW, 1)
+    return (rows[:, None] * per_row + np.arange(per_row)).ravel()
+
+
+def difference(vector, other, rows):
+    """vector - other, which differ in the given rows only."""
+    table = vector.reshape(-1, ROW)
+    values = table[rows] - other.reshape(-1, ROW)[rows]
+    changed = values.any(axis=1)
+    return SparseChange(rows[changed].astype(np.int32), values[changed], len(vector))
+
+
 def add(first, second):
     """The sum of two changes, either of which may be overwritten."""
     if not isinstance(first, SparseChange):

@@ -21,8 +21,9 @@ from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# blocks="auto": so many examples in each, but not more than so many blocks.
-_EXAMPLES, _MOST_BLOCKS = 100, 8
+# blocks="auto": so many examples in each, but two blocks at least where there are so
+# many examples, and not more than so many blocks.
+_EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
 
 
 @fill_doc(
@@ -48,9 +49,9 @@ class Partitioned(Solver):
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
         these two.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": one for 100
-        examples, and at most 8. More machines need more blocks; more blocks need more
-        rounds.
+        Number of blocks: ranges of the examples, as given. "auto": one for 2,000
+        examples, at least 2 for 200, and at most 8. No more threads than blocks are of
+        use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
@@ -160,7 +161,8 @@ class Partitioned(Solver):
     def n_blocks(self, n_examples):
         """Number of blocks for so many examples."""
         if self.blocks == "auto":
-            return int(np.clip(n_examples // _EXAMPLES, 1, _MOST_BLOCKS))
+            least = 1 if n_examples < _LEAST_EXAMPLES else 2
+            return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
         return min(self.blocks, n_examples)
 
     def outline(self, model, alpha, l1=0.0):
