@@ -244,7 +244,7 @@ cdef class BoundChain(BoundModel):
         for i in np.asarray(examples).tolist():
             first, last = values.indptr[starts[i]], values.indptr[starts[i + 1]]
             read[values.indices[first:last]] = True
-        return self.ld, read
+        return read
 
     def views(self, w):
         return chain_views(w, self.n_labels, self.n_features)

@@ -164,9 +164,8 @@ cdef class BoundModel:
 
         Returns
         -------
-        found : tuple of (int, ndarray of bool), or None
-            Length of a row of weights, and for each row of them whether it is read;
-            None for all.
+        read : ndarray of bool, or None
+            For each row of `ld` weights whether it is read; None for all.
         """
         return None
 

@@ -21,10 +21,10 @@ from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.partitioned.changes import (
     ROW,
+    SPARSE_BELOW,
     SparseChange,
     compress,
     difference,
-    rows_of,
 )
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
@@ -46,6 +46,8 @@ class Outline:
         Numbers of examples and of weights.
     surrogate : SmoothedHinge or None
         The loss; None for the hinge.
+    width : int
+        Length of the rows by which weights are sent.
     oracle_cost : float
         Cost of visits with the oracle, in visits of known labelings.
     box : tuple of ndarray, default=None
@@ -59,6 +61,7 @@ class Outline:
     n_examples: int
     n_weights: int
     surrogate: Any = None
+    width: int = ROW
     oracle_cost: float = 2.0
     box: Any = None
     threshold: float = 0.0
@@ -130,7 +133,8 @@ class Lender:
         if not known or weights.w is not weights.v:
             weights.set(v)
         else:
-            table, source = weights.v.reshape(-1, ROW), v.reshape(-1, ROW)
+            shape = -1, self.outline.width
+            table, source = weights.v.reshape(shape), v.reshape(shape)
             for some in rows:
                 table[some] = source[some]
         lent.number, lent.changed = number, None
@@ -288,15 +292,15 @@ class Block:
         change : ndarray or SparseChange
             dv_b.
         """
-        rows = self._rows(turn)
+        rows, width = self._rows(turn), self.lender.outline.width
         with self.lender.lend(v, turn.round, changed) as lent:
             weights = lent.weights
             step = self._visit(weights, self.alpha / sigma, turn)
             if rows is None:
                 # a vector of its own: what was lent is used again
-                change = compress(weights.v - v)
+                change = compress(weights.v - v, width)
             else:
-                change = difference(weights.v, v, rows)
+                change = difference(weights.v, v, rows, width)
             if isinstance(change, SparseChange):
                 lent.changed = change.rows
         values = change.values if isinstance(change, SparseChange) else change
@@ -308,9 +312,16 @@ class Block:
         """Rows of weights that the visits of a round may change; None: any."""
         if self.lender.outline.n_weights < _FEW_WEIGHTS or self._by_gap(turn):
             return None
+        read = self.model.weights_of(self._visited(turn))
+        if read is None:
+            return None
+        rows = np.flatnonzero(read)
+        return rows if len(rows) < SPARSE_BELOW * len(read) else None
+
+    def _visited(self, turn):
+        """The examples that a round visits, where visits are those of `order`."""
         first, last = turn.part(self.model.n_examples)
-        found = self.model.weights_of(self.order(turn)[first:last])
-        return None if found is None else rows_of(*found)
+        return self.order(turn)[first:last]
 
     def _by_gap(self, turn):
         """Whether visits are not those of `order`."""
@@ -403,6 +414,12 @@ class HingeBlock(Block):
         sampling = self.solver.sampling
         by_gap = sampling == "gap" and turn.number > 1 and not turn.known
         return by_gap or sampling == "uniform"
+
+    def _visited(self, turn):
+        order = super()._visited(turn)
+        return Passes(self.solver, self.kernel, None).promising(order) if (
+            turn.known
+        ) else order
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples

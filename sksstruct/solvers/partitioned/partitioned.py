@@ -184,7 +184,9 @@ class Partitioned(Solver):
             model.n_examples,
             model.n_weights,
             model.surrogate,
-            getattr(model, "oracle_cost", 2.0),
+            # rows of weights of one feature, in chains
+            getattr(model, "ld", 8),
+            model.oracle_cost,
             box=model.box(getattr(local, "bounds", None)),
             threshold=l1 / alpha,
             support=getattr(model, "support", None),

@@ -9,7 +9,7 @@ import numpy as np
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
 from sksstruct.solvers.partitioned.blocks import Turn
-from sksstruct.solvers.partitioned.changes import ROW, SparseChange, TreeSum
+from sksstruct.solvers.partitioned.changes import SparseChange, TreeSum
 from sksstruct.solvers.partitioned.scaling import Scaling
 
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
@@ -127,7 +127,7 @@ class Rounds:
         weights, values = self.weights, change
         if isinstance(change, SparseChange):
             values, self._changed = change.values, change.rows
-            table = weights.v.reshape(-1, ROW)
+            table = weights.v.reshape(-1, values.shape[1])
             before = table[change.rows]
             after = before + values
             table[change.rows] = after
