@@ -235,17 +235,6 @@ cdef class BoundChain(BoundModel):
         """The first of the flat weights that follow emission weights and biases."""
         return (self.n_features + START) * self.ld
 
-    def weights_of(self, examples):
-        if not self.packed.is_sparse:
-            return None
-        read = np.ones(self.n_weights // self.ld, dtype=bool)
-        read[:self.n_features] = False
-        values, starts = self.packed.values, self.starts
-        for i in np.asarray(examples).tolist():
-            first, last = values.indptr[starts[i]], values.indptr[starts[i + 1]]
-            read[values.indices[first:last]] = True
-        return read
-
     def views(self, w):
         return chain_views(w, self.n_labels, self.n_features)
 

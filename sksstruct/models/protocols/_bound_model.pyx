@@ -167,7 +167,17 @@ cdef class BoundModel:
         read : ndarray of bool, or None
             For each row of `ld` weights whether it is read; None for all.
         """
-        return None
+        packed = getattr(self, "packed", None)
+        # of chains: rows of sparse features come first, all others are read always
+        if packed is None or not packed.is_sparse:
+            return None
+        read = np.ones(self.n_weights // self.ld, dtype=bool)
+        read[:self.n_features] = False
+        values, starts = packed.values, self.starts
+        for i in np.asarray(examples).tolist():
+            first, last = values.indptr[starts[i]], values.indptr[starts[i + 1]]
+            read[values.indices[first:last]] = True
+        return read
 
     # ---- what solvers may ask for ----
 

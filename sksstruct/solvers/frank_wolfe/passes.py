@@ -1,4 +1,4 @@
-"""Passes of block-coordinate Frank-Wolfe: which examples are visited, in which order."""
+"""Passes of block-coordinate Frank-Wolfe: which examples are visited, and when."""
 
 import numpy as np
 

@@ -417,9 +417,11 @@ class HingeBlock(Block):
 
     def _visited(self, turn):
         order = super()._visited(turn)
-        return Passes(self.solver, self.kernel, None).promising(order) if (
-            turn.known
-        ) else order
+        return (
+            Passes(self.solver, self.kernel, None).promising(order)
+            if (turn.known)
+            else order
+        )
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Weights are sent by rows, of so many if nothing else is known, where fewer than this share of the rows changed.
+# Weights are sent by rows, of so many if nothing else is known, where fewer than this
+# share of the rows changed.
 ROW, SPARSE_BELOW = 8, 0.5
 
 
@@ -144,7 +145,7 @@ class TreeSum:
         """The sum of all blocks; an error where some are missing."""
         if len(self.nodes) != 1 or next(iter(self.nodes))[1] != 0:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        ((level, _), change), = self.nodes.items()
+        (((level, _), change),) = self.nodes.items()
         if 1 << level < self.n_blocks:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
         return change

@@ -144,22 +144,54 @@ class Partitioned(Solver):
             raise ValueError("resume=True needs a checkpoint to go on from")
 
     def local(self, surrogate):
-        """The solver of a block, for the hinge (None) or another loss."""
+        """The solver of a block.
+
+        Parameters
+        ----------
+        surrogate : SmoothedHinge or None
+            The loss; None for the hinge.
+
+        Returns
+        -------
+        solver : BCFW or SDCA
+        """
         if self.solver is not None:
             return self.solver
         return FASTEST() if surrogate is None else SDCA()
 
     def check_model(self, model):
-        """Raise an error if blocks of the model cannot be trained."""
+        """Raise an error if blocks of a model cannot be trained.
+
+        Parameters
+        ----------
+        model : BoundModel
+            Model with its data.
+        """
         self.local(model.surrogate).check_model(model)
 
     def check_penalty(self, l1):
-        """Raise an error if there is an l1 penalty, and blocks cannot have one."""
+        """Raise an error if there is an l1 penalty, and blocks cannot have one.
+
+        Parameters
+        ----------
+        l1 : float
+            Strength of the penalty ``l1 |w|_1``.
+        """
         if self.solver is not None:
             self.solver.check_penalty(l1)
 
     def n_blocks(self, n_examples):
-        """Number of blocks for so many examples."""
+        """Number of blocks.
+
+        Parameters
+        ----------
+        n_examples : int
+            Number of examples.
+
+        Returns
+        -------
+        n_blocks : int
+        """
         if self.blocks == "auto":
             least = 1 if n_examples < _LEAST_EXAMPLES else 2
             return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
@@ -235,9 +267,7 @@ class Partitioned(Solver):
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
-                rounds = Rounds(
-                    self, outline, executor, alpha, int(seed), checkpoint
-                )
+                rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
                 executor.close()
@@ -288,9 +318,7 @@ class Run:
         else:
             scale = None
         extra = ("sigma", "bytes_down", "bytes_up")
-        self.loop = Loop(
-            solver, alpha, options, scale, extra, keep_best=not self.hinge
-        )
+        self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
         self.check_at = 1 if every == "auto" else every
 
@@ -393,9 +421,9 @@ class Run:
         checkpoint = self.rounds.checkpoint
         state = checkpoint.read_driver()
         seed = self.rounds.seed
-        other = isinstance(self.random_state, Integral) and state["rounds"][
-            "seed"
-        ] != seed
+        other = (
+            isinstance(self.random_state, Integral) and state["rounds"]["seed"] != seed
+        )
         if other or state["identity"] != self._identity():
             raise ValueError(
                 f"the checkpoint in {checkpoint.url!r} is of another run: data or "

@@ -227,9 +227,7 @@ class Rounds:
                 # the changes have been added before
                 total = _Nowhere() if method == "advance" else None
                 still_there = list(
-                    self.executor.call(
-                        method, *common, blocks=still_there, total=total
-                    )
+                    self.executor.call(method, *common, blocks=still_there, total=total)
                 )
             lost = [b for b in lost if b not in still_there]
 
