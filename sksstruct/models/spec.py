@@ -3,6 +3,7 @@
 import numpy as np
 
 from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.sparse_input import rows_between
 
 # Options for scikit-learn's validation of a matrix of samples.
 ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
@@ -47,14 +48,19 @@ class ModelSpec:
 
         Parameters
         ----------
-        examples : object
-            What `_bind` has bound before.
+        examples : tuple
+            What `_bind` has bound before; the entries have a row for each example.
         first, last : int
             The examples first <= i < last.
         """
-        raise ValueError(
-            f"{type(self).__name__} cannot be cut into blocks of examples, as "
-            "solver='partitioned' needs"
+        return self._bind(tuple(rows_between(each, first, last) for each in examples))
+
+    def _cannot_be_cut(self):
+        """The error of `_bind_part` where parts are not possible."""
+        return ValueError(
+            f"this {type(self).__name__} cannot be cut into blocks of examples, as "
+            "solver='partitioned' needs: it has a score function, or completes labels "
+            "that were not observed"
         )
 
     def _attributes(self, weights, views=None):

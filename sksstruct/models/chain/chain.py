@@ -201,7 +201,7 @@ class_weight
         if self.score_function is not None or (
             data.known is not None and self.loss != "log"
         ):
-            return super()._bind_part(data, first, last)
+            raise self._cannot_be_cut()
         return self._bound(data.between(first, last))
 
     def _bound(self, data, labels=None, mask=None, boundary=True):
