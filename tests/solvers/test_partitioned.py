@@ -10,6 +10,7 @@ from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import BCFW, SDCA, Partitioned
+from sksstruct.solvers.partitioned import blocks
 from sksstruct.solvers.partitioned.changes import (
     SparseChange,
     TreeSum,
@@ -42,14 +43,14 @@ def weights(tagger):
 # ---- the optimum ----
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 7, 100])
+@pytest.mark.parametrize("n_blocks", [1, 2, 7, 100])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_optimum_is_that_of_other_solvers(data, loss, blocks):
+def test_the_optimum_is_that_of_other_solvers(data, loss, n_blocks):
     weight = np.random.RandomState(0).uniform(0, 2, len(data[0]))
     weight[4] = 0.0
     other = "auto" if loss == "hinge" else "lbfgs"
     expected = fit(data, other, weight, loss=loss, tol=1e-4, max_iter=20_000)
-    solver = Partitioned(blocks=blocks, tol=5e-3, max_iter=5000)
+    solver = Partitioned(blocks=n_blocks, tol=5e-3, max_iter=5000)
     found = fit(data, solver, weight, loss=loss)
     assert found.dual_gap_ <= 5e-3 * max(1.0, found.objective_)
     distance = found.objective_ - expected.objective_
@@ -182,6 +183,20 @@ def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
         for name in ("primal", "dual", "oracle_calls", "sigma"):
             np.testing.assert_array_equal(found.history_[name], expected.history_[name])
     assert all(executor.n_lost for executor in losing)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_copies_of_what_changed_are_copies_of_all(loss, monkeypatch):
+    rng = np.random.RandomState(1)
+    X = [sparse.random_array((3, 400), density=0.01, rng=rng) for _ in range(60)]
+    y = [rng.randint(5, size=3) for _ in X]
+    found = []
+    for few, n_jobs in ((10**9, 1), (0, 1), (0, 2)):
+        monkeypatch.setattr(blocks, "_FEW_WEIGHTS", few)
+        solver = partitioned(blocks=4, max_iter=6)
+        found.append(fit((X, y), solver, loss=loss, n_jobs=n_jobs))
+    assert all(np.array_equal(weights(found[0]), weights(each)) for each in found)
 
 
 @given(
