@@ -308,7 +308,9 @@ def ssvm_path(
             out._add(segment)
     except KeyboardInterrupt:
         if out is None or not len(out):
-            raise
+            raise KeyboardInterrupt(
+                "the path was interrupted before its first segment"
+            ) from None
         out.interrupted = True
         warnings.warn(
             f"the path was interrupted after {len(out)} segments",

@@ -302,6 +302,15 @@ def test_errors_and_warnings():
     assert not path.converged[-1] and path.converged[:-1].all()
 
 
+@pytest.mark.parametrize("method", ["exact", "heuristic"])
+def test_an_epsilon_below_rounding_is_refused(method):
+    X, y = load_iris(return_X_y=True)
+    search = SSVMPathCV(SSVMClassifier(), method=method, epsilon=1e-300)
+    with pytest.raises(ValueError, match="below the rounding errors of the objective"):
+        search.fit(X, y)
+    assert not hasattr(search, "paths_")
+
+
 def test_an_interrupt_leaves_the_path_so_far(monkeypatch):
     from sksstruct.solvers.frank_wolfe import path as module
 
