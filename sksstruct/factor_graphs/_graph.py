@@ -338,7 +338,9 @@ class FactorGraph(Versioned):
                 total += part
         # entries are -inf or finite
         if np.isnan(total) or total == np.inf:
-            raise ValueError("the scores add up to more than floating-point numbers hold")
+            raise ValueError(
+                "the scores add up to more than floating-point numbers hold"
+            )
         return float(total)
 
     def _scores_of(self, x):
