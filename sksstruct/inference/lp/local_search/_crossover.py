@@ -1,10 +1,10 @@
 """Crossover: the best labeling that can be put together from parts of others.
 
 Labelings that a local search ends with are wrong in different places, each a large part
-of the graph that would have to change at once. Where two of them differ, the parts can
-be told apart: `Cells`. The best choice among all combinations of the parts is exact
-where the graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for
-two labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
+of the graph that would have to change at once. Where they differ, the parts can be told
+apart: `Cells`. The best of all combinations of the parts is found exactly where the
+graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
+labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
 """
 
 from collections import deque
