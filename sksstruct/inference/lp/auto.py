@@ -43,9 +43,9 @@ class Auto(MAPSolver):
     variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
     start with a few iterations of `MAPGDMM`. Where a labeling is not optimal then,
     branch and bound takes turns with iterated local search with exact moves in
-    windows, which combines the best parts of its labelings [2]_. Where some entries are so low that one of them decides, they are
-    constraints: another local search avoids them first, with weights on those that are
-    violated, which grow [1]_.
+    windows, which combines the best parts of its labelings [2]_. Where some entries are
+    so low that one of them decides, they are constraints: another local search avoids
+    them first, with weights on those that are violated, which grow [1]_.
 
     Parameters
     ----------
