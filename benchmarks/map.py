@@ -437,7 +437,7 @@ def of_file(name, home):
 
 def everything(home, seconds):
     """9: every file that is read, and toulbar2 in turns; all seconds, or the limit."""
-    known, rows = known_values(home), []
+    known, rows, beside = known_values(home), [], "toulbar2" in installed()
     counts = dict.fromkeys(("best known", "known", "proved", "theirs", "both"), 0)
     for path in sorted((get_data_home(home) / "uai").glob("*/*.gz")):
         name = f"{path.parent.name}/{path.name}"
@@ -446,7 +446,7 @@ def everything(home, seconds):
             rows.append([name, "not read"] + [""] * 6)
             continue
         theirs = None
-        if "toulbar2" in installed():
+        if beside:
             theirs = measure(of_file, (name, home), "toulbar2", seconds)
         best = known.get(path.name.removesuffix(".gz"), {}).get("log_value", np.nan)
         counts["known"] += bool(np.isfinite(best))
