@@ -4,10 +4,10 @@ With b_i in [0, 1] for each example, s_i = +-1 its class and f_i its score,
 
     D(b) = sum_i p_i b_i - alpha/2 |w(b)|^2        w(b) = sum_i p_i / alpha b_i s_i x_i
 
-so that dD/db_i = p_i (1 - s_i f_i), p_i times the slack. A visit finds the best b_i, the
-others staying as they are (Hsieh et al., 2008, Algorithm 1). Examples at a bound whose
-slack points out of the interval by more than that of any example in the pass before are
-left out from then on (Section 3.2, Algorithm 3): late passes visit few of them.
+so that dD/db_i = p_i (1 - s_i f_i), p_i times the slack. A visit finds the best b_i,
+the others staying as they are (Hsieh et al., 2008, Algorithm 1). Examples at a bound
+whose slack points out of the interval by more than that of any example in the pass
+before are left out from then on (Section 3.2, Algorithm 3): late passes visit few.
 """
 
 cimport cython
