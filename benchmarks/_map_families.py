@@ -138,8 +138,11 @@ def pedigree(n=80, k=3, seed=0, n_observed=0.4):
 
 
 FAMILIES = {
+    "crisp CSP, 50 x 10": (crisp, dict(n=50, k=10, density=0.2)),
     "crisp CSP, 60 x 6": (crisp, dict(n=60, k=6)),
     "crisp CSP, 100 x 4": (crisp, dict(n=100, k=4, density=0.08)),
+    "crisp CSP, 150 x 4": (crisp, dict(n=150, k=4, density=0.05)),
+    "crisp CSP, 200 x 4": (crisp, dict(n=200, k=4, density=0.03)),
     "crisp CSP, 200 x 4, planted": (
         crisp, dict(n=200, k=4, density=0.03, planted=True)),
     "nearly hard, 120 x 4": (nearly_hard, dict(n=120)),

@@ -43,9 +43,9 @@ class Auto(MAPSolver):
     variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
     start with a few iterations of `MAPGDMM`. Where a labeling is not optimal then,
     branch and bound takes turns with iterated local search with exact moves in
-    windows. Where some entries are so low that one of them decides, they are
-    constraints: another local search avoids them first, with weights on those that are
-    violated, which grow [1]_.
+    windows, which combines the best parts of its labelings [2]_. Where some entries are
+    so low that one of them decides, they are constraints: another local search avoids
+    them first, with weights on those that are violated, which grow [1]_.
 
     Parameters
     ----------
@@ -64,6 +64,8 @@ class Auto(MAPSolver):
     References
     ----------
     .. [1] P. Morris, "The breakout method for escaping from local minima", AAAI 1993.
+    .. [2] J. Houdayer and O. Martin, "Hierarchical approach for computing spin glass
+       ground states", Physical Review E 64, 2001.
     """
 
     max_iter: int = 1000

@@ -1,7 +1,8 @@
-"""Iterated local search: rounds of annealing and of exact moves in windows."""
+"""Iterated local search: rounds of annealing, crossover, and exact moves in windows."""
 
 import numpy as np
 
+from sksstruct.inference.lp.local_search._crossover import Crossover
 from sksstruct.inference.lp.local_search._search import LocalSearch
 
 # Work is counted in visits of variables. A round makes several calls of `anneal`, each
@@ -9,18 +10,29 @@ from sksstruct.inference.lp.local_search._search import LocalSearch
 _CALLS, _MOST_VISITS = 6, 500_000
 # Heat at the beginning of a round, in units of the cost of a kick; it ends at zero.
 _HEAT = 3.0
+# Above so much of it, labelings are forgotten: a round ends with one of its own.
+_HOT = 2.0
+# The first round has this share of the least work that is worth it.
+_FIRST_ROUND = 512
+# Factors of graphs without crossover, which would take longer than a round.
+_MOST_FACTORS = 1_000_000
 # Windows of `anneal`: at most so many variables, and table entries for exact moves.
 _WIDTH, _BUDGET = 200, 512.0
 # More states make tables so large that exact moves would have few variables.
 _FEW_STATES = 8
 # Windows at the end of a round: variables, and entries of a table at first and at most.
 _WIDE, _WIDE_BUDGET, _WIDEST_BUDGET = 600, 2048.0, 65536.0
+# The part of the visits that they take, and entries of theirs that take as long as one.
+_WINDOWS_SHARE, _ENTRIES = 8, 8
 # Entries of tables that take branch and bound about as long as visiting a variable, for
 # every two of its states.
 _ENTRIES_PER_VISIT = 30
-# Its share of that time: at least, at first, and at most; it doubles where a turn
-# closes a twentieth of the gap, and halves where it closes less than a hundredth.
-_SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 0.95, 0.99
+# Its share of that time: at least, at first, and at most. It doubles where going on so
+# would close the gap with at most so many times the work it has done so far, and halves
+# where that would take more than so many.
+_SHARES, _GOOD, _POOR = (0.25, 0.5, 2.0), 5.0, 25.0
+# Binary variables are visited so much faster.
+_BINARY = 0.25
 # Seconds of one call where there is a time limit, and visits while speed is not known.
 _SECONDS, _TRIAL = 0.1, 100
 
@@ -43,16 +55,15 @@ def search_in_rounds(run, effort, exact=None, violations=None):
     """
     rounds, turns = _Rounds(run), _Turns(run, exact)
     least = _least_work(run.problem)
-    work, done, idle = least // 8, 0, 0
+    work, done, idle = least // _FIRST_ROUND, 0, 0
     while not run.late():
         before = run.score
-        # continue from an improvement; without one, restart from somewhere else
-        if idle:
-            rounds.kernel.restart()
         work = rounds.in_time(work)
-        rounds.anneal(work)
-        rounds.look_in_windows()
-        found = run.score
+        # after an improvement in turns from it and from somewhere else
+        again = not idle and rounds.n_done % 2
+        rounds.anneal(work, run.labeling if again else None)
+        rounds.combine()
+        rounds.look_in_windows(work // _WINDOWS_SHARE)
         if violations is not None:
             violations.take(_entries(run, work))
         if _report(run):
@@ -61,8 +72,6 @@ def search_in_rounds(run, effort, exact=None, violations=None):
             turns.take(work, run.score > before)
             if run.status is not None:
                 return
-        if run.score > found:
-            rounds = _Rounds(run)
         done += work
         idle = 0 if run.score > before + 1e-9 * abs(before) else idle + work
         if idle >= effort * max(done - idle, least) and not turns.may_succeed():
@@ -71,7 +80,9 @@ def search_in_rounds(run, effort, exact=None, violations=None):
                 "improvement: more effort goes on"
             )
             return
-        work = 5 * work // 4
+        # rounds that bring something are long enough
+        if idle:
+            work = 5 * work // 4
 
 
 def _report(run):
@@ -114,12 +125,17 @@ class _Turns:
         if improved:
             exact.prefer(run.labeling)
         score, gap = run.score, run.bound - run.score
-        exact.advance(int(_entries(run, work) * self.share))
+        before = exact.work
+        speed = _BINARY if run.problem.max_states == 2 else 1.0
+        exact.advance(int(speed * _entries(run, work) * self.share))
+        left = run.bound - run.score
+        # turns of any length count alike
+        turn = (exact.work - before) / max(exact.work, 1)
         least, _, most = _SHARES
-        if run.score > score or run.bound - run.score < _GOOD * gap:
+        if run.score > score or _GOOD * (gap - left) > turn * gap:
             self.share = min(2.0 * self.share, most)
         # without an allowed labeling there is nothing to search around
-        elif run.bound - run.score > _POOR * gap and run.score >= run.lowest:
+        elif _POOR * (gap - left) < turn * gap and run.score >= run.lowest:
             self.share = max(0.5 * self.share, least)
 
 
@@ -130,9 +146,11 @@ class _Rounds:
         problem = run.problem
         self.run, self.n_variables = run, problem.n_variables
         self.kernel = LocalSearch(problem, run.labeling, run.seed())
+        self.crossover = Crossover(run)
         self.exact = problem.max_states <= _FEW_STATES
         # visits in a second, calls of `anneal`, and the budget of the next windows
         self.rate, self.calls, self.wide_budget = 0.0, 0, _WIDE_BUDGET
+        self.n_done = 0
 
     def in_time(self, work):
         """The work that fits into the time limit, so that annealing ends cold."""
@@ -142,9 +160,11 @@ class _Rounds:
         left = run.time_limit - run.seconds()
         return max(int(min(work, 0.9 * self.rate * left)), _CALLS)
 
-    def anneal(self, work):
-        """Anneal from hot to cold in so many visits."""
-        run, visited = self.run, 0
+    def anneal(self, work, labeling):
+        """Anneal from hot to cold, in so many visits, from some or random states."""
+        run, kernel, visited = self.run, self.kernel, 0
+        self.n_done += 1
+        kernel.start_from(labeling)
         while visited < work and not run.late():
             visits = self._visits(min(work // _CALLS, _MOST_VISITS))
             # windows and forests in turns: one may improve what the other cannot
@@ -154,10 +174,18 @@ class _Rounds:
             visited += visits
             cold = _HEAT * max(0.0, 1.0 - visited / work)
             started = run.seconds()
-            self.kernel.anneal(visits, heat, cold, budget, _WIDTH)
+            kernel.anneal(visits, heat, cold, budget, _WIDTH)
             self.rate = visits / max(run.seconds() - started, 1e-9)
             # scored afresh: the sum of the gains would add up rounding errors
-            run.offer(self.kernel.labeling)
+            run.offer(kernel.labeling)
+            # where it was hot, the best labeling is the one it came from
+            if heat > _HOT:
+                kernel.forget()
+
+    def combine(self):
+        """Combine what annealing ended with with the best labeling and older ones."""
+        if self.run.problem.n_edges + self.run.problem.n_higher <= _MOST_FACTORS:
+            self.crossover.combine(self.kernel.labeling)
 
     def _visits(self, visits):
         """Visits of one call: fewer where a time limit would be missed by much."""
@@ -167,12 +195,14 @@ class _Rounds:
         left = min(run.time_limit - run.seconds(), _SECONDS)
         return max(1, int(min(visits, self.rate * left if self.rate else _TRIAL)))
 
-    def look_in_windows(self):
-        """Exact moves in windows that are too wide for annealing."""
-        if self.exact:
-            for _ in range(8 + self.n_variables // 64):
-                if self.run.late():
-                    break
-                self.kernel.windows(1, _WIDE, self.wide_budget)
-            self.wide_budget = min(2.0 * self.wide_budget, _WIDEST_BUDGET)
-        self.run.offer(self.kernel.labeling)
+    def look_in_windows(self, work):
+        """Exact moves in windows too wide for annealing, for so many visits."""
+        if not self.exact:
+            return
+        kernel, visited, total = self.kernel, 0, _ENTRIES * float(work)
+        kernel.start_from(self.run.labeling)
+        while visited < work and not self.run.late():
+            kernel.windows(1, _WIDE, self.wide_budget, total)
+            visited += _WIDE + kernel.elimination.order.n_entries // _ENTRIES
+        self.wide_budget = min(2.0 * self.wide_budget, _WIDEST_BUDGET)
+        self.run.offer(kernel.labeling)

@@ -203,17 +203,29 @@ cdef class LocalSearch:
                 problem, problem.n_variables, total, total))
         return self.elimination.solved
 
-    def restart(self):
-        """Go on from random states; the best labeling stays what it is."""
+    def start_from(self, labeling):
+        """Forget the best labeling, and go on from another one.
+
+        Parameters
+        ----------
+        labeling : ndarray of shape (n_variables,), or None
+            Where to start; None: random states.
+        """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t variable
-        # from the scores themselves: the difference is large, and sums of gains drift
-        before = problem.labeling_score(self._best)
-        for variable in range(problem.n_variables):
-            self._labeling[variable] = random_below(
-                &self._random, problem.states[variable])
-        after = problem.labeling_score(self._labeling)
-        self._present_gain = self.gain + after - before
+        if labeling is not None:
+            np.asarray(self._labeling)[:] = labeling
+        else:
+            for variable in range(problem.n_variables):
+                self._labeling[variable] = random_below(
+                    &self._random, problem.states[variable])
+        self._best[:] = self._labeling
+        self.gain = self._present_gain = 0.0
+
+    def forget(self):
+        """Let the present labeling be the best so far."""
+        self._best[:] = self._labeling
+        self.gain = self._present_gain = 0.0
 
     cdef void _record(self, MAPProblem problem, double gain) noexcept nogil:
         """Note that the present labeling has gained; it may be the best now."""
