@@ -15,6 +15,7 @@ from sksstruct.inference.lp.local_search._violations import ViolationsFirst
 from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
+from sksstruct.inference.lp.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
 
 # Graphs are solved by eliminating all variables if the tables have at most this many
@@ -30,6 +31,9 @@ _FIRST_WORK = 20_000_000
 _FIRST_VIOLATIONS = 2e6
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
+# Work of tightening, in entries of tables, and its share of the time that is left; it
+# is used where it leaves such a share of the gap.
+_TIGHTEN_WORK, _TIGHTEN_SHARE, _TIGHTER = 1e9, 0.25, 0.9
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
@@ -89,7 +93,7 @@ class Auto(MAPSolver):
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
             violations = self._violations(run)
-            exact = self._exact(run)
+            exact = self._tightened(run, self._exact(run))
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))
                 search_in_rounds(run, self.effort, exact, violations)
@@ -134,6 +138,30 @@ class Auto(MAPSolver):
         exact = ExactSearch(run)
         exact.advance(_FIRST_WORK)
         return exact
+
+    def _tightened(self, run, exact):
+        """Lower the bound by clusters; the branch and bound to go on with."""
+        if run.status is not None or exact is None or exact.closed:
+            return exact
+        if run.messages is None or run.score < run.lowest:
+            return exact
+        before = run.bound - run.score
+        tightening = Tightening(run)
+        left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
+        end = run.seconds() + _TIGHTEN_SHARE * left
+        while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
+            if tightening.advance():
+                break
+        after = run.bound - run.score
+        run.note(
+            f"tightening by {tightening.n_triplets} triplets of variables: "
+            f"the gap is {after:.4g} instead of {before:.4g}"
+        )
+        if run.status is not None or after > _TIGHTER * before:
+            return exact
+        run.messages = tightening
+        run.note("branch and bound from the tightened relaxation")
+        return ExactSearch(run)
 
     def _bound(self, run, many_edges):
         """Run the solvers that fit the graph; return the final scores of the states."""

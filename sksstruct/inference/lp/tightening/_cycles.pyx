@@ -1,0 +1,417 @@
+"""Triplets and cycles on which the best states of edges contradict each other.
+
+D. Sontag, T. Meltzer, A. Globerson, T. Jaakkola and Y. Weiss, Tightening LP relaxations
+for MAP using message passing, UAI 2008: a triplet lowers the bound by at least
+
+    max of (a, b) + max of (a, c) + max of (b, c) - max of their sum
+
+Longer cycles, D. Sontag, D. K. Choe and Y. Li, Efficiently searching for frustrated
+cycles in MAP inference, UAI 2012: the states of a variable are split in two, one state
+and all others. An edge then has a weight, its maximum where both ends are on the same
+side minus that where they are not. A cycle with an odd number of negative weights
+cannot have the best of all its edges, and misses at least the smallest |weight|.
+"""
+
+import numpy as np
+
+cimport cython
+from libc.math cimport INFINITY, fabs
+from libc.string cimport memset
+
+from sksstruct.inference.lp.tightening._clusters cimport Clusters
+
+# Nodes between the first ones of two searches: any number that is a prime.
+cdef Py_ssize_t STRIDE = 7919
+
+
+def spread(Clusters clusters):
+    """Tables of the edges, with equal shares of the scores of their variables.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The scores.
+
+    Returns
+    -------
+    tables : ndarray of shape (n_entries,)
+        One after the other.
+    """
+    cdef Py_ssize_t edge, u, v, j, k, at
+    cdef double[::1] out = np.array(clusters.tables)
+    ends = clusters.ends
+    degree = np.bincount(ends.ravel(), minlength=len(clusters.states))
+    cdef double[::1] share = 1.0 / np.maximum(degree, 1)
+    for edge in range(len(ends)):
+        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
+        at = clusters.start[edge]
+        for j in range(clusters.states[u]):
+            for k in range(clusters.states[v]):
+                out[at] += (share[u] * clusters.beliefs_[clusters.first[u] + j]
+                            + share[v] * clusters.beliefs_[clusters.first[v] + k])
+                at += 1
+    return np.asarray(out)
+
+
+def promising(Clusters clusters, const double[::1] tables):
+    """Scores of the states: the sum of the best that the edges have with each.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, as of `spread`.
+
+    Returns
+    -------
+    beliefs : ndarray of shape (n_states.sum(),)
+        The sums; scores of the variables where there are no edges.
+    """
+    cdef Py_ssize_t edge, u, v, j, k, rows, cols
+    cdef const double* table
+    cdef double[::1] row = np.empty(int(np.max(clusters.states)))
+    cdef double[::1] col = np.empty(int(np.max(clusters.states)))
+    cdef double[::1] out = np.array(clusters.beliefs_)
+    for edge in range(clusters.ends_.shape[0]):
+        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
+        rows, cols = clusters.states[u], clusters.states[v]
+        table = &tables[clusters.start[edge]]
+        for k in range(cols):
+            col[k] = -INFINITY
+        highest_of_rows(table, rows, cols, &row[0])
+        for j in range(rows):
+            out[clusters.first[u] + j] += row[j]
+            for k in range(cols):
+                col[k] = max(col[k], table[j * cols + k])
+        for k in range(cols):
+            out[clusters.first[v] + k] += col[k]
+    return np.asarray(out)
+
+
+# ---- triangles ----
+
+@cython.final
+cdef class Triangles:
+    """What every triangle of the graph would lower the bound by.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, as of `spread`.
+    least : float
+        Triangles below that are left out.
+    """
+
+    cdef Clusters _clusters
+    cdef const double[::1] _tables
+    cdef double[::1] _top, _row, _col
+    cdef Py_ssize_t[::1] _mark
+    cdef double _least
+
+    def __init__(self, Clusters clusters, const double[::1] tables, double least):
+        cdef Py_ssize_t edge, k
+        self._clusters, self._tables, self._least = clusters, tables, least
+        n_edges = len(clusters.ends)
+        # the largest score of each edge, and those of rows and columns of two edges
+        self._top = np.full(n_edges, -np.inf)
+        for edge in range(n_edges):
+            for k in range(clusters.start[edge], clusters.start[edge + 1]):
+                self._top[edge] = max(self._top[edge], tables[k])
+        most = int(np.max(clusters.states))
+        self._row, self._col = np.empty(most), np.empty(most)
+        self._mark = np.full(len(clusters.states), -1, dtype=np.intp)
+
+    def find(self, double most_work):
+        """Look at the triangles.
+
+        Parameters
+        ----------
+        most_work : float
+            Entries of tables to look at, about.
+
+        Returns
+        -------
+        triplets : ndarray of shape (n, 3)
+            The variables, in increasing order.
+        scores : ndarray of shape (n,)
+            What each lowers the bound by, at least.
+        """
+        cdef Py_ssize_t a, b, c, i, j, n = self._clusters.states.shape[0]
+        cdef double score, work = 0.0
+        found, scores = [], []
+        cdef Clusters clusters = self._clusters
+        for c in range(n):
+            for i in range(clusters._lower[c], clusters._lower[c + 1]):
+                self._mark[clusters.ends_[i, 0]] = i
+            for i in range(clusters._lower[c], clusters._lower[c + 1]):
+                b = clusters.ends_[i, 0]
+                for j in range(clusters._lower[b], clusters._lower[b + 1]):
+                    a = clusters.ends_[j, 0]
+                    if self._mark[a] < 0:
+                        continue
+                    score = self._score(clusters, j, self._mark[a], i, &work)
+                    if score > self._least:
+                        found.append((a, b, c))
+                        scores.append(score)
+            for i in range(clusters._lower[c], clusters._lower[c + 1]):
+                self._mark[clusters.ends_[i, 0]] = -1
+            if work > most_work or clusters.problem.late(1000.0):
+                break
+        return np.array(found, dtype=np.intp).reshape(-1, 3), np.array(scores)
+
+    cdef double _score(self, Clusters clusters, Py_ssize_t low, Py_ssize_t side,
+                       Py_ssize_t high, double* work) noexcept nogil:
+        """By how much the best of the three edges miss the sum of their maxima."""
+        cdef Py_ssize_t n_a = clusters.states[clusters.ends_[low, 0]]
+        cdef Py_ssize_t n_b = clusters.states[clusters.ends_[low, 1]]
+        cdef Py_ssize_t n_c = clusters.states[clusters.ends_[side, 1]]
+        cdef const double* ab = &self._tables[clusters.start[low]]
+        cdef const double* ac = &self._tables[clusters.start[side]]
+        cdef const double* bc = &self._tables[clusters.start[high]]
+        cdef double tops = self._top[low] + self._top[side] + self._top[high]
+        cdef double best = -INFINITY, total
+        cdef Py_ssize_t a, b, at = 0
+        highest_of_rows(ac, n_a, n_c, &self._row[0])
+        highest_of_rows(bc, n_b, n_c, &self._col[0])
+        work[0] += n_a * n_b + (n_a + n_b) * n_c
+        # the most promising pair first: most others need no look at the third
+        total = -INFINITY
+        for a in range(n_a):
+            for b in range(n_b):
+                if ab[a * n_b + b] + self._row[a] + self._col[b] > total:
+                    at = a * n_b + b
+                    total = ab[at] + self._row[a] + self._col[b]
+        best = ab[at] + highest_sum(ac + at // n_b * n_c, bc + at % n_b * n_c, n_c)
+        for a in range(n_a):
+            for b in range(n_b):
+                if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
+                    work[0] += n_c
+                    total = highest_sum(ac + a * n_c, bc + b * n_c, n_c)
+                    best = max(best, ab[a * n_b + b] + total)
+            if tops - best <= self._least:
+                return 0.0
+        return tops - best
+
+
+cdef inline double highest_sum(const double* left, const double* right,
+                               Py_ssize_t n) noexcept nogil:
+    """The largest sum of two numbers at the same place."""
+    cdef Py_ssize_t k
+    cdef double top = left[0] + right[0]
+    for k in range(1, n):
+        top = max(top, left[k] + right[k])
+    return top
+
+
+cdef inline void highest_of_rows(const double* table, Py_ssize_t rows, Py_ssize_t cols,
+                                 double* out) noexcept nogil:
+    """The largest number of each row."""
+    cdef Py_ssize_t j, k
+    for j in range(rows):
+        out[j] = table[j * cols]
+        for k in range(1, cols):
+            out[j] = max(out[j], table[j * cols + k])
+
+
+# ---- cycles ----
+
+@cython.final
+cdef class SignedGraph:
+    """Splits of the states of variables, and the weights between them.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The graph.
+    tables : ndarray
+        Scores of its edges, as of `spread`.
+    chosen : ndarray of shape (n_variables, n_chosen)
+        States that are split from the others, -1 for none.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_weights,)
+        Those that are not zero, from the largest |weight| on.
+    ends : ndarray of shape (n_weights, 2)
+        What they are between: i * n_chosen + j is the j-th state of variable i.
+    """
+
+    cdef readonly object weights, ends
+    cdef Py_ssize_t n_nodes, n_chosen
+    # weights of each node, as far as they are looked at
+    cdef Py_ssize_t[::1] _first, _other
+    cdef char[::1] _negative
+    # search: the node that each was reached from, and what has been reached
+    cdef Py_ssize_t[::1] _from, _queue
+
+    def __init__(self, Clusters clusters, const double[::1] tables,
+                 const Py_ssize_t[:, ::1] chosen):
+        n_chosen = self.n_chosen = chosen.shape[1]
+        self.n_nodes = chosen.shape[0] * n_chosen
+        ends = clusters.ends
+        weights = np.zeros((len(ends), n_chosen, n_chosen))
+        _weigh(clusters, tables, chosen, weights)
+        edge, s, t = np.nonzero(weights)
+        weights = weights[edge, s, t]
+        nodes = np.stack([ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1)
+        order = np.argsort(-np.abs(weights), kind="stable")
+        self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
+        self._from = np.full(2 * self.n_nodes, -1, dtype=np.intp)
+        self._queue = np.empty(2 * self.n_nodes, dtype=np.intp)
+
+    def threshold(self):
+        """The largest number that all |weights| of some contradictory cycle reach.
+
+        Returns
+        -------
+        threshold : float
+            The number; 0 where there is no such cycle.
+        """
+        cdef Py_ssize_t[::1] parent = np.arange(self.n_nodes)
+        cdef char[::1] parity = np.zeros(self.n_nodes, dtype=np.int8)
+        cdef const Py_ssize_t[:, ::1] ends = self.ends
+        cdef const double[::1] weights = self.weights
+        cdef Py_ssize_t k, u, v
+        cdef char odd
+        # a maximum spanning tree: the first weight that contradicts its path
+        for k in range(weights.shape[0]):
+            odd = weights[k] < 0.0
+            u = _root(parent, parity, ends[k, 0], &odd)
+            v = _root(parent, parity, ends[k, 1], &odd)
+            if u == v and odd:
+                return fabs(weights[k])
+            if u != v:
+                parent[u], parity[u] = v, odd
+        return 0.0
+
+    def cycles(self, double threshold, Py_ssize_t skip, double most_work):
+        """Shortest contradictory cycles through every node.
+
+        Parameters
+        ----------
+        threshold : float
+            Smallest |weight| to use.
+        skip : int
+            Says where to begin, which matters where there is much to look at.
+        most_work : float
+            Weights to look at.
+
+        Yields
+        ------
+        variables : list of int
+            Variables of a cycle, which may not be all different.
+        """
+        cdef Py_ssize_t root, k
+        cdef double work = 0.0
+        n_weights = int((np.abs(self.weights) >= threshold).sum())
+        self._connect(n_weights)
+        for k in range(self.n_nodes):
+            root = (k + skip * STRIDE) % self.n_nodes
+            if self._first[root] == self._first[root + 1]:
+                continue
+            if self._search(root, &work):
+                yield [node // self.n_chosen for node in self._path(root)]
+            if work > most_work:
+                return
+
+    def _connect(self, n_weights):
+        """List the first weights at both of their nodes."""
+        ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
+        both = np.concatenate([ends, ends[:, ::-1]])
+        order = np.argsort(both[:, 0], kind="stable")
+        self._first = np.searchsorted(
+            both[order, 0], np.arange(self.n_nodes + 1)).astype(np.intp)
+        self._other = np.ascontiguousarray(both[order, 1])
+        self._negative = np.concatenate([negative, negative])[order].astype(np.int8)
+
+    cdef bint _search(self, Py_ssize_t root, double* work) noexcept nogil:
+        """Breadth-first from a node to itself, over an odd number of negative weights.
+
+        Node 2 v + 1 is v after an odd number of them.
+        """
+        cdef Py_ssize_t i, node, other, head = 0, tail = 1
+        memset(&self._from[0], 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
+        work[0] += self.n_nodes
+        self._queue[0], self._from[2 * root] = 2 * root, 2 * root
+        while head < tail:
+            node = self._queue[head]
+            head += 1
+            work[0] += self._first[node // 2 + 1] - self._first[node // 2]
+            for i in range(self._first[node // 2], self._first[node // 2 + 1]):
+                other = 2 * self._other[i] + ((node % 2) ^ self._negative[i])
+                if self._from[other] >= 0:
+                    continue
+                self._from[other] = node
+                if other == 2 * root + 1:
+                    return True
+                self._queue[tail] = other
+                tail += 1
+        return False
+
+    def _path(self, Py_ssize_t root):
+        """The nodes of the cycle that was found."""
+        nodes, node = [], self._from[2 * root + 1]
+        while node != 2 * root:
+            nodes.append(node // 2)
+            node = self._from[node]
+        return [root, *nodes]
+
+
+cdef Py_ssize_t _root(Py_ssize_t[::1] parent, char[::1] parity, Py_ssize_t node,
+                      char* odd) noexcept nogil:
+    """The root of a node; `odd` changes where the way has odd parity."""
+    cdef Py_ssize_t up
+    while parent[node] != node:
+        up = parent[node]
+        # half the path: the next time it is shorter
+        if parent[up] != up:
+            parity[node] ^= parity[up]
+            parent[node] = parent[up]
+        odd[0] ^= parity[node]
+        node = parent[node]
+    return node
+
+
+def _weigh(Clusters clusters, const double[::1] tables,
+           const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out):
+    """Maxima on the same side minus maxima on different sides, for all splits."""
+    cdef Py_ssize_t edge, s, t, j, k, u, v, rows, cols, row, col
+    cdef const double* table
+    most = int(np.max(clusters.states))
+    # the two largest numbers of each column, and where the first one is
+    cdef double[:, ::1] high = np.empty((2, most))
+    cdef double[::1] rest = np.empty(most)
+    cdef Py_ssize_t[::1] where = np.empty(most, dtype=np.intp)
+    cdef double same, differ
+    for edge in range(clusters.ends_.shape[0]):
+        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
+        rows, cols = clusters.states[u], clusters.states[v]
+        table = &tables[clusters.start[edge]]
+        for k in range(cols):
+            high[0, k] = high[1, k] = -INFINITY
+            for j in range(rows):
+                if table[j * cols + k] > high[0, k]:
+                    high[1, k], high[0, k] = high[0, k], table[j * cols + k]
+                    where[k] = j
+                elif table[j * cols + k] > high[1, k]:
+                    high[1, k] = table[j * cols + k]
+        for s in range(chosen.shape[1]):
+            row = chosen[u, s]
+            if row < 0:
+                continue
+            # the largest of each column without that row
+            for k in range(cols):
+                rest[k] = high[1, k] if where[k] == row else high[0, k]
+            for t in range(chosen.shape[1]):
+                col = chosen[v, t]
+                if col < 0:
+                    continue
+                same, differ = table[row * cols + col], rest[col]
+                for k in range(cols):
+                    if k != col:
+                        same = max(same, rest[k])
+                        differ = max(differ, table[row * cols + k])
+                out[edge, s, t] = same - differ
