@@ -39,6 +39,24 @@ def n_entries(graph):
     return total
 
 
+def check_entries(graph, name):
+    """Raise an error where tables written out would be too large.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+    name : str
+        Name of the solver.
+    """
+    entries = n_entries(graph)
+    if entries > MOST_ENTRIES:
+        raise ValueError(
+            f"the tables of the graph have {entries:.4g} entries written out, "
+            f"{name} takes {MOST_ENTRIES:.4g} at most"
+        )
+
+
 def build_seconds(graph):
     """About how long it takes to set up an exact search, before it can be stopped.
 

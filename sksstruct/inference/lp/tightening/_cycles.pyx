@@ -18,6 +18,7 @@ cimport cython
 from libc.math cimport INFINITY, fabs
 from libc.string cimport memset
 
+from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.tightening._clusters cimport Clusters
 
 # Nodes between the first ones of two searches: any number that is a prime.
@@ -103,6 +104,11 @@ cdef class Triangles:
         Scores of its edges, as of `spread`.
     least : float
         Triangles below that are left out.
+
+    Attributes
+    ----------
+    work : float
+        Entries of tables that were looked at, about.
     """
 
     cdef Clusters _clusters
@@ -110,10 +116,12 @@ cdef class Triangles:
     cdef double[::1] _top, _row, _col
     cdef Py_ssize_t[::1] _mark
     cdef double _least
+    cdef readonly double work
 
     def __init__(self, Clusters clusters, const double[::1] tables, double least):
         cdef Py_ssize_t edge, k
         self._clusters, self._tables, self._least = clusters, tables, least
+        self.work = float(len(tables))
         n_edges = len(clusters.ends)
         # the largest score of each edge, and those of rows and columns of two edges
         self._top = np.full(n_edges, -np.inf)
@@ -140,7 +148,7 @@ cdef class Triangles:
             What each lowers the bound by, at least.
         """
         cdef Py_ssize_t a, b, c, i, j, n = self._clusters.states.shape[0]
-        cdef double score, work = 0.0
+        cdef double score
         found, scores = [], []
         cdef Clusters clusters = self._clusters
         for c in range(n):
@@ -152,18 +160,18 @@ cdef class Triangles:
                     a = clusters.ends_[j, 0]
                     if self._mark[a] < 0:
                         continue
-                    score = self._score(clusters, j, self._mark[a], i, &work)
+                    score = self._score(clusters, j, self._mark[a], i)
                     if score > self._least:
                         found.append((a, b, c))
                         scores.append(score)
             for i in range(clusters._lower[c], clusters._lower[c + 1]):
                 self._mark[clusters.ends_[i, 0]] = -1
-            if work > most_work or clusters.problem.late(1000.0):
+            if self.work > most_work or clusters.problem.late(1000.0):
                 break
         return np.array(found, dtype=np.intp).reshape(-1, 3), np.array(scores)
 
     cdef double _score(self, Clusters clusters, Py_ssize_t low, Py_ssize_t side,
-                       Py_ssize_t high, double* work) noexcept nogil:
+                       Py_ssize_t high) noexcept nogil:
         """By how much the best of the three edges miss the sum of their maxima."""
         cdef Py_ssize_t n_a = clusters.states[clusters.ends_[low, 0]]
         cdef Py_ssize_t n_b = clusters.states[clusters.ends_[low, 1]]
@@ -176,7 +184,7 @@ cdef class Triangles:
         cdef Py_ssize_t a, b, at = 0
         highest_of_rows(ac, n_a, n_c, &self._row[0])
         highest_of_rows(bc, n_b, n_c, &self._col[0])
-        work[0] += n_a * n_b + (n_a + n_b) * n_c
+        self.work += n_a * n_b + (n_a + n_b) * n_c
         # the most promising pair first: most others need no look at the third
         total = -INFINITY
         for a in range(n_a):
@@ -188,7 +196,7 @@ cdef class Triangles:
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
-                    work[0] += n_c
+                    self.work += n_c
                     total = highest_sum(ac + a * n_c, bc + b * n_c, n_c)
                     best = max(best, ab[a * n_b + b] + total)
             if tops - best <= self._least:
@@ -237,9 +245,13 @@ cdef class SignedGraph:
         Those that are not zero, from the largest |weight| on.
     ends : ndarray of shape (n_weights, 2)
         What they are between: i * n_chosen + j is the j-th state of variable i.
+    work : float
+        Weights that were looked at, about.
     """
 
     cdef readonly object weights, ends
+    cdef readonly double work
+    cdef MAPProblem _problem
     cdef Py_ssize_t n_nodes, n_chosen
     # weights of each node, as far as they are looked at
     cdef Py_ssize_t[::1] _first, _other
@@ -249,6 +261,7 @@ cdef class SignedGraph:
 
     def __init__(self, Clusters clusters, const double[::1] tables,
                  const Py_ssize_t[:, ::1] chosen):
+        self._problem, self.work = clusters.problem, float(len(tables))
         n_chosen = self.n_chosen = chosen.shape[1]
         self.n_nodes = chosen.shape[0] * n_chosen
         ends = clusters.ends
@@ -305,16 +318,16 @@ cdef class SignedGraph:
             Variables of a cycle, which may not be all different.
         """
         cdef Py_ssize_t root, k
-        cdef double work = 0.0
+        cdef double end = self.work + most_work
         n_weights = int((np.abs(self.weights) >= threshold).sum())
         self._connect(n_weights)
         for k in range(self.n_nodes):
             root = (k + skip * STRIDE) % self.n_nodes
             if self._first[root] == self._first[root + 1]:
                 continue
-            if self._search(root, &work):
+            if self._search(root):
                 yield [node // self.n_chosen for node in self._path(root)]
-            if work > most_work:
+            if self.work > end or self._problem.late(2.0 * self.n_nodes):
                 return
 
     def _connect(self, n_weights):
@@ -327,19 +340,19 @@ cdef class SignedGraph:
         self._other = np.ascontiguousarray(both[order, 1])
         self._negative = np.concatenate([negative, negative])[order].astype(np.int8)
 
-    cdef bint _search(self, Py_ssize_t root, double* work) noexcept nogil:
+    cdef bint _search(self, Py_ssize_t root) noexcept nogil:
         """Breadth-first from a node to itself, over an odd number of negative weights.
 
         Node 2 v + 1 is v after an odd number of them.
         """
         cdef Py_ssize_t i, node, other, head = 0, tail = 1
         memset(&self._from[0], 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
-        work[0] += self.n_nodes
+        self.work += 0.25 * self.n_nodes
         self._queue[0], self._from[2 * root] = 2 * root, 2 * root
         while head < tail:
             node = self._queue[head]
             head += 1
-            work[0] += self._first[node // 2 + 1] - self._first[node // 2]
+            self.work += self._first[node // 2 + 1] - self._first[node // 2]
             for i in range(self._first[node // 2], self._first[node // 2 + 1]):
                 other = 2 * self._other[i] + ((node % 2) ^ self._negative[i])
                 if self._from[other] >= 0:

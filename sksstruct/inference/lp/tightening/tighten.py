@@ -54,6 +54,14 @@ class Tightening:
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
             rows, scopes, tables = run.messages.reparametrise(rows, scopes, tables)
+        # what misses the best by more than twice the gap is in no better labeling, and
+        # with less to miss sums are more precise
+        top = sum(float(term.max()) for term in (*rows, *tables))
+        most = 2.0 * max(top - run.score, run.tol * max(1.0, abs(run.score)))
+        rows, tables = (
+            [np.maximum(term, term.max() - most) for term in terms]
+            for terms in (rows, tables)
+        )
         pairs, self._rest, self._constant = {}, [], 0.0
         for scope, table in zip(scopes, tables, strict=True):
             if len(scope) > 2:
@@ -116,10 +124,13 @@ class Tightening:
         run.max_iter = most
         return stop
 
+    def beliefs(self):
+        """Scores of all states, flat; large ones are promising."""
+        return promising(self._clusters, spread(self._clusters))
+
     def _decode(self):
         """Search from the best states."""
-        run, clusters = self.run, self._clusters
-        beliefs = promising(clusters, spread(clusters))
+        run, beliefs = self.run, self.beliefs()
         first = run.problem.graph.first_state
         best = [np.argmax(beliefs[a:b]) for a, b in zip(first, first[1:], strict=False)]
         search = search_locally(run, np.array(best, dtype=np.int32))
@@ -134,7 +145,9 @@ class Tightening:
         least = _NOISE * (run.bound - run.score)
         tables = spread(clusters)
         budget = max(_SEARCH_WORK, _SEARCH_SWEEPS * clusters.sweep_work)
-        triplets, scores = Triangles(clusters, tables, least).find(budget)
+        triangles = Triangles(clusters, tables, least)
+        triplets, scores = triangles.find(budget)
+        self.work += triangles.work
         order = np.argsort(-scores, kind="stable")
         most = max(_AT_ONCE, int(_SHARE * run.problem.n_variables))
         found = [
@@ -163,12 +176,16 @@ class Tightening:
                     seen.add(key)
                     triplets = triangulate(cycle, clusters.place)
                     new.update((t, None) for t in triplets if t not in taken)
+        self.work += 4.0 * graph.work
         return list(new)
 
     # ---- for branch and bound ----
 
     def reparametrise(self, rows, scopes, tables):
         """The scores as they have been moved, instead of those given.
+
+        Labelings that are worse than the best one known may have other scores, which
+        are not better.
 
         Parameters
         ----------
@@ -178,7 +195,7 @@ class Tightening:
         Returns
         -------
         rows, scopes, tables : list
-            The same scores of all labelings.
+            The same scores of all better labelings.
         """
         clusters = self._clusters
         moved = [*clusters.edge_tables().items(), *clusters.triplet_tables()]
