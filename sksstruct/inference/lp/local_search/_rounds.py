@@ -113,13 +113,14 @@ class _Turns:
         run, exact = self.run, self.exact
         if improved:
             exact.prefer(run.labeling)
-        score, gap = run.score, run.bound - run.score
+        # by what it proves itself: other bounds may be lower for a while
+        score, gap = run.score, exact.bound - run.score
         exact.advance(int(_entries(run, work) * self.share))
         least, _, most = _SHARES
-        if run.score > score or run.bound - run.score < _GOOD * gap:
+        if run.score > score or exact.bound - run.score < _GOOD * gap:
             self.share = min(2.0 * self.share, most)
         # without an allowed labeling there is nothing to search around
-        elif run.bound - run.score > _POOR * gap and run.score >= run.lowest:
+        elif exact.bound - run.score > _POOR * gap and run.score >= run.lowest:
             self.share = max(0.5 * self.share, least)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 
@@ -126,7 +125,7 @@ cdef class Clusters:
         for a, b, c in np.asarray(triplets).tolist():
             for u, v in ((a, b), (a, c), (b, c)):
                 if (u, v) not in pairs:
-                    pairs[u, v] = np.zeros((self.states[u], self.states[v]))
+                    pairs[u, v] = np.zeros(self.n_states[[u, v]])
         self._set_edges(pairs)
         self.triplets = np.concatenate([self.triplets, triplets])
         self._index()
@@ -139,9 +138,10 @@ cdef class Clusters:
         tables : dict of (int, int) to ndarray of shape (n_states[u], n_states[v])
             Views of the tables.
         """
-        flat, states = np.asarray(self.tables), self.states
-        return {(u, v): flat[self.start[e]:self.start[e + 1]].reshape(
-                    states[u], states[v]) for (u, v), e in self.place.items()}
+        parts = np.split(np.asarray(self.tables), np.asarray(self.start)[1:-1])
+        sizes = self.n_states
+        return {(u, v): parts[e].reshape(sizes[u], sizes[v])
+                for (u, v), e in self.place.items()}
 
     def triplet_tables(self):
         """The tables of all triplets as they are now.
@@ -153,14 +153,13 @@ cdef class Clusters:
         table : ndarray
             Scores of their states.
         """
-        flat = np.asarray(self._messages)
-        for t, (a, b, c) in enumerate(self.triplets.tolist()):
-            sizes = [self.states[v] for v in (a, b, c)]
-            shapes = ((sizes[0], sizes[1], 1), (sizes[0], 1, sizes[2]),
-                      (1, sizes[1], sizes[2]))
-            yield (a, b, c), sum(
-                flat[self._start_message[3 * t + s]:self._start_message[3 * t + s + 1]]
-                .reshape(shapes[s]) for s in range(3))
+        parts = np.split(
+            np.asarray(self._messages), np.asarray(self._start_message)[1:-1])
+        for t, scope in enumerate(self.triplets.tolist()):
+            a, b, c = self.n_states[scope].tolist()
+            shapes = (a, b, 1), (a, 1, c), (1, b, c)
+            yield tuple(scope), sum(
+                parts[3 * t + s].reshape(shape) for s, shape in enumerate(shapes))
 
     @property
     def n_states(self):

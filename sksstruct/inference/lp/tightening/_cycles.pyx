@@ -38,12 +38,18 @@ def spread(Clusters clusters):
     tables : ndarray of shape (n_entries,)
         One after the other.
     """
-    cdef Py_ssize_t edge, u, v, j, k, at
     cdef double[::1] out = np.array(clusters.tables)
-    ends = clusters.ends
-    degree = np.bincount(ends.ravel(), minlength=len(clusters.states))
+    degree = np.bincount(clusters.ends.ravel(), minlength=len(clusters.states))
     cdef double[::1] share = 1.0 / np.maximum(degree, 1)
-    for edge in range(len(ends)):
+    with nogil:
+        _spread(clusters, share, out)
+    return np.asarray(out)
+
+
+cdef void _spread(Clusters clusters, double[::1] share, double[::1] out) noexcept nogil:
+    """Add the shares of both ends to all entries of each edge."""
+    cdef Py_ssize_t edge, u, v, j, k, at
+    for edge in range(clusters.ends_.shape[0]):
         u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
         at = clusters.start[edge]
         for j in range(clusters.states[u]):
@@ -51,7 +57,6 @@ def spread(Clusters clusters):
                 out[at] += (share[u] * clusters.beliefs_[clusters.first[u] + j]
                             + share[v] * clusters.beliefs_[clusters.first[v] + k])
                 at += 1
-    return np.asarray(out)
 
 
 def promising(Clusters clusters, const double[::1] tables):
@@ -69,11 +74,19 @@ def promising(Clusters clusters, const double[::1] tables):
     beliefs : ndarray of shape (n_states.sum(),)
         The sums; scores of the variables where there are no edges.
     """
+    most = int(np.max(clusters.states))
+    cdef double[::1] row = np.empty(most), col = np.empty(most)
+    cdef double[::1] out = np.array(clusters.beliefs_)
+    with nogil:
+        _add_maxima(clusters, tables, row, col, out)
+    return np.asarray(out)
+
+
+cdef void _add_maxima(Clusters clusters, const double[::1] tables, double[::1] row,
+                      double[::1] col, double[::1] out) noexcept nogil:
+    """Add the maxima of rows and columns to the states of both ends."""
     cdef Py_ssize_t edge, u, v, j, k, rows, cols
     cdef const double* table
-    cdef double[::1] row = np.empty(int(np.max(clusters.states)))
-    cdef double[::1] col = np.empty(int(np.max(clusters.states)))
-    cdef double[::1] out = np.array(clusters.beliefs_)
     for edge in range(clusters.ends_.shape[0]):
         u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
         rows, cols = clusters.states[u], clusters.states[v]
@@ -87,7 +100,6 @@ def promising(Clusters clusters, const double[::1] tables):
                 col[k] = max(col[k], table[j * cols + k])
         for k in range(cols):
             out[clusters.first[v] + k] += col[k]
-    return np.asarray(out)
 
 
 # ---- triangles ----
@@ -160,7 +172,8 @@ cdef class Triangles:
                     a = clusters.ends_[j, 0]
                     if self._mark[a] < 0:
                         continue
-                    score = self._score(clusters, j, self._mark[a], i)
+                    with nogil:
+                        score = self._score(clusters, j, self._mark[a], i)
                     if score > self._least:
                         found.append((a, b, c))
                         scores.append(score)
@@ -266,10 +279,13 @@ cdef class SignedGraph:
         self.n_nodes = chosen.shape[0] * n_chosen
         ends = clusters.ends
         weights = np.zeros((len(ends), n_chosen, n_chosen))
-        _weigh(clusters, tables, chosen, weights)
+        most = int(np.max(clusters.states))
+        _weigh(clusters, tables, chosen, weights, np.empty((3, most)),
+               np.empty(most, dtype=np.intp))
         edge, s, t = np.nonzero(weights)
         weights = weights[edge, s, t]
-        nodes = np.stack([ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1)
+        nodes = np.stack(
+            [ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1)
         order = np.argsort(-np.abs(weights), kind="stable")
         self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
         self._from = np.full(2 * self.n_nodes, -1, dtype=np.intp)
@@ -318,6 +334,7 @@ cdef class SignedGraph:
             Variables of a cycle, which may not be all different.
         """
         cdef Py_ssize_t root, k
+        cdef bint found
         cdef double end = self.work + most_work
         n_weights = int((np.abs(self.weights) >= threshold).sum())
         self._connect(n_weights)
@@ -325,7 +342,9 @@ cdef class SignedGraph:
             root = (k + skip * STRIDE) % self.n_nodes
             if self._first[root] == self._first[root + 1]:
                 continue
-            if self._search(root):
+            with nogil:
+                found = self._search(root)
+            if found:
                 yield [node // self.n_chosen for node in self._path(root)]
             if self.work > end or self._problem.late(2.0 * self.n_nodes):
                 return
@@ -388,43 +407,52 @@ cdef Py_ssize_t _root(Py_ssize_t[::1] parent, char[::1] parity, Py_ssize_t node,
     return node
 
 
-def _weigh(Clusters clusters, const double[::1] tables,
-           const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out):
-    """Maxima on the same side minus maxima on different sides, for all splits."""
-    cdef Py_ssize_t edge, s, t, j, k, u, v, rows, cols, row, col
-    cdef const double* table
-    most = int(np.max(clusters.states))
-    # the two largest numbers of each column, and where the first one is
-    cdef double[:, ::1] high = np.empty((2, most))
-    cdef double[::1] rest = np.empty(most)
-    cdef Py_ssize_t[::1] where = np.empty(most, dtype=np.intp)
+cdef void _weigh(Clusters clusters, const double[::1] tables,
+                 const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out,
+                 double[:, ::1] high, Py_ssize_t[::1] where) noexcept:
+    """Maxima on the same side minus maxima on different sides, for all splits.
+
+    `high` and `where` are room for the two largest numbers of each column, for what is
+    left of them without a row, and for the row of the first one.
+    """
+    cdef Py_ssize_t edge
+    with nogil:
+        for edge in range(clusters.ends_.shape[0]):
+            _weigh_edge(clusters, edge, tables, chosen, out, high, where)
+
+
+cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tables,
+                      const Py_ssize_t[:, ::1] chosen, double[:, :, ::1] out,
+                      double[:, ::1] high, Py_ssize_t[::1] where) noexcept nogil:
+    """The weights of all splits of one edge."""
+    cdef Py_ssize_t u = clusters.ends_[edge, 0], v = clusters.ends_[edge, 1]
+    cdef Py_ssize_t rows = clusters.states[u], cols = clusters.states[v]
+    cdef Py_ssize_t s, t, j, k, row, col
+    cdef const double* table = &tables[clusters.start[edge]]
+    cdef double* rest = &high[2, 0]
     cdef double same, differ
-    for edge in range(clusters.ends_.shape[0]):
-        u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
-        rows, cols = clusters.states[u], clusters.states[v]
-        table = &tables[clusters.start[edge]]
+    for k in range(cols):
+        high[0, k] = high[1, k] = -INFINITY
+        for j in range(rows):
+            if table[j * cols + k] > high[0, k]:
+                high[1, k], high[0, k] = high[0, k], table[j * cols + k]
+                where[k] = j
+            elif table[j * cols + k] > high[1, k]:
+                high[1, k] = table[j * cols + k]
+    for s in range(chosen.shape[1]):
+        row = chosen[u, s]
+        if row < 0:
+            continue
+        # the largest of each column without that row
         for k in range(cols):
-            high[0, k] = high[1, k] = -INFINITY
-            for j in range(rows):
-                if table[j * cols + k] > high[0, k]:
-                    high[1, k], high[0, k] = high[0, k], table[j * cols + k]
-                    where[k] = j
-                elif table[j * cols + k] > high[1, k]:
-                    high[1, k] = table[j * cols + k]
-        for s in range(chosen.shape[1]):
-            row = chosen[u, s]
-            if row < 0:
+            rest[k] = high[1, k] if where[k] == row else high[0, k]
+        for t in range(chosen.shape[1]):
+            col = chosen[v, t]
+            if col < 0:
                 continue
-            # the largest of each column without that row
+            same, differ = table[row * cols + col], rest[col]
             for k in range(cols):
-                rest[k] = high[1, k] if where[k] == row else high[0, k]
-            for t in range(chosen.shape[1]):
-                col = chosen[v, t]
-                if col < 0:
-                    continue
-                same, differ = table[row * cols + col], rest[col]
-                for k in range(cols):
-                    if k != col:
-                        same = max(same, rest[k])
-                        differ = max(differ, table[row * cols + k])
-                out[edge, s, t] = same - differ
+                if k != col:
+                    same = max(same, rest[k])
+                    differ = max(differ, table[row * cols + k])
+            out[edge, s, t] = same - differ
