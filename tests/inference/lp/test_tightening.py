@@ -40,12 +40,15 @@ def grid(size, seed=0, field=0.3):
     )
 
 
-def clusters_of(graph):
+def clusters_of(graph, late=False):
     rows, scopes, tables = written_out(graph)
     pairs = {}
     for (u, v), table in zip(scopes, tables, strict=True):
         pairs[min(u, v), max(u, v)] = table if u < v else table.T
-    return Clusters(MAPProblem(graph), rows, pairs)
+    problem = MAPProblem(graph)
+    if late:
+        problem.limit_time(0.0)
+    return Clusters(problem, rows, pairs)
 
 
 def dense_graph(seed, n=6, states=(1, 4)):
@@ -67,12 +70,12 @@ def moved_score(clusters, x):
 @pytest.mark.parametrize("seed", range(6))
 def test_sweeps_keep_scores_and_never_raise_the_bound(seed):
     rng = np.random.default_rng(seed)
-    graph = dense_graph(seed)
+    graph = dense_graph(seed, n=5)
     clusters = clusters_of(graph)
     labelings, scores = enumerate_labelings(graph)
     triplets = list(itertools.combinations(range(graph.n_variables), 3))
     bounds = [np.inf]
-    for k in range(6):
+    for k in range(4):
         new = [triplets.pop(rng.integers(len(triplets))) for _ in range(2)]
         clusters.add(np.array(new))
         for backward in (True, False):
@@ -85,6 +88,17 @@ def test_sweeps_keep_scores_and_never_raise_the_bound(seed):
         assert len(clusters.triplets) == 2 * (k + 1)
     assert (np.diff(bounds[1:]) <= 1e-10).all()
     assert bounds[-1] >= scores.max() - 1e-10
+
+
+def test_sweeps_that_are_cut_off():
+    graph = dense_graph(0, n=5)
+    clusters = clusters_of(graph, late=True)
+    clusters.add(np.array([[0, 1, 2], [1, 2, 4]]))
+    labelings, scores = enumerate_labelings(graph)
+    for backward in (True, False, True):
+        assert clusters.sweep(backward) == np.inf
+        found = [moved_score(clusters, x) for x in labelings]
+        np.testing.assert_allclose(found, scores, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -22,6 +22,11 @@ from libc.math cimport INFINITY
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 
+cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
+    double sks_largest(Py_ssize_t n, const double* scores) noexcept
+    double sks_row_best(Py_ssize_t n, double weight, const double* scores,
+                        const double* row) noexcept
+
 
 @cython.final
 cdef class Clusters:
@@ -209,7 +214,7 @@ cdef class Clusters:
         cdef Py_ssize_t n_upper = self._upper[node + 1] - self._upper[node]
         cdef double* belief = &self.beliefs_[self.first[node]]
         cdef Py_ssize_t n_give = n_lower if backward else n_upper
-        cdef double share = 1.0 / max(1, n_lower, n_upper), top
+        cdef double share = 1.0 / max(1, n_lower, n_upper)
         if backward:
             for i in range(self._upper[node], self._upper[node + 1]):
                 self._take_first(self._upper_edge[i], belief)
@@ -220,11 +225,9 @@ cdef class Clusters:
                 self._take_second(i, belief)
             for i in range(self._upper[node], self._upper[node + 1]):
                 self._give_first(self._upper_edge[i], belief, share)
-        top = -INFINITY
         for k in range(size):
             belief[k] -= n_give * (share * belief[k])
-            top = max(top, belief[k])
-        return top
+        return sks_largest(size, belief)
 
     cdef void _take_first(self, Py_ssize_t edge, double* belief) noexcept nogil:
         """Move the largest score of each row to the first end of an edge."""
@@ -233,7 +236,7 @@ cdef class Clusters:
         cdef double* table = &self.tables[self.start[edge]]
         cdef double top
         for j in range(rows):
-            top = largest(table, cols)
+            top = sks_largest(cols, table)
             belief[j] += top
             for k in range(cols):
                 table[k] -= top
@@ -320,7 +323,7 @@ cdef class Clusters:
         if part == 0:
             for a in range(n_a):
                 for b in range(n_b):
-                    top = largest_sum(side + a * n_c, high + b * n_c, n_c)
+                    top = sks_row_best(n_c, 1.0, side + a * n_c, high + b * n_c)
                     table[a * n_b + b] += low[a * n_b + b] + top
                     # what is left has the maximum zero
                     low[a * n_b + b] = -top
@@ -347,28 +350,9 @@ cdef class Clusters:
         return <double>n_a * n_b * n_c
 
 
-cdef inline double largest(const double* scores, Py_ssize_t n) noexcept nogil:
-    """The largest of some numbers."""
-    cdef Py_ssize_t k
-    cdef double top = scores[0]
-    for k in range(1, n):
-        top = max(top, scores[k])
-    return top
-
-
-cdef inline double largest_sum(const double* left, const double* right,
-                               Py_ssize_t n) noexcept nogil:
-    """The largest sum of two numbers at the same place."""
-    cdef Py_ssize_t k
-    cdef double top = left[0] + right[0]
-    for k in range(1, n):
-        top = max(top, left[k] + right[k])
-    return top
-
-
 cdef inline void raise_row(double* row, const double* scores, double plus,
                            Py_ssize_t n) noexcept nogil:
-    """row[k] = max(row[k], scores[k] + plus)."""
+    """row[k] = max(row[k], scores[k] + plus); faster than what tells the least, too."""
     cdef Py_ssize_t k
     for k in range(n):
         row[k] = max(row[k], scores[k] + plus)

@@ -21,6 +21,13 @@ from libc.string cimport memset
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.tightening._clusters cimport Clusters
 
+cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
+    double sks_largest(Py_ssize_t n, const double* scores) noexcept
+    double sks_row_best(Py_ssize_t n, double weight, const double* scores,
+                        const double* row) noexcept
+    void sks_extremes(Py_ssize_t rows, Py_ssize_t cols, const double* table,
+                      double* row_high, double* col_high) noexcept
+
 # Nodes between the first ones of two searches: any number that is a prime.
 cdef Py_ssize_t STRIDE = 7919
 
@@ -91,13 +98,9 @@ cdef void _add_maxima(Clusters clusters, const double[::1] tables, double[::1] r
         u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
         rows, cols = clusters.states[u], clusters.states[v]
         table = &tables[clusters.start[edge]]
-        for k in range(cols):
-            col[k] = -INFINITY
-        highest_of_rows(table, rows, cols, &row[0])
+        sks_extremes(rows, cols, table, &row[0], &col[0])
         for j in range(rows):
             out[clusters.first[u] + j] += row[j]
-            for k in range(cols):
-                col[k] = max(col[k], table[j * cols + k])
         for k in range(cols):
             out[clusters.first[v] + k] += col[k]
 
@@ -125,23 +128,24 @@ cdef class Triangles:
 
     cdef Clusters _clusters
     cdef const double[::1] _tables
-    cdef double[::1] _top, _row, _col
+    # of each edge, and room for maxima
+    cdef double[::1] _top, _row, _col, _third
     cdef Py_ssize_t[::1] _mark
     cdef double _least
     cdef readonly double work
 
     def __init__(self, Clusters clusters, const double[::1] tables, double least):
-        cdef Py_ssize_t edge, k
+        cdef Py_ssize_t edge
         self._clusters, self._tables, self._least = clusters, tables, least
         self.work = float(len(tables))
         n_edges = len(clusters.ends)
-        # the largest score of each edge, and those of rows and columns of two edges
-        self._top = np.full(n_edges, -np.inf)
+        self._top = np.empty(n_edges)
         for edge in range(n_edges):
-            for k in range(clusters.start[edge], clusters.start[edge + 1]):
-                self._top[edge] = max(self._top[edge], tables[k])
+            self._top[edge] = sks_largest(
+                clusters.start[edge + 1] - clusters.start[edge],
+                &tables[clusters.start[edge]])
         most = int(np.max(clusters.states))
-        self._row, self._col = np.empty(most), np.empty(most)
+        self._row, self._col, self._third = np.empty((3, most))
         self._mark = np.full(len(clusters.states), -1, dtype=np.intp)
 
     def find(self, double most_work):
@@ -195,8 +199,8 @@ cdef class Triangles:
         cdef double tops = self._top[low] + self._top[side] + self._top[high]
         cdef double best = -INFINITY, total
         cdef Py_ssize_t a, b, at = 0
-        highest_of_rows(ac, n_a, n_c, &self._row[0])
-        highest_of_rows(bc, n_b, n_c, &self._col[0])
+        sks_extremes(n_a, n_c, ac, &self._row[0], &self._third[0])
+        sks_extremes(n_b, n_c, bc, &self._col[0], &self._third[0])
         self.work += n_a * n_b + (n_a + n_b) * n_c
         # the most promising pair first: most others need no look at the third
         total = -INFINITY
@@ -205,36 +209,17 @@ cdef class Triangles:
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > total:
                     at = a * n_b + b
                     total = ab[at] + self._row[a] + self._col[b]
-        best = ab[at] + highest_sum(ac + at // n_b * n_c, bc + at % n_b * n_c, n_c)
+        best = ab[at] + sks_row_best(
+            n_c, 1.0, ac + at // n_b * n_c, bc + at % n_b * n_c)
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
                     self.work += n_c
-                    total = highest_sum(ac + a * n_c, bc + b * n_c, n_c)
+                    total = sks_row_best(n_c, 1.0, ac + a * n_c, bc + b * n_c)
                     best = max(best, ab[a * n_b + b] + total)
             if tops - best <= self._least:
                 return 0.0
         return tops - best
-
-
-cdef inline double highest_sum(const double* left, const double* right,
-                               Py_ssize_t n) noexcept nogil:
-    """The largest sum of two numbers at the same place."""
-    cdef Py_ssize_t k
-    cdef double top = left[0] + right[0]
-    for k in range(1, n):
-        top = max(top, left[k] + right[k])
-    return top
-
-
-cdef inline void highest_of_rows(const double* table, Py_ssize_t rows, Py_ssize_t cols,
-                                 double* out) noexcept nogil:
-    """The largest number of each row."""
-    cdef Py_ssize_t j, k
-    for j in range(rows):
-        out[j] = table[j * cols]
-        for k in range(1, cols):
-            out[j] = max(out[j], table[j * cols + k])
 
 
 # ---- cycles ----
