@@ -55,9 +55,11 @@ cdef class Clusters:
 
     def __init__(self, MAPProblem problem, rows, pairs):
         self.problem = problem
+        # flat, as all scores are: kernels know no lists
         self.beliefs_ = np.concatenate(rows)
         self.states = np.array([len(row) for row in rows], dtype=np.intp)
         self.first = np.concatenate([[0], np.cumsum(self.states)]).astype(np.intp)
+        # none at first: the relaxation of the edges
         self.triplets = np.zeros((0, 3), dtype=np.intp)
         self._messages = np.zeros(0)
         self.bound = INFINITY
@@ -67,6 +69,7 @@ cdef class Clusters:
 
     def _set_edges(self, pairs):
         """Put the edges in their order, and their tables one after the other."""
+        # those that end at a variable side by side, as sweeps visit them
         keys = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
         self.ends_ = np.array(keys, dtype=np.intp).reshape(-1, 2)
         self.place = {key: edge for edge, key in enumerate(keys)}
@@ -77,6 +80,7 @@ cdef class Clusters:
     def _index(self):
         """Note which edges and triplets each variable and each edge is part of."""
         n, ends = len(self.states), np.asarray(self.ends_)
+        # edges to earlier variables are where they are, those to later ones listed
         self._lower = np.searchsorted(ends[:, 1], np.arange(n + 1)).astype(np.intp)
         order = np.argsort(ends[:, 0], kind="stable")
         self._upper_edge = order.astype(np.intp)
@@ -85,6 +89,7 @@ cdef class Clusters:
         corners = self.triplets
         parts = [self.place[a, b] for t in corners.tolist()
                  for a, b in ((t[0], t[1]), (t[0], t[2]), (t[1], t[2]))]
+        # a table of its own for each of them
         parts = np.array(parts, dtype=np.intp)
         self._parts = parts.reshape(-1, 3)
         sizes = np.diff(np.asarray(self.start))[parts]
@@ -126,6 +131,7 @@ cdef class Clusters:
         triplets : ndarray of shape (n, 3)
             New ones, with the variables of each in increasing order.
         """
+        # all tables move where edges are new, which is rare beside sweeps
         pairs = self.edge_tables()
         for a, b, c in np.asarray(triplets).tolist():
             for u, v in ((a, b), (a, c), (b, c)):
@@ -185,6 +191,7 @@ cdef class Clusters:
         bound : float
             Upper bound of all scores; inf where time was over before the end.
         """
+        # one call for all: kernels run without the GIL from here on
         with nogil:
             self._sweep(backward)
         return self.bound
@@ -194,16 +201,19 @@ cdef class Clusters:
         cdef double total = 0.0
         for k in range(n):
             node = n - 1 - k if backward else k
+            # in both directions an edge comes after one end and before the other
             if backward:
                 total += self._visit_node(node, True)
             for i in range(self._lower[node + 1] - self._lower[node]):
                 edge = (self._lower[node + 1] - 1 - i if backward
                         else self._lower[node] + i)
+                # between two edges all scores are as valid as after a whole sweep
                 if self.problem.late(self._visit_edge(edge, backward)):
                     self.bound = INFINITY
                     return 0
             if not backward:
                 total += self._visit_node(node, False)
+        # edges and triplets are at zero: their last parts have taken their maxima
         self.bound = total
         return 0
 
@@ -214,6 +224,7 @@ cdef class Clusters:
         cdef Py_ssize_t n_upper = self._upper[node + 1] - self._upper[node]
         cdef double* belief = &self.beliefs_[self.first[node]]
         cdef Py_ssize_t n_give = n_lower if backward else n_upper
+        # what the sweep back needs stays: shares are those of the busier side
         cdef double share = 1.0 / max(1, n_lower, n_upper)
         if backward:
             for i in range(self._upper[node], self._upper[node + 1]):
@@ -225,6 +236,7 @@ cdef class Clusters:
                 self._take_second(i, belief)
             for i in range(self._upper[node], self._upper[node + 1]):
                 self._give_first(self._upper_edge[i], belief, share)
+        # what was given is gone
         for k in range(size):
             belief[k] -= n_give * (share * belief[k])
         return sks_largest(size, belief)
@@ -235,6 +247,7 @@ cdef class Clusters:
         cdef Py_ssize_t cols = self.states[self.ends_[edge, 1]]
         cdef double* table = &self.tables[self.start[edge]]
         cdef double top
+        # afterwards the maximum of each row is zero
         for j in range(rows):
             top = sks_largest(cols, table)
             belief[j] += top
@@ -248,11 +261,13 @@ cdef class Clusters:
         cdef Py_ssize_t cols = self.states[self.ends_[edge, 1]]
         cdef double* table = &self.tables[self.start[edge]]
         cdef double* top = &self._row[0]
+        # row by row, as a pass over columns would miss the cache
         for k in range(cols):
             top[k] = table[k]
         for j in range(1, rows):
             for k in range(cols):
                 top[k] = max(top[k], table[j * cols + k])
+        # afterwards the maximum of each column is zero
         for k in range(cols):
             belief[k] += top[k]
         for j in range(rows):
@@ -289,12 +304,14 @@ cdef class Clusters:
         cdef double* table = &self.tables[self.start[edge]]
         cdef double* message
         cdef double share, work = 4.0 * size
+        # part 0 is visited first, part 2 last, and the other way round backward
         for i in range(self._in[edge], self._in[edge + 1]):
             triplet, part = self._in_place[i] // 3, self._in_place[i] % 3
             n_give += part > 0 if backward else part < 2
             if part < 2 if backward else part > 0:
                 n_take += 1
                 work += self._take_triplet(triplet, part, table)
+        # one share more than triplets: its own
         share = 1.0 / (1 + max(n_give, n_take))
         if n_give == 0:
             return work
@@ -304,6 +321,7 @@ cdef class Clusters:
                 message = &self._messages[self._start_message[self._in_place[i]]]
                 for k in range(size):
                     message[k] += share * table[k]
+        # after all have been given, as shares are equal
         for k in range(size):
             table[k] -= n_give * (share * table[k])
         return work + size * n_give
@@ -320,6 +338,7 @@ cdef class Clusters:
         cdef Py_ssize_t a, b, c, k
         cdef double* row = &self._row[0]
         cdef double top
+        # c is innermost in all three: what it runs over lies side by side
         if part == 0:
             for a in range(n_a):
                 for b in range(n_b):
@@ -327,6 +346,7 @@ cdef class Clusters:
                     table[a * n_b + b] += low[a * n_b + b] + top
                     # what is left has the maximum zero
                     low[a * n_b + b] = -top
+        # a row of maxima over b for each a
         elif part == 1:
             for a in range(n_a):
                 for c in range(n_c):
@@ -337,6 +357,7 @@ cdef class Clusters:
                     k = a * n_c + c
                     table[k] += side[k] + row[c]
                     side[k] = -row[c]
+        # a row of maxima over a for each b
         else:
             for b in range(n_b):
                 for c in range(n_c):

@@ -46,8 +46,10 @@ def spread(Clusters clusters):
         One after the other.
     """
     cdef double[::1] out = np.array(clusters.tables)
+    # what a variable has goes to its edges alone: sums of all scores stay
     degree = np.bincount(clusters.ends.ravel(), minlength=len(clusters.states))
     cdef double[::1] share = 1.0 / np.maximum(degree, 1)
+    # a loop over all entries, without the GIL
     with nogil:
         _spread(clusters, share, out)
     return np.asarray(out)
@@ -98,6 +100,7 @@ cdef void _add_maxima(Clusters clusters, const double[::1] tables, double[::1] r
         u, v = clusters.ends_[edge, 0], clusters.ends_[edge, 1]
         rows, cols = clusters.states[u], clusters.states[v]
         table = &tables[clusters.start[edge]]
+        # what the edge has at best with each state of either end
         sks_extremes(rows, cols, table, &row[0], &col[0])
         for j in range(rows):
             out[clusters.first[u] + j] += row[j]
@@ -139,6 +142,7 @@ cdef class Triangles:
         self._clusters, self._tables, self._least = clusters, tables, least
         self.work = float(len(tables))
         n_edges = len(clusters.ends)
+        # maxima of edges do not depend on the triangle
         self._top = np.empty(n_edges)
         for edge in range(n_edges):
             self._top[edge] = sks_largest(
@@ -167,6 +171,7 @@ cdef class Triangles:
         cdef double score
         found, scores = [], []
         cdef Clusters clusters = self._clusters
+        # b and a are earlier neighbors of c, and a is one of b: every triangle once
         for c in range(n):
             for i in range(clusters._lower[c], clusters._lower[c + 1]):
                 self._mark[clusters.ends_[i, 0]] = i
@@ -181,6 +186,7 @@ cdef class Triangles:
                     if score > self._least:
                         found.append((a, b, c))
                         scores.append(score)
+            # the marks of the next variable are others
             for i in range(clusters._lower[c], clusters._lower[c + 1]):
                 self._mark[clusters.ends_[i, 0]] = -1
             if self.work > most_work or clusters.problem.late(1000.0):
@@ -199,6 +205,7 @@ cdef class Triangles:
         cdef double tops = self._top[low] + self._top[side] + self._top[high]
         cdef double best = -INFINITY, total
         cdef Py_ssize_t a, b, at = 0
+        # what a and b can have with c at best, each by itself
         sks_extremes(n_a, n_c, ac, &self._row[0], &self._third[0])
         sks_extremes(n_b, n_c, bc, &self._col[0], &self._third[0])
         self.work += n_a * n_b + (n_a + n_b) * n_c
@@ -211,12 +218,14 @@ cdef class Triangles:
                     total = ab[at] + self._row[a] + self._col[b]
         best = ab[at] + sks_row_best(
             n_c, 1.0, ac + at // n_b * n_c, bc + at % n_b * n_c)
+        # all pairs that could be better than that
         for a in range(n_a):
             for b in range(n_b):
                 if ab[a * n_b + b] + self._row[a] + self._col[b] > best:
                     self.work += n_c
                     total = sks_row_best(n_c, 1.0, ac + a * n_c, bc + b * n_c)
                     best = max(best, ab[a * n_b + b] + total)
+            # it can only get less
             if tops - best <= self._least:
                 return 0.0
         return tops - best
@@ -267,10 +276,12 @@ cdef class SignedGraph:
         most = int(np.max(clusters.states))
         _weigh(clusters, tables, chosen, weights, np.empty((3, most)),
                np.empty(most, dtype=np.intp))
+        # most are zero: then neither side is preferred
         edge, s, t = np.nonzero(weights)
         weights = weights[edge, s, t]
         nodes = np.stack(
             [ends[edge, 0] * n_chosen + s, ends[edge, 1] * n_chosen + t], 1)
+        # a stable sort, so that results repeat
         order = np.argsort(-np.abs(weights), kind="stable")
         self.weights, self.ends = weights[order], nodes[order].astype(np.intp)
         self._from = np.full(2 * self.n_nodes, -1, dtype=np.intp)
@@ -295,6 +306,7 @@ cdef class SignedGraph:
             odd = weights[k] < 0.0
             u = _root(parent, parity, ends[k, 0], &odd)
             v = _root(parent, parity, ends[k, 1], &odd)
+            # the path in the tree has the largest weights there are
             if u == v and odd:
                 return fabs(weights[k])
             if u != v:
@@ -321,10 +333,12 @@ cdef class SignedGraph:
         cdef Py_ssize_t root, k
         cdef bint found
         cdef double end = self.work + most_work
+        # weights are sorted: those in use are the first
         n_weights = int((np.abs(self.weights) >= threshold).sum())
         self._connect(n_weights)
         for k in range(self.n_nodes):
             root = (k + skip * STRIDE) % self.n_nodes
+            # a node without weights is in no cycle
             if self._first[root] == self._first[root + 1]:
                 continue
             with nogil:
@@ -337,6 +351,7 @@ cdef class SignedGraph:
     def _connect(self, n_weights):
         """List the first weights at both of their nodes."""
         ends, negative = self.ends[:n_weights], self.weights[:n_weights] < 0
+        # each weight at either end
         both = np.concatenate([ends, ends[:, ::-1]])
         order = np.argsort(both[:, 0], kind="stable")
         self._first = np.searchsorted(
@@ -350,10 +365,12 @@ cdef class SignedGraph:
         Node 2 v + 1 is v after an odd number of them.
         """
         cdef Py_ssize_t i, node, other, head = 0, tail = 1
+        # -1 everywhere: not reached
         memset(&self._from[0], 0xff, 2 * self.n_nodes * sizeof(Py_ssize_t))
         self.work += 0.25 * self.n_nodes
         self._queue[0], self._from[2 * root] = 2 * root, 2 * root
         while head < tail:
+            # the first way to a node is a shortest one
             node = self._queue[head]
             head += 1
             self.work += self._first[node // 2 + 1] - self._first[node // 2]
@@ -362,6 +379,7 @@ cdef class SignedGraph:
                 if self._from[other] >= 0:
                     continue
                 self._from[other] = node
+                # back at the root, but odd: a contradiction
                 if other == 2 * root + 1:
                     return True
                 self._queue[tail] = other
@@ -371,6 +389,7 @@ cdef class SignedGraph:
     def _path(self, Py_ssize_t root):
         """The nodes of the cycle that was found."""
         nodes, node = [], self._from[2 * root + 1]
+        # backward from the end; the root itself comes first
         while node != 2 * root:
             nodes.append(node // 2)
             node = self._from[node]
@@ -416,6 +435,7 @@ cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tabl
     cdef const double* table = &tables[clusters.start[edge]]
     cdef double* rest = &high[2, 0]
     cdef double same, differ
+    # with the two best of a column, the best without any row is known
     for k in range(cols):
         high[0, k] = high[1, k] = -INFINITY
         for j in range(rows):
@@ -435,6 +455,7 @@ cdef void _weigh_edge(Clusters clusters, Py_ssize_t edge, const double[::1] tabl
             col = chosen[v, t]
             if col < 0:
                 continue
+            # both chosen, or neither; the one or the other
             same, differ = table[row * cols + col], rest[col]
             for k in range(cols):
                 if k != col:
