@@ -21,6 +21,7 @@ from sksstruct.inference.lp.subgradient import Subgradient
 from sksstruct.inference.lp.sum_product.belief_propagation import BeliefPropagation
 from sksstruct.inference.lp.sum_product.max_product import MaxProduct
 from sksstruct.inference.lp.sum_product.result import MarginalResult
+from sksstruct.inference.lp.tightening.tightened import Tightened
 from sksstruct.inference.lp.toulbar2 import Toulbar2
 
 MAP_SOLVERS = {
@@ -29,6 +30,7 @@ MAP_SOLVERS = {
     "gdmm": MAPGDMM,
     "gdmm_binary": MAPBinaryGDMM,
     "mplp": MPLP,
+    "tightened": Tightened,
     "ad3": AD3,
     "subgradient": Subgradient,
     "max_product": MaxProduct,
@@ -62,6 +64,7 @@ __all__ = [
     "MarginalResult",
     "MaxProduct",
     "Subgradient",
+    "Tightened",
     "Toulbar2",
     "resolve_map_solver",
 ]

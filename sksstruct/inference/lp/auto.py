@@ -15,6 +15,7 @@ from sksstruct.inference.lp.local_search._violations import ViolationsFirst
 from sksstruct.inference.lp.message_passing._passing import ties
 from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
+from sksstruct.inference.lp.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
 
 # Graphs are solved by eliminating all variables if the tables have at most this many
@@ -30,6 +31,13 @@ _FIRST_WORK = 20_000_000
 _FIRST_VIOLATIONS = 2e6
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
+# Work of tightening, in entries of tables, and its share of the time that is left. It
+# ends where so much work closes less than a share of the gap.
+_TIGHTEN_WORK, _TIGHTEN_SHARE = 4e9, 0.25
+_TIGHTEN_STEP, _TIGHTEN_LEAST = 1e8, 0.03
+# Branch and bound uses the clusters where they leave such a share of the gap at most:
+# factors of three variables make every step slower.
+_TIGHT = 0.1
 # Statuses of solvers that leave the labeling open.
 _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
@@ -91,7 +99,7 @@ class Auto(MAPSolver):
             # the search changes the labeling, not the status of the bound
             status, run.status = run.status, None
             violations = self._violations(run)
-            exact = self._exact(run)
+            exact = self._tightened(run, self._exact(run))
             if run.status is None:
                 run.note("local search" + (" in turns with it" if exact else ""))
                 search_in_rounds(run, self.effort, exact, violations)
@@ -136,6 +144,41 @@ class Auto(MAPSolver):
         exact = ExactSearch(run)
         exact.advance(_FIRST_WORK)
         return exact
+
+    def _tightened(self, run, exact):
+        """Lower the bound by clusters; the branch and bound to go on with."""
+        if run.status is not None or exact is None or exact.closed:
+            return exact
+        if run.messages is None or run.score < run.lowest:
+            return exact
+        before = run.bound - run.score
+        tightening = self._tighten(run)
+        after = run.bound - run.score
+        run.note(
+            f"tightening by {tightening.n_triplets} triplets of variables: "
+            f"the gap is {after:.4g} instead of {before:.4g}"
+        )
+        if run.status is not None or after > _TIGHT * before:
+            return exact
+        run.messages = tightening
+        run.note("branch and bound from the tightened relaxation")
+        return ExactSearch(run)
+
+    def _tighten(self, run):
+        """Rounds of clusters while they close enough of the gap."""
+        tightening = Tightening(run)
+        left = np.inf if run.time_limit is None else run.time_limit - run.seconds()
+        end = run.seconds() + _TIGHTEN_SHARE * left
+        gap, step = np.inf, 0.0
+        while tightening.work < _TIGHTEN_WORK and run.seconds() < end:
+            if tightening.advance():
+                break
+            if tightening.work >= step:
+                now = run.bound - run.score
+                if now > (1.0 - _TIGHTEN_LEAST) * gap:
+                    break
+                gap, step = now, tightening.work + _TIGHTEN_STEP
+        return tightening
 
     def _bound(self, run, many_edges):
         """Run the solvers that fit the graph; return the final scores of the states."""

@@ -235,7 +235,8 @@ def test_search_goes_on_after_sweeps_end():
     graph = hard(n=20, k=4)
     short = Auto(max_iter=2, effort=0.0).solve(graph, random_state=0)
     found = Auto(max_iter=2, effort=0.1).solve(graph, random_state=0)
-    assert found.plan_ == ["TRW-S", "branch and bound", "local search in turns with it"]
+    assert found.plan_[:2] == ["TRW-S", "branch and bound"]
+    assert "local search in turns with it" in found.plan_
     assert found.score >= short.score
     assert len(found.trace["score"]) > len(short.trace["score"]) + 2
 

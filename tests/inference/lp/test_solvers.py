@@ -19,12 +19,13 @@ from sksstruct.inference.lp import (
     MAPBinaryGDMM,
     MaxProduct,
     Subgradient,
+    Tightened,
     resolve_map_solver,
 )
 
 GENERAL = [
     Auto(), TRWS(), MPLP(), MAPGDMM(), AD3(max_iter=300), HiGHS(), HiGHS(exact=True),
-    BranchAndBound(), Enumeration(), MaxProduct(),
+    BranchAndBound(), Enumeration(), MaxProduct(), Tightened(),
 ]  # fmt: skip
 PAIRWISE = [*GENERAL, Subgradient(max_iter=60)]
 BINARY = [*PAIRWISE, MAPBinaryGDMM()]
@@ -55,7 +56,8 @@ def check(solver, graph, optimum, lp=None):
         assert result.status in ("infeasible", "not_found")
         return result
     assert result.bound >= optimum - tol
-    if lp is not None and result.status != "optimal":
+    # clusters are there to be below the relaxation
+    if lp is not None and result.status != "optimal" and name(solver) != "Tightened":
         assert result.bound >= lp - tol
     if result.status == "optimal":
         assert result.score >= optimum - 2 * tol

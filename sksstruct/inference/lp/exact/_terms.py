@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from sksstruct.inference.lp.core._written import written_out
 from sksstruct.inference.lp.exact._consistency import Consistency
 
 # The limit of the costs at the root, and a cost that no labeling below it has.
@@ -31,7 +32,7 @@ class Terms:
         Labelings of lower score are of no interest.
     tol : float
         Difference of scores that does not matter.
-    messages : Messages, default=None
+    messages : Messages or Tightening, default=None
         Message passing, whose reparametrisation the costs start from.
     bound : float, default=inf
         Its bound.
@@ -52,15 +53,8 @@ class Terms:
     """
 
     def __init__(self, problem, score, tol, messages=None, bound=np.inf):
-        graph = problem.graph
         self.top, self.merged = 0.0, {}
-        rows = [np.array(graph.unary(v)) for v in range(graph.n_variables)]
-        weights = graph.edge_weights
-        scopes = [*graph.edges, *graph.factor_scopes]
-        tables = [graph.tables[t].dense() for t in graph.edge_tables]
-        if weights is not None:
-            tables = [table * w for table, w in zip(tables, weights, strict=True)]
-        tables += [graph.tables[t].dense() for t in graph.factor_tables]
+        rows, scopes, tables = written_out(problem.graph)
         highest = self._highest([*rows, *tables])
         lowest = score - highest
         # messages that bound nothing have only spread the costs
@@ -68,7 +62,7 @@ class Terms:
             messages = None
         whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
         if messages is not None:
-            _move(messages, rows, scopes, tables)
+            rows, scopes, tables = messages.reparametrise(rows, scopes, tables)
         for scope, table in zip(scopes, tables, strict=True):
             self._add(scope, table)
         del tables
@@ -181,20 +175,6 @@ def labeling_cost(unaries, scopes, tables, labeling):
     for scope, table in zip(scopes, tables, strict=True):
         total += int(table[tuple(labeling[v] for v in scope)])
     return total
-
-
-def _move(messages, rows, scopes, tables):
-    """Move what messages say from tables to the rows of variables."""
-    own = set()
-    for factor, axis, message in messages.moved():
-        rows[scopes[factor][axis]] += message
-        # tables may be shared, and are not to be changed
-        if factor not in own:
-            tables[factor] = np.array(tables[factor])
-            own.add(factor)
-        shape = [1] * tables[factor].ndim
-        shape[axis] = -1
-        tables[factor] -= message.reshape(shape)
 
 
 def _whole(scores, lowest):

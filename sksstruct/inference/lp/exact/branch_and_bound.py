@@ -6,7 +6,7 @@ import numpy as np
 
 from sksstruct.inference.lp.core._decode import by_variable, search_locally
 from sksstruct.inference.lp.core.solver import MAPSolver
-from sksstruct.inference.lp.exact.search import MOST_ENTRIES, ExactSearch, n_entries
+from sksstruct.inference.lp.exact.search import ExactSearch, check_entries
 from sksstruct.utils.progress import Status
 
 # Entries of tables that an iteration looks at.
@@ -51,12 +51,7 @@ class BranchAndBound(MAPSolver):
     _pairwise = False
 
     def _check_graph(self, graph):
-        entries = n_entries(graph)
-        if entries > MOST_ENTRIES:
-            raise ValueError(
-                f"the tables of the graph have {entries:.4g} entries written out, "
-                f"BranchAndBound takes {MOST_ENTRIES:.4g} at most"
-            )
+        check_entries(graph, "BranchAndBound")
 
     def _run(self, run):
         problem = run.problem

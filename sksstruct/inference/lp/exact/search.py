@@ -39,6 +39,24 @@ def n_entries(graph):
     return total
 
 
+def check_entries(graph, name):
+    """Raise an error where tables written out would be too large.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+    name : str
+        Name of the solver.
+    """
+    entries = n_entries(graph)
+    if entries > MOST_ENTRIES:
+        raise ValueError(
+            f"the tables of the graph have {entries:.4g} entries written out, "
+            f"{name} takes {MOST_ENTRIES:.4g} at most"
+        )
+
+
 def build_seconds(graph):
     """About how long it takes to set up an exact search, before it can be stopped.
 
@@ -70,12 +88,14 @@ class ExactSearch:
     ----------
     closed : bool
         Whether nothing is left to search: the labeling of the run is optimal.
+    bound : float
+        What the search itself proves, which may be above the bound of the run.
     work : int
         Entries of tables that were looked at.
     """
 
     def __init__(self, run):
-        self.run, self.work, self._again = run, 0, True
+        self.run, self.work, self._again, self.bound = run, 0, True, np.inf
         self._begin()
 
     def _begin(self):
@@ -137,7 +157,9 @@ class ExactSearch:
         run = self.run
         # what ends iterations is not what ends the search
         most, run.max_iter = run.max_iter, np.inf
-        stop = run.report(bound=self._terms.top - cost / self._terms.scale, step=0)
+        bound = self._terms.top - cost / self._terms.scale
+        self.bound = min(self.bound, bound)
+        stop = run.report(bound=bound, step=0)
         run.max_iter = most
         return stop
 

@@ -124,11 +124,12 @@ class _Turns:
         run, exact = self.run, self.exact
         if improved:
             exact.prefer(run.labeling)
-        score, gap = run.score, run.bound - run.score
+        # by what it proves itself: other bounds may be lower for a while
+        score, gap = run.score, exact.bound - run.score
         before = exact.work
         speed = _BINARY if run.problem.max_states == 2 else 1.0
         exact.advance(int(speed * _entries(run, work) * self.share))
-        left = run.bound - run.score
+        left = exact.bound - run.score
         # turns of any length count alike
         turn = (exact.work - before) / max(exact.work, 1)
         least, _, most = _SHARES

@@ -58,6 +58,34 @@ cdef class Messages:
         """
         yield from ()
 
+    def reparametrise(self, rows, scopes, tables):
+        """Move what the messages say from tables to the rows of variables.
+
+        Parameters
+        ----------
+        rows : list of ndarrays
+            Scores of the variables, which are changed.
+        scopes : list of ndarrays
+            Variables of the edges and larger factors.
+        tables : list of ndarrays
+            Their scores; what is changed is copied before.
+
+        Returns
+        -------
+        rows, scopes, tables : list
+            The same scores of all labelings.
+        """
+        tables, own = list(tables), set()
+        for factor, axis, message in self.moved():
+            rows[scopes[factor][axis]] += message
+            if factor not in own:
+                tables[factor] = np.array(tables[factor])
+                own.add(factor)
+            shape = [1] * tables[factor].ndim
+            shape[axis] = -1
+            tables[factor] -= message.reshape(shape)
+        return rows, scopes, tables
+
     # Not abstract, as extension types cannot be: a kernel without it does nothing.
     cdef int _sweep(self, MAPProblem problem, bint backward) except -1 nogil:
         """Update all messages, beliefs and the bound, which is inf if time is over."""

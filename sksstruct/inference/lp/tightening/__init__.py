@@ -1,0 +1,1 @@
+"""Clusters of three variables, which cut off what satisfies no labeling."""
