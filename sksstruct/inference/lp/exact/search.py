@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.inference.lp.exact._best_first import Component
+from sksstruct.inference.lp.exact._clusters import make_component
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import Terms, consistent_root
 from sksstruct.utils.progress import Status
@@ -123,7 +123,9 @@ class ExactSearch:
         self._report_bound(left.constant)
         for members, *parts in left.components:
             start = left.restrict(run.labeling, members) if allowed else None
-            component = Component(*parts, limit - left.constant, grain, start, run.late)
+            component = make_component(
+                *parts, limit - left.constant, grain, start, run.late
+            )
             self.components.append(component)
             self.work += component.network.work
         self._tighten()
