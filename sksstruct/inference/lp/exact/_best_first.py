@@ -77,6 +77,11 @@ class Component:
         self.search = DepthFirst(self.network, hint, self.grain)
         self._push(self.bound, [])
 
+    @property
+    def work(self):
+        """Entries of tables that were looked at."""
+        return self.network.work
+
     def _given(self, values):
         """Values in the order in which the variables were given."""
         return values
@@ -86,7 +91,7 @@ class Component:
         search = self.search
         if search.found and (self.cost is None or search.best_cost < self.cost):
             self.best, self.cost = self._given(search.labeling.copy()), search.best_cost
-            self.limit = min(self.limit, self.network.limit)
+            self.limit = min(self.limit, self.cost - self.grain + 1)
 
     def _close(self):
         self.closed = True

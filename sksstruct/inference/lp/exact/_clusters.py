@@ -21,6 +21,8 @@ _MOST_NEIGHBORS = 64
 _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
 # Least number of variables of a cluster and those below it.
 _LEAST_VARIABLES = 6
+# Work after which a search without clusters joins in.
+_ALONE = 100_000_000
 # A tree is worth it where no cluster has a larger share of the variables.
 _LARGEST_SHARE = 0.5
 
@@ -140,6 +142,9 @@ def _fill(around, v):
 class TreeComponent(Component):
     """The search in one component, along a tree of clusters.
 
+    If it takes long, one without clusters takes turns with it, which bounds better
+    before the end.
+
     Parameters
     ----------
     order, clusters : list
@@ -153,6 +158,8 @@ class TreeComponent(Component):
     ):
         self._order, self._clusters = np.array(order), clusters
         self._place = place = np.argsort(self._order)
+        self._costs, self._late = (unaries, scopes, tables), late
+        self._partner, self._given_up = None, False
         scopes = [place[list(scope)] for scope in scopes]
         axes = [np.argsort(scope) for scope in scopes]
         # what costs the limit at the root may cost anything
@@ -163,53 +170,68 @@ class TreeComponent(Component):
         scopes = [
             tuple(scope[axis].tolist()) for scope, axis in zip(scopes, axes, strict=True)
         ]
-        unaries = [unaries[v] for v in order]
         if start is not None:
             start = [start[v] for v in order]
-        super().__init__(unaries, scopes, tables, limit, grain, start, late)
+        super().__init__(
+            [unaries[v] for v in order], scopes, tables, limit, grain, start, late
+        )
 
     def _begin(self, hint):
         # what clusters may miss adds up
         grain = 1 + (self.grain - 1) // len(self._clusters)
-        self._whole = False
         self.search = TreeSearch(
             self.network, hint, grain, self._clusters, FORBIDDEN // 2
         )
 
+    @property
+    def work(self):
+        """Entries of tables that were looked at, by both."""
+        partner = self._partner
+        return self.network.work + (0 if partner is None else partner.network.work)
+
     def _given(self, values):
         return values[self._place]
 
-    def prefer(self, values):
-        """Prefer the values of a labeling, and note what it costs.
+    def lower_limit(self, limit):
+        super().lower_limit(limit)
+        if self._partner is not None:
+            self._partner.lower_limit(limit)
 
-        Parameters
-        ----------
-        values : list of int
-            The values.
-        """
+    def prefer(self, values):
         super().prefer([values[v] for v in self._order])
+        if self._partner is not None:
+            self._partner.prefer(values)
 
     def advance(self, work):
-        """Search on.
+        if not self._given_up:
+            self._advance_tree(work if self._partner is None else work // 2)
+        if not self.closed and (self.network.work > _ALONE or self._given_up):
+            self._advance_partner(work if self._given_up else work // 2)
 
-        Parameters
-        ----------
-        work : int
-            Entries of tables to look at, about.
-        """
-        if self._whole or self.closed:
-            super().advance(work)
-            return
+    def _advance_tree(self, work):
         left = self.search.run(work, 0)
         self._note()
         if not left:
             self._close()
-        elif self.search.full:
-            # on without clusters, from the root
-            self._whole = True
-            hint = self.search.labeling.copy()
-            self.search.leave()
-            super()._begin(hint)
+        self._given_up = self.search.full
+
+    def _advance_partner(self, work):
+        """Search without clusters; its work counts as well."""
+        if self._partner is None:
+            best = None if self.best is None else self.best.tolist()
+            self._partner = Component(
+                *self._costs, self.limit, self.grain, best, self._late
+            )
+        partner = self._partner
+        partner.lower_limit(self.limit)
+        if not partner.closed:
+            partner.advance(work)
+        if partner.cost is not None and (self.cost is None or partner.cost < self.cost):
+            self.best, self.cost = partner.best, partner.cost
+            super().lower_limit(partner.limit)
+        self.bound = max(self.bound, partner.bound)
+        if partner.closed:
+            self._close()
 
 
 def make_component(unaries, scopes, tables, *rest):

@@ -8,7 +8,8 @@ cdef struct Good:
     int64_t lower, upper
     # where the best values of the cluster begin; -1: they are not known
     Py_ssize_t at
-    int32_t cluster
+    # the cluster, and how often it was searched for these values
+    int32_t cluster, n_searches
 
 
 cdef class Goods:

@@ -58,6 +58,7 @@ cdef class Goods:
             reserve(<void**>&self.goods, &self._capacity, self.n + 1, sizeof(Good))
             good = &self.goods[self.n]
             good.cluster, good.code, good.at = <int32_t>cluster, code, -1
+            good.n_searches = 0
             # the first bound that is known is above it
             good.lower = good.upper = -(1 << 62)
             self._slots[slot] = <int32_t>self.n

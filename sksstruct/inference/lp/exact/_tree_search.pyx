@@ -25,6 +25,9 @@ from sksstruct.inference.lp.exact._goods cimport Good, Goods
 
 # Goods that are kept: some hundred MB.
 cdef Py_ssize_t MOST_GOODS = 4_000_000
+# How far a second search of a cluster goes at least: what is missing at the root,
+# shifted by so much.
+cdef int LEAST_STEP = 10
 # A cost above all others.
 cdef int64_t FAR = 1 << 61
 
@@ -50,6 +53,7 @@ cdef class TreeSearch(DepthFirst):
     """
 
     cdef readonly Py_ssize_t n_clusters
+    cdef int64_t _step
     cdef Goods _goods
     cdef Py_ssize_t[:, ::1] _range                  # begin, own_end, end of a cluster
     cdef Py_ssize_t[::1] _child_first, _child
@@ -86,6 +90,7 @@ cdef class TreeSearch(DepthFirst):
             np.zeros(n, dtype=np.int64) for _ in range(7))
         self._call_values = np.zeros(network.n_variables, dtype=np.int32)
         network.top = top
+        self._step = (network.limit - network.c0) >> LEAST_STEP
         self._n_calls = 0
         # the root has no separator, and its costs are all costs
         self._call(network, 0, 0, 0, network.limit)
@@ -127,14 +132,6 @@ cdef class TreeSearch(DepthFirst):
         if self._n_calls:
             self.network.limit = self._call_limit[self._n_calls - 1]
 
-    def leave(self):
-        """Leave the network as it was at the root."""
-        self.network.undo(self._root)
-        self.network.top = 0
-        self.network.focus(0, self.network.n_variables, self.network.n_variables)
-        self.network.limit = self._call_limit[0]
-        self._n_calls = 0
-
     # ---- clusters ----
 
     cdef int _call(self, Consistency network, Py_ssize_t cluster, int64_t code,
@@ -169,6 +166,7 @@ cdef class TreeSearch(DepthFirst):
         if k == 0:
             return 0
         good = self._goods.insert(cluster, self._call_code[k])
+        good.n_searches += 1
         # all that was passed over costs at least the limit, or as much as a leaf
         good.lower = max(good.lower,
                          min(self._call_limit[k], self._call_least[k]) + shift)
@@ -219,7 +217,7 @@ cdef class TreeSearch(DepthFirst):
         cdef Py_ssize_t call = self._n_calls - 1, cluster = self._cluster[call], i
         cdef Py_ssize_t child, next_child = -1
         cdef int64_t low = network.c0, high = network.c0, own, lower
-        cdef int64_t code, next_code = 0, next_own = 0, next_lower = 0
+        cdef int64_t code, next_code = 0, next_own = 0, next_lower = 0, room = 0
         cdef Good* good
         for i in range(self._child_first[cluster], self._child_first[cluster + 1]):
             child = self._child[i]
@@ -234,6 +232,9 @@ cdef class TreeSearch(DepthFirst):
             elif next_child < 0:
                 next_child, next_code, next_own = child, code, own
                 next_lower = lower
+                # who comes back for a little more would come back again and again
+                if good != NULL:
+                    room = self._step << min(good.n_searches, 20)
         if low >= network.limit:
             self._dead = True
             return 0
@@ -241,7 +242,7 @@ cdef class TreeSearch(DepthFirst):
             # as much as is left, above what is known
             return self._call(network, next_child, next_code, next_own,
                               network.c0 + next_lower - next_own
-                              + network.limit - low)
+                              + max(room, network.limit - low))
         # goods are the best there is, up to their grain
         self._dead = True
         self._call_least[call] = min(self._call_least[call], low)

@@ -127,7 +127,7 @@ class ExactSearch:
                 *parts, limit - left.constant, grain, start, run.late
             )
             self.components.append(component)
-            self.work += component.network.work
+            self.work += component.work
         self._tighten()
 
     def _skip_grain(self, labeling):
@@ -197,9 +197,9 @@ class ExactSearch:
             for part in self.components:
                 if part.closed:
                     continue
-                before = part.network.work
+                before = part.work
                 part.advance(share + 1)
-                self.work += part.network.work - before
+                self.work += part.work - before
                 if self.run.late():
                     return True
             self._tighten()
