@@ -23,6 +23,8 @@ _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
 _LEAST_VARIABLES = 6
 # Work after which a search without clusters joins in.
 _ALONE = 100_000_000
+# Goods and nogoods that are kept: some hundred MB.
+_MOST_GOODS = 4_000_000
 # A tree is worth it where no cluster has a larger share of the variables.
 _LARGEST_SHARE = 0.5
 
@@ -180,7 +182,7 @@ class TreeComponent(Component):
         # what clusters may miss adds up
         grain = 1 + (self.grain - 1) // len(self._clusters)
         self.search = TreeSearch(
-            self.network, hint, grain, self._clusters, FORBIDDEN // 2
+            self.network, hint, grain, self._clusters, FORBIDDEN // 2, _MOST_GOODS
         )
 
     @property

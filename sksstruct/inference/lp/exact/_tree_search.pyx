@@ -23,8 +23,6 @@ from sksstruct.inference.lp.exact._depth_first cimport DepthFirst
 from sksstruct.inference.lp.exact._goods cimport Good, Goods
 
 
-# Goods that are kept: some hundred MB.
-cdef Py_ssize_t MOST_GOODS = 4_000_000
 # How far a second search of a cluster goes at least: what is missing at the root,
 # shifted by so much.
 cdef int LEAST_STEP = 10
@@ -50,10 +48,18 @@ cdef class TreeSearch(DepthFirst):
         clusters that come before others are above them.
     top : int
         A cost that no labeling has.
+    most_goods : int
+        Number of goods and nogoods that are kept.
+
+    Attributes
+    ----------
+    full : bool
+        Whether there are so many, which ends the search.
     """
 
     cdef readonly Py_ssize_t n_clusters
     cdef int64_t _step
+    cdef Py_ssize_t _most_goods
     cdef Goods _goods
     cdef Py_ssize_t[:, ::1] _range                  # begin, own_end, end of a cluster
     cdef Py_ssize_t[::1] _child_first, _child
@@ -68,7 +74,9 @@ cdef class TreeSearch(DepthFirst):
     cdef int64_t[::1] _call_above, _call_least, _call_best
     cdef int32_t[::1] _call_values
 
-    def __init__(self, Consistency network, hint, grain, clusters, top):
+    def __init__(self, Consistency network, hint, grain, clusters, top,
+                 most_goods):
+        cdef Py_ssize_t variable
         DepthFirst.__init__(self, network, hint, grain)
         self._goods = Goods()
         self.n_clusters = n = len(clusters)
@@ -89,11 +97,14 @@ cdef class TreeSearch(DepthFirst):
          self._call_above, self._call_least, self._call_best) = (
             np.zeros(n, dtype=np.int64) for _ in range(7))
         self._call_values = np.zeros(network.n_variables, dtype=np.int32)
-        network.top = top
+        network.top, self._most_goods = top, most_goods
         self._step = (network.limit - network.c0) >> LEAST_STEP
         self._n_calls = 0
         # the root has no separator, and its costs are all costs
         self._call(network, 0, 0, 0, network.limit)
+        for variable in range(network.n_variables):
+            # nothing is left with values that are the only ones of their variables
+            self._dead = not network.settle(variable) or self._dead
 
     def _places_below(self, Consistency network, begin, own_end, end, separator):
         """Places of a separator in the scopes of factors of a cluster and below it."""
@@ -110,8 +121,7 @@ cdef class TreeSearch(DepthFirst):
 
     @property
     def full(self):
-        """Whether there is no room for more goods."""
-        return self._goods.n >= MOST_GOODS
+        return self._goods.n >= self._most_goods
 
     def lower_limit(self, int64_t limit):
         """Look for labelings that cost less than before.
@@ -295,7 +305,7 @@ cdef class TreeSearch(DepthFirst):
                     self._give(network, variable)
                 else:
                     self._descend(network)
-            if network.work > last or self._goods.n >= MOST_GOODS:
+            if network.work > last or self._goods.n >= self._most_goods:
                 return self._n_calls > 0
         return False
 
