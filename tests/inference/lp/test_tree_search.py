@@ -45,7 +45,7 @@ def test_clusters_are_a_tree(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     small_clusters(monkeypatch, int(rng.integers(1, 4)), int(rng.integers(1, 5)))
     unaries, scopes, _ = loose_network(rng, n=int(rng.integers(1, 25)))
-    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes)
+    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes, bool)
     assert sorted(order) == list(range(len(unaries)))
     place = np.argsort(order)
     below = [set(range(begin, end)) for begin, _, end, *_ in clusters]
@@ -76,7 +76,7 @@ def test_finds_the_least_cost(seed, work, monkeypatch):
     terms = loose_network(rng, n=int(rng.integers(2, 10)))
     costs = all_costs(*terms)
     least, best = min(costs.values()), min(costs, key=costs.get)
-    tree = tree_of_clusters([len(row) for row in terms[0]], terms[1])
+    tree = tree_of_clusters([len(row) for row in terms[0]], terms[1], bool)
     for start in (None, list(best), [0] * len(best)):
         for alone in (0, np.inf):
             # a search without clusters joins in at once, or never
@@ -98,7 +98,7 @@ def test_search_alone(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     small_clusters(monkeypatch)
     unaries, scopes, tables = loose_network(rng, forbidden=0.0)
-    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes)
+    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes, bool)
     place = np.argsort(order)
     axes = [np.argsort(place[list(scope)]) for scope in scopes]
     terms = (

@@ -15,8 +15,9 @@ from sksstruct.inference.lp.exact._best_first import Component
 from sksstruct.inference.lp.exact._terms import FORBIDDEN
 from sksstruct.inference.lp.exact._tree_search import TreeSearch
 
-# Neighbors of a variable that is eliminated, above which there is no tree.
-_MOST_NEIGHBORS = 64
+# Neighbors of a variable that is eliminated, and pairs of neighbors that are looked at,
+# above which there is no tree.
+_MOST_NEIGHBORS, _MOST_PAIRS = 64, 4_000_000
 # Values of a separator, and variables.
 _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
 # Least number of variables of a cluster and those below it.
@@ -29,7 +30,7 @@ _MOST_GOODS = 4_000_000
 _LARGEST_SHARE = 0.5
 
 
-def tree_of_clusters(sizes, scopes):
+def tree_of_clusters(sizes, scopes, late):
     """Clusters of variables, and how they hang together.
 
     Parameters
@@ -38,6 +39,8 @@ def tree_of_clusters(sizes, scopes):
         Number of values of each variable.
     scopes : list of tuples of int
         The variables of each factor; all of them hang together.
+    late : callable
+        Whether to stop early.
 
     Returns
     -------
@@ -48,7 +51,7 @@ def tree_of_clusters(sizes, scopes):
         Places in the order where its variables begin, where those below it do, and
         where these end; the cluster above; and the places of their common neighbors.
     """
-    eliminated = _eliminate(len(sizes), scopes)
+    eliminated = _eliminate(len(sizes), scopes, late)
     if eliminated is None:
         return None, []
     order, around = eliminated
@@ -102,9 +105,9 @@ def _number(root, below, merged, around):
     return order, [tuple(row) for row in clusters]
 
 
-def _eliminate(n, scopes):
+def _eliminate(n, scopes, late):
     """An order of least fill, and the neighbors of each variable when it goes; None:
-    there are too many."""
+    there are too many, or it is late."""
     around = [set() for _ in range(n)]
     for scope in scopes:
         for v in scope:
@@ -113,17 +116,18 @@ def _eliminate(n, scopes):
         around[v].discard(v)
     heap = [(_fill(around, v), v) for v in range(n)]
     heapq.heapify(heap)
-    order, gone = [], {}
+    order, gone, n_pairs = [], {}, 0
     while heap:
         fill, v = heapq.heappop(heap)
         if v in gone:
             continue
+        n_pairs += len(around[v]) ** 2
         now = _fill(around, v)
         # what is out of date goes back
         if now > fill:
             heapq.heappush(heap, (now, v))
             continue
-        if len(around[v]) > _MOST_NEIGHBORS:
+        if len(around[v]) > _MOST_NEIGHBORS or n_pairs > _MOST_PAIRS or late():
             return None
         gone[v] = around[v]
         order.append(v)
@@ -131,6 +135,7 @@ def _eliminate(n, scopes):
             around[u] |= around[v]
             around[u] -= {u, v}
         for u in around[v]:
+            n_pairs += len(around[u]) ** 2
             heapq.heappush(heap, (_fill(around, u), u))
     return order, gone
 
@@ -236,12 +241,12 @@ class TreeComponent(Component):
             self._close()
 
 
-def make_component(unaries, scopes, tables, *rest):
+def make_component(unaries, scopes, tables, limit, grain, start, late):
     """The search in one component, along a tree of clusters where that is worth it.
 
     Parameters
     ----------
-    unaries, scopes, tables, *rest
+    unaries, scopes, tables, limit, grain, start, late
         As of `Component`.
 
     Returns
@@ -249,9 +254,10 @@ def make_component(unaries, scopes, tables, *rest):
     component : Component
         The search.
     """
-    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes)
+    order, clusters = tree_of_clusters([len(row) for row in unaries], scopes, late)
+    rest = unaries, scopes, tables, limit, grain, start, late
     if order is not None:
         largest = max(own_end - begin for begin, own_end, *_ in clusters)
         if largest <= _LARGEST_SHARE * len(order):
-            return TreeComponent(order, clusters, unaries, scopes, tables, *rest)
-    return Component(unaries, scopes, tables, *rest)
+            return TreeComponent(order, clusters, *rest)
+    return Component(*rest)

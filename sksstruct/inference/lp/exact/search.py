@@ -15,7 +15,7 @@ MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
 # is rounding.
 _FINER, _ROUNDING = 0.25, 1e-12
 # Work between two looks at the clock.
-_SLICE = 2_000_000
+_SLICE = 500_000
 
 
 def n_entries(graph):
@@ -87,7 +87,7 @@ class ExactSearch:
     def _set_up(self):
         """Set up the search for labelings better than that of the run."""
         run, self.closed, self.components = self.run, False, []
-        self._start = run.score
+        self._start, self._best = run.score, np.inf
         allowed = run.score >= run.lowest
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
@@ -167,9 +167,10 @@ class ExactSearch:
         """Bounds of the others limit what each component may cost."""
         run, parts = self.run, self.components
         if all(part.best is not None for part in parts):
-            places = [part.best for part in parts]
-            run.offer(self._left.complete(places))
             total = sum(part.cost for part in parts) + self._left.constant
+            if total < self._best:
+                self._best = total
+                run.offer(self._left.complete([part.best for part in parts]))
             self._limit = min(self._limit, total - self._terms.grain + 1)
         bound = sum(part.bound for part in parts) + self._left.constant
         if bound >= self._limit or all(part.closed for part in parts):
