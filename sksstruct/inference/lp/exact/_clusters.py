@@ -174,9 +174,7 @@ class TreeComponent(Component):
             np.where(table >= limit, FORBIDDEN, table).transpose(axis)
             for table, axis in zip(tables, axes, strict=True)
         ]
-        scopes = [
-            tuple(scope[axis].tolist()) for scope, axis in zip(scopes, axes, strict=True)
-        ]
+        scopes = [tuple(np.sort(scope).tolist()) for scope in scopes]
         if start is not None:
             start = [start[v] for v in order]
         super().__init__(
