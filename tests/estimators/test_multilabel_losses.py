@@ -171,7 +171,7 @@ def test_every_visit_raises_the_dual(loss):
     last = 0.0
     rng = np.random.RandomState(0)
     for i in rng.randint(model.n_examples, size=300):
-        dual.visit(np.array([i], dtype=np.intp))
+        model.rows.visit(np.array([i]), alpha, dual.duals, dual.w)
         value = dual.value()
         assert value >= last - 1e-12
         last = value
@@ -196,7 +196,7 @@ def test_bounds_of_a_bias_without_penalty(passes):
     assert best.dual_gap <= 1e-9
     dual = model.coordinate_dual(alpha)
     for _ in range(passes):
-        dual.visit(np.arange(40, dtype=np.intp))
+        dual.visit(np.random.RandomState(0))
         assert dual.value() <= best.objective + 1e-12 <= dual.primal() + 1e-9
         dual.end_pass()
     again = model.coordinate_dual(alpha, dual.state())
