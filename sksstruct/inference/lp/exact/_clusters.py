@@ -23,7 +23,7 @@ _MOST_VALUES, _MOST_SEPARATOR = 2.0**40, 10
 # Least number of variables of a cluster and those below it.
 _LEAST_VARIABLES = 6
 # Work after which a search without clusters joins in.
-_ALONE = 100_000_000
+_ALONE = 5_000_000
 # Goods and nogoods that are kept: some hundred MB.
 _MOST_GOODS = 4_000_000
 # A tree is worth it where no cluster has a larger share of the variables.
@@ -209,9 +209,9 @@ class TreeComponent(Component):
 
     def advance(self, work):
         if not self._given_up:
-            self._advance_tree(work if self._partner is None else work // 2)
+            self._advance_tree(work if self._partner is None else work // 4)
         if not self.closed and (self.network.work > _ALONE or self._given_up):
-            self._advance_partner(work if self._given_up else work // 2)
+            self._advance_partner(work if self._given_up else 3 * work // 4)
 
     def _advance_tree(self, work):
         left = self.search.run(work, 0)
