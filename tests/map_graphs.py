@@ -11,6 +11,7 @@ from sksstruct.factor_graphs import (
     TruncatedLinear,
     TruncatedQuadratic,
 )
+from sksstruct.inference.lp.exact._terms import labeling_cost
 
 
 def random_graph(
@@ -94,3 +95,9 @@ def slow_score(graph, x):
 
 def best_score(graph):
     return enumerate_labelings(graph)[1].max()
+
+
+def all_costs(unaries, scopes, tables):
+    """The cost of every labeling of a network of costs."""
+    states = itertools.product(*(range(len(row)) for row in unaries))
+    return {x: labeling_cost(unaries, scopes, tables, x) for x in states}

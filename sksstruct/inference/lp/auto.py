@@ -13,7 +13,6 @@ from sksstruct.inference.lp.local_search._rounds import search_in_rounds
 from sksstruct.inference.lp.local_search._search import LocalSearch
 from sksstruct.inference.lp.local_search._violations import ViolationsFirst
 from sksstruct.inference.lp.message_passing._passing import ties
-from sksstruct.inference.lp.message_passing.mplp import MPLP
 from sksstruct.inference.lp.message_passing.trws import TRWS
 from sksstruct.inference.lp.tightening.tighten import Tightening
 from sksstruct.utils.progress import Status
@@ -47,9 +46,9 @@ class Auto(MAPSolver):
     """The default: solvers chosen by the size and shape of the graph, and combined.
 
     Graphs of small width are solved exactly by elimination. Others get an upper bound
-    and labelings from `TRWS`, or from `MPLP` where factors have three or more
-    variables; binary graphs with very many edges use `MAPBinaryGDMM`, and large domains
-    start with a few iterations of `MAPGDMM`. Where a labeling is not optimal then,
+    and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
+    and large domains start with a few iterations of `MAPGDMM`, where all factors have
+    two variables. Where a labeling is not optimal then,
     branch and bound takes turns with iterated local search with exact moves in
     windows, which combines the best parts of its labelings [2]_. Where some entries are
     so low that one of them decides, they are constraints: another local search avoids
@@ -58,7 +57,7 @@ class Auto(MAPSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of sweeps of `TRWS` or `MPLP`.
+        Largest number of sweeps of `TRWS`.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
         bound; where all scores are far below 1, any labeling is.
@@ -183,14 +182,11 @@ class Auto(MAPSolver):
     def _bound(self, run, many_edges):
         """Run the solvers that fit the graph; return the final scores of the states."""
         problem = run.problem
-        if problem.n_higher:
-            run.note("MPLP: factors of three or more variables")
-            return MPLP(self.max_iter, self.tol)._run(run)
-        if many_edges:
+        if many_edges and not problem.n_higher:
             run.note("GDMM of binary variables: very many edges")
             MAPBinaryGDMM(self.max_iter, self.tol)._run(run)
             return problem.graph.unaries
-        if problem.max_states >= _MANY_STATES:
+        if problem.max_states >= _MANY_STATES and not problem.n_higher:
             run.note("GDMM: many states")
             MAPGDMM(20, self.tol)._run(run)
             unfinished = run.status in ("max_iter", "fractional")

@@ -255,6 +255,10 @@ def test_limits_and_callbacks():
         late = BeliefPropagation(kind).solve(graph, time_limit=1e-9, random_state=0)
         assert late.status == "time_limit"
         assert late.n_iter == 1
+        # before any sweep: the bound holds, and there is one
+        if kind == "trw":
+            best = TRWS().solve(graph, random_state=0).score
+            assert best <= late.bound < np.inf
         seen = []
         result = BeliefPropagation(kind).solve(
             graph, callback=lambda *now, seen=seen: seen.append(now) or len(seen) == 3

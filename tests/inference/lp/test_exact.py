@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from map_graphs import best_score, random_graph
+from map_graphs import all_costs, best_score, random_graph
 from sksstruct.inference.lp.exact._consistency import Consistency
 from sksstruct.inference.lp.exact._depth_first import DepthFirst
 
@@ -29,11 +29,6 @@ def random_network(rng, n=6, n_factors=9, n_values=4, arity=3, forbidden=0.15):
         table[rng.random(table.shape) < forbidden] = FORBIDDEN
         tables[tuple(int(v) for v in scope)] = table
     return unaries, list(tables), list(tables.values())
-
-
-def all_costs(unaries, scopes, tables):
-    states = itertools.product(*(range(len(row)) for row in unaries))
-    return {x: labeling_cost(unaries, scopes, tables, x) for x in states}
 
 
 @pytest.mark.parametrize("seed", range(25))

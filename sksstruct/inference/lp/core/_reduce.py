@@ -88,7 +88,7 @@ class Reduced:
 
     def _choose_penalty(self, graph):
         """Set the penalty and the lowest score; return minus the penalty."""
-        low, high = _bounds(graph)
+        low, high = score_range(graph)
         spread = high - low
         # beyond rounding, where scores are large
         margin = max(self._margin, 1e-9 * spread)
@@ -175,8 +175,19 @@ def _check_sums(graph):
         raise ValueError("the scores are too large for floating-point sums")
 
 
-def _bounds(graph):
-    """Lower and upper bound of the scores of allowed labelings, from finite scores."""
+def score_range(graph):
+    """Lower and upper bound of the scores of allowed labelings, from finite scores.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    low, high : float
+        Sums of the lowest and of the highest scores of all variables and factors.
+    """
     weights = _weights(graph)
     # how often each table counts, and with negative weights, which swap low and high
     uses = np.zeros((2, len(graph.tables)))

@@ -56,12 +56,9 @@ class Component:
         if start is not None:
             cost = labeling_cost(unaries, scopes, tables, start)
             if cost < FORBIDDEN:
-                self.best, self.cost = np.array(start), cost
+                self.best, self.cost = self._given(np.array(start)), cost
                 limit = min(limit, cost - grain + 1)
         self.limit = limit
-        self._heap, self._count, self._held = [], 0, 0
-        self._dead_ends, self._going, self._searching = 1, 0, 0
-        self._running, self._left = False, 0
         self.network = Consistency(unaries, scopes, tables, max(limit, 0))
         self.network.wake_all()
         if not (
@@ -70,11 +67,31 @@ class Component:
             self._close()
             return
         self.bound = self.network.c0
-        hint = self.best if start is None else start
-        self.search = DepthFirst(
-            self.network, np.zeros(len(unaries)) if hint is None else hint, grain
-        )
+        self._begin(np.zeros(len(unaries)) if start is None else start)
+
+    def _begin(self, hint):
+        """Begin at the root."""
+        self._heap, self._count, self._held = [], 0, 0
+        self._dead_ends, self._going, self._searching = 1, 0, 0
+        self._running, self._left = False, 0
+        self.search = DepthFirst(self.network, hint, self.grain)
         self._push(self.bound, [])
+
+    @property
+    def work(self):
+        """Entries of tables that were looked at."""
+        return self.network.work
+
+    def _given(self, values):
+        """Values in the order in which the variables were given."""
+        return values
+
+    def _note(self):
+        """Keep the best values that the search has found."""
+        search = self.search
+        if search.found and (self.cost is None or search.best_cost < self.cost):
+            self.best, self.cost = self._given(search.labeling.copy()), search.best_cost
+            self.limit = min(self.limit, self.cost - self.grain + 1)
 
     def _close(self):
         self.closed = True
@@ -127,9 +144,7 @@ class Component:
             left = search.run(end - network.work, self._left)
             self._searching += network.work - before
             self._left -= search.n_dead_ends - dead_ends
-            if search.found and (self.cost is None or search.best_cost < self.cost):
-                self.best, self.cost = search.labeling.copy(), search.best_cost
-                self.limit = min(self.limit, network.limit)
+            self._note()
             if not left:
                 self._running = False
             elif self._left <= 0:

@@ -7,6 +7,8 @@ from sksstruct.inference.lp.exact._network cimport CostNetwork
 cdef struct Queue:
     uint8_t* waits
     Py_ssize_t n, low, high
+    # none but these
+    Py_ssize_t begin, end
 
 
 cdef class Consistency(CostNetwork):
@@ -21,6 +23,8 @@ cdef class Consistency(CostNetwork):
     cdef int64_t least_gain
 
     cdef bint propagate(self) except -1 nogil
+    cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
+                    Py_ssize_t end) noexcept nogil
     cdef void wake(self, Py_ssize_t variable) noexcept nogil
     cdef bint settle_all(self) except -1 nogil
     cdef void forget(self) noexcept nogil

@@ -27,8 +27,8 @@ cdef int LEAST_GAIN = 16
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
-    """Let a variable wait, if it does not."""
-    if not queue.waits[variable]:
+    """Let a variable wait, if it does not and is in the part that is searched."""
+    if queue.begin <= variable < queue.end and not queue.waits[variable]:
         queue.waits[variable] = 1
         queue.n += 1
         queue.low = min(queue.low, variable)
@@ -68,8 +68,8 @@ cdef class Consistency(CostNetwork):
         self._doubtful.waits = &self._waits[2, 0]
         self.support = np.zeros(n, dtype=np.int32)
         self.culprit, self.least_gain = -1, 1
-        self.forget()
-        self._settled_c0 = self._settled_limit = -1
+        self._settled_limit = -1
+        self.focus(0, n, n)
 
     cdef void forget(self) noexcept nogil:
         """Let nobody wait."""
@@ -81,6 +81,20 @@ cdef class Consistency(CostNetwork):
             if queues[k].n:
                 memset(queues[k].waits, 0, self.n_variables)
             queues[k].n, queues[k].low, queues[k].high = 0, self.n_variables, -1
+
+    cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
+                    Py_ssize_t end) noexcept nogil:
+        """Look at some variables only, the first of which lose values that cost too
+        much."""
+        cdef Queue* queues[3]
+        cdef Py_ssize_t k
+        self.forget()
+        self.begin, self.own_end, self.end = begin, own_end, end
+        queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
+        for k in range(3):
+            queues[k].begin, queues[k].end = begin, end
+        # another limit, most likely
+        self._settled_c0 = -1
 
     cdef void wake(self, Py_ssize_t variable) noexcept nogil:
         """Look at a variable whose values have changed."""
@@ -111,7 +125,7 @@ cdef class Consistency(CostNetwork):
         """Look at all that waits, the cheap things first; False: a dead end."""
         cdef bint alive = True
         # moves that add up to little may go on for ever: the rest is left as it is
-        cdef Py_ssize_t left = MOST_VISITS * self.n_variables
+        cdef Py_ssize_t left = MOST_VISITS * (self.end - self.begin)
         self.least_gain = 1 + ((self.limit - self.c0) >> LEAST_GAIN)
         while alive:
             # what costs too much by now goes before anything else is looked at
@@ -141,7 +155,7 @@ cdef class Consistency(CostNetwork):
         if self.c0 >= self.limit:
             return False
         self._settled_c0, self._settled_limit = self.c0, self.limit
-        for variable in range(self.n_variables):
+        for variable in range(self.begin, self.own_end):
             # most variables have no value that costs so much
             if self.highest[variable] + self.c0 >= self.limit:
                 before = self.size[variable]
@@ -230,7 +244,7 @@ cdef class Consistency(CostNetwork):
         """Move `least` to the variable at a place; False: a dead end."""
         cdef Py_ssize_t variable = self.scope[target], k, value
         cdef Py_ssize_t first = self.first[variable]
-        cdef int64_t before = self.size[variable], cost
+        cdef int64_t before = self.size[variable], cost, most = self.too_much(variable)
         cdef bint risen = False
         for k in range(self.size[variable] - 1, -1, -1):
             value = self.values[first + k]
@@ -238,7 +252,7 @@ cdef class Consistency(CostNetwork):
             if cost <= 0:
                 continue
             # gone, and so nothing has to be moved to it
-            if self.c0 + cost + self.unary[first + value] >= self.limit:
+            if cost + self.unary[first + value] >= most:
                 self.remove(variable, value)
                 continue
             risen = True
@@ -288,7 +302,7 @@ cdef class Consistency(CostNetwork):
                 self.least[value] = 0
                 continue
             # otherwise all are looked at, until one costs nothing
-            least, best = self.limit, b
+            least, best = max(self.limit, self.top), b
             for i in range(self.size[other]):
                 b = others[i]
                 cost = table[b * step] - taken[b] - own
@@ -311,7 +325,7 @@ cdef class Consistency(CostNetwork):
                                   if column else
                                   self.first[other + 1] - self.first[other])
         cdef Py_ssize_t i, k, value, b, at
-        cdef int64_t need, cost
+        cdef int64_t need, cost, most = self.too_much(variable)
         for i in range(self.size[other]):
             b = self.values[self.first[other] + i]
             # what costs nothing gives nothing
@@ -324,8 +338,8 @@ cdef class Consistency(CostNetwork):
                 value = self.values[self.first[variable] + k]
                 cost = self.least[value]
                 # values that are removed at once need nothing
-                if (cost <= 0 or self.c0 + cost
-                        + self.unary[self.first[variable] + value] >= self.limit):
+                if (cost <= 0
+                        or cost + self.unary[self.first[variable] + value] >= most):
                     continue
                 # the cost of the pair as it is now
                 at = b * n_cols + value if column else value * n_cols + b

@@ -15,8 +15,7 @@ that it has left open, each a list of decisions (`open_nodes`).
 
 import numpy as np
 
-cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.inference.lp.exact._consistency cimport Consistency
 from sksstruct.inference.lp.exact._tail cimport Tail
@@ -26,7 +25,6 @@ from sksstruct.inference.lp.exact._tail cimport Tail
 cdef Py_ssize_t MANY_VALUES = 10
 
 
-@cython.final
 cdef class DepthFirst:
     """A search below one node of a network at a time.
 
@@ -51,26 +49,6 @@ cdef class DepthFirst:
         Number of dead ends so far.
     """
 
-    cdef readonly Consistency network
-    cdef readonly bint found
-    cdef readonly int64_t best_cost
-    cdef readonly Py_ssize_t n_dead_ends
-    cdef int64_t _grain
-    cdef Tail _tail
-    cdef int32_t[::1] _hint
-    cdef double[::1] _weight
-    # decisions on the way: a variable, the values that it got or lost, up to the first
-    # of the next one, the mark to go back to, the bound before it, and whether the
-    # other way is open
-    cdef Py_ssize_t _depth, _root
-    cdef int32_t[::1] _variable, _chosen
-    cdef Py_ssize_t[::1] _first, _mark
-    cdef int64_t[::1] _bound
-    cdef uint8_t[::1] _open
-    cdef Py_ssize_t _last
-    cdef bint _dead
-    cdef list _decisions
-
     def __init__(self, Consistency network, hint, grain=1):
         self.network, self.found, self._grain = network, False, grain
         self._tail = Tail(network)
@@ -86,7 +64,7 @@ cdef class DepthFirst:
         self._open = np.zeros(room, dtype=np.uint8)
         self._root, self._last = network.n_saved, -1
         self._decisions = []
-        self._depth, self._dead = 0, False
+        self._depth, self._lowest, self._dead = 0, 0, False
 
     @property
     def labeling(self):
@@ -222,7 +200,7 @@ cdef class DepthFirst:
     cdef bint _go_back(self, Consistency network) except -1 nogil:
         """Take the other way at the last open decision; False: there is none."""
         cdef Py_ssize_t depth, variable
-        while self._depth:
+        while self._depth > self._lowest:
             depth = self._depth - 1
             # what costs too much by now is skipped
             if self._open[depth] and self._bound[depth] < network.limit:

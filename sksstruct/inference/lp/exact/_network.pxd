@@ -11,6 +11,11 @@ cdef class CostNetwork:
     cdef readonly Py_ssize_t n_variables, n_factors
     # costs in c0 count for all labelings; those of `limit` or more are of no interest
     cdef readonly int64_t c0, limit
+    # the part that is searched: variables from `begin` to `end`, of which those before
+    # `own_end` lose values that cost too much, and the others those that cost `top`; 0:
+    # there is no such part, and all variables lose them
+    cdef Py_ssize_t begin, own_end, end
+    cdef int64_t top
     # entries that were looked at: the clock of everything that has to be repeatable
     cdef readonly int64_t work
     # variables: values from first[v] to first[v + 1]; the first size[v] of `values` are
@@ -20,6 +25,8 @@ cdef class CostNetwork:
     cdef int64_t[::1] size, unary
     # at least the largest cost of a value that is alive
     cdef int64_t[::1] highest
+    # what went from each variable to c0
+    cdef int64_t[::1] settled
     # factors: scopes in increasing order; for each place in a scope, where its deltas
     # begin: what was taken out of the table for each value
     cdef Py_ssize_t[::1] scope_first, delta_first
@@ -49,6 +56,7 @@ cdef class CostNetwork:
     cdef int take(self, Py_ssize_t place, Py_ssize_t value,
                   int64_t cost) except -1 nogil
     cdef bint settle(self, Py_ssize_t variable) except -1 nogil
+    cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil
     cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil
     cdef void minimise(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) noexcept nogil

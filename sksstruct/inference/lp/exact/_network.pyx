@@ -50,6 +50,8 @@ cdef class CostNetwork:
         sizes = np.array([len(row) for row in unaries], dtype=np.intp)
         self.n_variables, self.n_factors = len(sizes), len(scopes)
         self.c0, self.limit = c0, limit
+        self.begin, self.own_end, self.end = 0, len(sizes), len(sizes)
+        self.top = 0
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         self.unary = np.concatenate([*unaries, []]).astype(np.int64)
         self.values = np.concatenate([np.arange(k) for k in sizes] + [[]]).astype(
@@ -57,6 +59,7 @@ cdef class CostNetwork:
         # at first every value has the seat of its own number
         self.place = np.array(self.values)
         self.size = sizes.astype(np.int64)
+        self.settled = np.zeros(len(sizes), dtype=np.int64)
         self.highest = np.array([row.max() for row in unaries], dtype=np.int64)
         # pointers into arrays, which are kept
         self._owners = []
@@ -174,7 +177,7 @@ cdef class CostNetwork:
     cdef bint settle(self, Py_ssize_t variable) except -1 nogil:
         """Move the least cost of a variable to c0, remove values; False: a dead end."""
         cdef Py_ssize_t first = self.first[variable], k
-        cdef int64_t least, high = 0
+        cdef int64_t least, high = 0, most
         if self.size[variable] == 0:
             return False
         # one value costs nothing after this
@@ -184,17 +187,20 @@ cdef class CostNetwork:
         if least > 0:
             # it counts whatever the variable is
             self.save(&self.c0)
+            self.save(&self.settled[variable])
             self.c0 += least
+            self.settled[variable] += least
             if self.c0 >= self.limit:
                 return False
             for k in range(self.size[variable]):
                 self.save(&self.unary[first + self.values[first + k]])
                 self.unary[first + self.values[first + k]] -= least
         # from the last one on, whose seat is taken by one that was looked at
+        most = self.too_much(variable)
         for k in range(self.size[variable] - 1, -1, -1):
             least = self.unary[first + self.values[first + k]]
             # a value that brings the costs to the limit is in no better labeling
-            if self.c0 + least >= self.limit:
+            if least >= most:
                 self.remove(variable, self.values[first + k])
             elif least > high:
                 high = least
@@ -202,6 +208,11 @@ cdef class CostNetwork:
             self.save(&self.highest[variable])
             self.highest[variable] = high
         return True
+
+    cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil:
+        """What a value of a variable must cost to be removed."""
+        # in a part that is searched later, another limit may hold
+        return self.limit - self.c0 if variable < self.own_end else self.top
 
     # ---- factors of any number of variables ----
 
@@ -224,7 +235,8 @@ cdef class CostNetwork:
         cdef int64_t cost
         # more than the limit is as good as the limit
         for i in range(self.size[variable]):
-            self.least[self.values[self.first[variable] + i]] = self.limit
+            self.least[self.values[self.first[variable] + i]] = max(
+                self.limit, self.top)
         # from the first value of every variable on
         for i in range(arity):
             self.digit[i] = 0

@@ -12,6 +12,8 @@ _RESOLUTION, FORBIDDEN = 2.0**50, 2**58
 # Costs are put on a finer scale where at most this share of the limit is left at the
 # root, and tables have at most so many entries.
 _FINER, _MOST_EXACT = 0.25, 4_000_000
+# Nor are they where the grain has so many steps for each of them.
+_FINE_ENOUGH = 64
 # Share of the gap without messages that they have to close.
 _LEAST_USE = 0.05
 # Sweeps end where so many in both directions raise the bound by less than this share of
@@ -107,6 +109,9 @@ class Terms:
             False, and nothing is changed, where little would be gained.
         """
         if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
+            return False
+        # every term is rounded by less than a step, and a grain does not matter
+        if self.grain > _FINE_ENOUGH * (len(self.unaries) + len(self.tables)):
             return False
         values, *left = root.export()
         keep = [*([v] for v in range(len(values))), *self.scopes]

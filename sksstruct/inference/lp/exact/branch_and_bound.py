@@ -22,7 +22,8 @@ class BranchAndBound(MAPSolver):
     directional arc consistency [1]_. States that cannot be part of a better labeling
     are removed. Depth-first searches start from the open node with the best bound [2]_.
     Variables with up to three neighbors are eliminated, and components searched on
-    their own.
+    their own. Where clusters of variables are joined by few of them, the search follows
+    a tree of clusters and keeps what it has found out about each [3]_.
 
     It is for graphs with tables that are small and nearly decided, or hard; it also
     proves that no labeling is allowed. A time limit does not end the first step, which
@@ -43,6 +44,8 @@ class BranchAndBound(MAPSolver):
        2005.
     .. [2] D. Allouche, S. de Givry, G. Katsirelos, T. Schiex and M. Zytnicki, "Anytime
        hybrid best-first search with tree decomposition for weighted CSP", CP 2015.
+    .. [3] S. de Givry, T. Schiex and G. Verfaillie, "Exploiting tree decomposition and
+       soft local consistency in weighted CSP", AAAI 2006.
     """
 
     max_iter: int = 100_000

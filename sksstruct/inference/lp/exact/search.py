@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sksstruct.inference.lp.exact._best_first import Component
+from sksstruct.inference.lp.exact._clusters import make_component
 from sksstruct.inference.lp.exact._simplify import Simplified
 from sksstruct.inference.lp.exact._terms import Terms, consistent_root
 from sksstruct.utils.progress import Status
@@ -15,7 +15,7 @@ MOST_ENTRIES, _MOST_CONDITION = 2e7, 4096
 # is rounding.
 _FINER, _ROUNDING = 0.25, 1e-12
 # Work between two looks at the clock.
-_SLICE = 2_000_000
+_SLICE = 500_000
 
 
 def n_entries(graph):
@@ -107,7 +107,7 @@ class ExactSearch:
     def _set_up(self):
         """Set up the search for labelings better than that of the run."""
         run, self.closed, self.components = self.run, False, []
-        self._start = run.score
+        self._start, self._best = run.score, np.inf
         allowed = run.score >= run.lowest
         # where no labeling is allowed yet, any that is
         score = run.score if allowed else run.lowest
@@ -143,9 +143,11 @@ class ExactSearch:
         self._report_bound(left.constant)
         for members, *parts in left.components:
             start = left.restrict(run.labeling, members) if allowed else None
-            component = Component(*parts, limit - left.constant, grain, start, run.late)
+            component = make_component(
+                *parts, limit - left.constant, grain, start, run.late
+            )
             self.components.append(component)
-            self.work += component.network.work
+            self.work += component.work
         self._tighten()
 
     def _skip_grain(self, labeling):
@@ -187,9 +189,10 @@ class ExactSearch:
         """Bounds of the others limit what each component may cost."""
         run, parts = self.run, self.components
         if all(part.best is not None for part in parts):
-            places = [part.best for part in parts]
-            run.offer(self._left.complete(places))
             total = sum(part.cost for part in parts) + self._left.constant
+            if total < self._best:
+                self._best = total
+                run.offer(self._left.complete([part.best for part in parts]))
             self._limit = min(self._limit, total - self._terms.grain + 1)
         bound = sum(part.bound for part in parts) + self._left.constant
         if bound >= self._limit or all(part.closed for part in parts):
@@ -217,9 +220,9 @@ class ExactSearch:
             for part in self.components:
                 if part.closed:
                     continue
-                before = part.network.work
+                before = part.work
                 part.advance(share + 1)
-                self.work += part.network.work - before
+                self.work += part.work - before
                 if self.run.late():
                     return True
             self._tighten()

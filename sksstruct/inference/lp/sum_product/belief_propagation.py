@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from sksstruct.factor_graphs import FactorGraph, Logic
 from sksstruct.inference.lp.core._problem import MAPProblem
-from sksstruct.inference.lp.core._reduce import Reduced
+from sksstruct.inference.lp.core._reduce import Reduced, score_range
 from sksstruct.inference.lp.sum_product._beliefs import Beliefs
 from sksstruct.inference.lp.sum_product._forests import draw_forest
 from sksstruct.inference.lp.sum_product.result import MarginalResult
@@ -134,6 +134,10 @@ class BeliefPropagation(BaseEstimator):
         if self.kind == "trw":
             rng = check_random_state(random_state)
             forests, shares = _cover(problem, len(shares), rng, run)
+            # as many labelings as there are, each with the highest of all scores
+            high = score_range(reduced.graph)[1]
+            run.bound = high + float(np.log(reduced.graph.n_states).sum())
+            run.bound += reduced.offset
         beliefs = Beliefs(problem, shares)
         run.forests, run.offset = forests, reduced.offset
         self._iterate(beliefs, run)
