@@ -33,7 +33,11 @@ _API = (
     (
         "Utilities",
         "sksstruct.utils",
-        ("packed.PackedSequences", "estimator_checks.check_ragged_estimator"),
+        (
+            "packed.PackedSequences",
+            "packed.PackedLabels",
+            "estimator_checks.check_ragged_estimator",
+        ),
     ),
 )
 

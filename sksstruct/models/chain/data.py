@@ -8,10 +8,9 @@ from scipy import sparse
 
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
     check_sequence_weight,
     check_sequences,
+    encode_labels,
 )
 
 
@@ -49,19 +48,13 @@ class TrainingData:
     def read(cls, X, y, sample_weight):
         """Check and encode the arguments of `fit`."""
         packed = check_sequences(X)
-        flat = check_labels(y, packed.lengths, unknown=True)
+        classes, labels, known = encode_labels(y, packed.lengths)
         weight = check_sequence_weight(sample_weight, len(packed))
-        known = None
-        if None in flat:
-            known = np.array([label is not None for label in flat])
-        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
-        classes = encoder.classes_
         if len(classes) < 2:
             raise ValueError(
                 f"y has a single class, {classes.tolist()[0]!r}: training needs at "
                 "least 2"
             )
-        labels = encoder.encode(flat, default=0)
         return cls.of_labels(packed, labels, known, weight, classes)
 
     @classmethod
