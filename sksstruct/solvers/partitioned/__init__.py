@@ -1,0 +1,1 @@
+"""One training method over blocks of the data, on threads or on machines (CoCoA+)."""
