@@ -53,6 +53,13 @@ class Problem:
     l1_ratio: float
 
 
+def named_solver(estimator):
+    """The solver that an estimator names or has, for any model."""
+    return SOLVERS.resolve(
+        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
+    )
+
+
 def checked_model(estimator):
     """The model of an estimator, after the parameters of both were checked."""
     validate_params(estimator)
@@ -60,7 +67,7 @@ def checked_model(estimator):
         raise ValueError(f"alpha must be finite, got {estimator.alpha!r}")
     check_random_state(estimator.random_state)
     # name and parameters now; whether the model suits it, once that is bound
-    SOLVERS.resolve(estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol)
+    named_solver(estimator)
     spec = estimator._model()
     spec.check()
     return spec
@@ -73,7 +80,10 @@ def prepare(estimator, X, y, sample_weight=None):
     seen = copy.copy(estimator)
     for name in input_attributes(seen):
         delattr(seen, name)
-    model = spec._bind(spec._read(X, y, sample_weight, seen))
+    examples = spec._read(X, y, sample_weight, seen)
+    model = spec._bind(examples)
+    if getattr(named_solver(estimator), "in_parts", False):
+        model.binder = partial(spec._bind_part, examples)
     # where the loss is a parameter of the estimator, and not of the model
     if hasattr(estimator, "_set_loss"):
         estimator._set_loss(spec, model)

@@ -336,7 +336,7 @@ class ChainCRF(
         # sparse transitions are for solvers that ask for nothing else
         if self.solver != "auto":
             asked = set(solver.required_oracles)
-            model.tables_only = not asked & {"max", "factors"}
+            model.tables_only = solver.in_parts or not asked & {"max", "factors"}
         return model
 
     def _further(self, problem, result):

@@ -42,6 +42,21 @@ class ModelSpec:
         """The model bound to checked data, as solvers take it."""
         raise NotImplementedError
 
+    def _bind_part(self, examples, first, last):
+        """The model bound to a range of checked data, with the p_i of all of them.
+
+        Parameters
+        ----------
+        examples : object
+            What `_bind` has bound before.
+        first, last : int
+            The examples first <= i < last.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot be cut into blocks of examples, as "
+            "solver='partitioned' needs"
+        )
+
     def _attributes(self, weights, views=None):
         """Fitted attributes for flat weights.
 

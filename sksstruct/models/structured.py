@@ -5,6 +5,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from sksstruct.models.spec import ModelSpec
+from sksstruct.utils.sparse_input import rows_between
 from sksstruct.utils.validation import check_example_weight
 
 
@@ -247,6 +248,11 @@ class StructuredModel(ModelSpec, BaseEstimator):
         from sksstruct.models.python._python import BoundPython
 
         return BoundPython(self, *examples)
+
+    def _bind_part(self, examples, first, last):
+        if self._score_function is not None:
+            return super()._bind_part(examples, first, last)
+        return self._bind(tuple(rows_between(each, first, last) for each in examples))
 
     def _attributes(self, weights, views=None):
         return {"coef_": weights.copy()}

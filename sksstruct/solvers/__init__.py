@@ -14,8 +14,9 @@ from sksstruct.solvers.dual_decomposition.bca import BCA
 from sksstruct.solvers.dual_decomposition.gdmm import GDMM
 from sksstruct.solvers.dual_decomposition.soft_bcfw import SoftBCFW
 from sksstruct.solvers.frank_wolfe.batch import FrankWolfe
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
 from sksstruct.solvers.lbfgs import LBFGS
+from sksstruct.solvers.partitioned.partitioned import Partitioned
 from sksstruct.solvers.pragam import Pragam
 from sksstruct.solvers.stochastic.casimir import Casimir
 from sksstruct.solvers.stochastic.dcd import DCD
@@ -27,20 +28,7 @@ from sksstruct.solvers.stochastic.svrg import SVRG
 
 SOLVERS = Registry(
     {
-        # The fastest to a given gap on every problem measured so far: pairwise steps,
-        # several per visit, passes over known labelings while they pay, and an average
-        # that forgets the first steps.
-        "auto": partial(
-            BCFW,
-            sampling="permutation",
-            step="pairwise",
-            cache=True,
-            averaging="suffix",
-            check_every="auto",
-            cache_factor=float("inf"),
-            inner_steps=10,
-            cached_passes="auto",
-        ),
+        "auto": FASTEST,
         "bcfw": BCFW,
         "fw": FrankWolfe,
         "ssg": SSG,
@@ -58,6 +46,7 @@ SOLVERS = Registry(
         "bca": BCA,
         "soft_bcfw": SoftBCFW,
         "lbfgs": LBFGS,
+        "partitioned": Partitioned,
     },
     choices=(
         ("max", "hinge", "auto"),
@@ -91,6 +80,7 @@ __all__ = [
     "Casimir",
     "CuttingPlane",
     "FrankWolfe",
+    "Partitioned",
     "Pragam",
     "ProxLinear",
     "SoftBCFW",

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from sksstruct.utils._layout import object_array
-from sksstruct.utils.sparse_input import sound_csr
+from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
@@ -175,7 +175,8 @@ class PackedSequences(Versioned, Sequence):
             if key.step == 1 and len(key):
                 a, b = self.offsets[key.start], self.offsets[key.stop]
                 offsets = self.offsets[key.start : key.stop + 1] - a
-                return PackedSequences(self.values[a:b], offsets, self.feature_names)
+                values = rows_between(self.values, a, b)
+                return PackedSequences(values, offsets, self.feature_names)
             rows = [np.arange(*self.offsets[i : i + 2]) for i in key]
             rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
             lengths = self.lengths[np.array(key, dtype=np.intp)]

@@ -123,3 +123,20 @@ def validate_rows(estimator, X, y="no_validation", **options):
     if sparse.issparse(y) and y.ndim == 2:
         y = sound_csr(y, "y")
     return validate_data(estimator, X, y, **options)
+
+
+def rows_between(X, first, last):
+    """Rows first <= i < last of an array, a list or a sound CSR matrix.
+
+    Where X is no list, they share its memory.
+    """
+    if not sparse.issparse(X):
+        return X[first:last]
+    a, b = X.indptr[first], X.indptr[last]
+    pointers = X.indptr[first : last + 1] - a
+    arrays = X.data[a:b], X.indices[a:b], pointers
+    out = type(X)(arrays, shape=(last - first, X.shape[1]), copy=False)
+    # what is true of all rows need not be found anew
+    if X.has_canonical_format:
+        out.has_canonical_format = True
+    return out

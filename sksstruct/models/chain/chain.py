@@ -197,6 +197,13 @@ class_weight
             return IncompleteChain(data, self._bound, self.mask_, self.pairs_)
         return self._bound(data)
 
+    def _bind_part(self, data, first, last):
+        if self.score_function is not None or (
+            data.known is not None and self.loss != "log"
+        ):
+            return super()._bind_part(data, first, last)
+        return self._bound(data.between(first, last))
+
     def _bound(self, data, labels=None, mask=None, boundary=True):
         """The chain bound to data, to other labels, or without weights of the ends."""
         chain = {

@@ -70,6 +70,21 @@ class TrainingData:
         n = len(packed)
         return cls(packed, labels, known, weight, classes, float(n), numbers)
 
+    def between(self, first, last):
+        """The sequences first <= i < last, with the weights that they have here."""
+        rows = slice(*self.packed.offsets[[first, last]])
+        weight = self.weight
+        if weight is None:
+            weight = np.full(len(self.packed), 1.0 / len(self.packed))
+        return replace(
+            self,
+            packed=self.packed[first:last],
+            labels=self.labels[rows],
+            known=None if self.known is None else self.known[rows],
+            weight=weight[first:last],
+            numbers=self.numbers[first:last],
+        )
+
     def mean_length(self):
         """Mean number of positions whose label was observed, by weight."""
         lengths = self.packed.lengths

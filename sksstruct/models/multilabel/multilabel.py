@@ -13,7 +13,7 @@ from sksstruct.models.multilabel._pairs import check_pairs
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
-from sksstruct.utils.sparse_input import validate_rows
+from sksstruct.utils.sparse_input import rows_between, validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 # Largest number of labels left open by the relaxation that are enumerated.
@@ -87,6 +87,11 @@ class MultilabelModel(ModelSpec):
         if self.scaling == 0.0:
             self.label_pairs_ = self.label_pairs_[:0]
         return self.bind_scaled(examples, self.scaling)
+
+    def _bind_part(self, examples, first, last):
+        # the scaling that all examples have chosen
+        part = tuple(rows_between(each, first, last) for each in examples)
+        return self.bind_scaled(part, self.scaling)
 
     def bind_scaled(self, examples, scaling):
         """The model bound to examples, with a given scaling of the pairs."""

@@ -104,6 +104,9 @@ cdef class BoundModel:
     likelihood : bool
         Whether this is the negative log-likelihood, in which labelings have no loss
         L_i: potentials are theta_i alone.
+    binder : callable or None
+        ``binder(first, last)`` binds the model to a range of the examples, with the p_i
+        of all; None where nothing has asked for it.
     row_size : int
         Number of weights that `catch_up` brings up to date together.
     """
@@ -137,6 +140,19 @@ cdef class BoundModel:
         self.max_size = self.sizes.max()
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         self._starts = self.starts
+
+    def part(self, first, last):
+        """Return the model bound to the examples first <= i < last, p_i as here."""
+        if self.binder is None:
+            raise ValueError(
+                f"{type(self).__name__} cannot be cut into blocks of examples")
+        model = self.binder(first, last)
+        # what estimators have set since the model was bound
+        model.surrogate, model.likelihood = self.surrogate, self.likelihood
+        # weights exist where all examples, and not only these, have shown them
+        if getattr(self, "support", None) is not None:
+            model.support = self.support
+        return model
 
     # ---- what solvers may ask for ----
 

@@ -100,6 +100,8 @@ cdef class Weights:
         # in place: models and solvers hold addresses of these vectors
         self.v[:] = v
         if self._truncates:
+            # the squared norm anew: rounding errors of earlier changes stay behind
+            self.w[:], self.squares = 0.0, 0.0
             self.truncate(0, self.size)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:

@@ -94,6 +94,8 @@ class Solver(BaseEstimator):
     unregularised : bool
         Whether alpha may be zero. There is no dual then: the certificate is the norm of
         the gradient, relative to the first one.
+    in_parts : bool
+        Whether it binds parts of the data, by `BoundModel.part`.
     """
 
     required_oracles = ("max",)
@@ -101,7 +103,7 @@ class Solver(BaseEstimator):
     remedy = ""
     losses = ("hinge",)
     penalties = ("l2",)
-    bounded = unregularised = False
+    bounded = unregularised = in_parts = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],

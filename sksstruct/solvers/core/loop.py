@@ -268,3 +268,31 @@ class Loop(Progress):
 
     def _reported_weights(self):
         return self.weights.copy()
+
+
+def next_check(loop, every):
+    """The pass after which the gap is computed again.
+
+    Parameters
+    ----------
+    loop : Loop
+        The passes so far.
+    every : int or "auto"
+        Passes between two computations; "auto": when the gap is expected to reach the
+        tolerance, going by its last two values, and after ten passes at the latest.
+
+    Returns
+    -------
+    number : int
+        Number of the pass.
+    """
+    if every != "auto":
+        return (loop.n_iter // every + 1) * every
+    rows = loop.trace.last(2)
+    wait = min(loop.n_iter, 10)
+    if len(rows) == 2 and loop.target > 0:
+        (first, old), (last, new) = ((row[0], row[5]) for row in rows)
+        rate = np.log(old / new) / (last - first) if new > 0 else 0.0
+        if rate > 0:  # a constant rate of decrease, as it mostly is
+            wait = min(wait, np.ceil(np.log(new / loop.target) / rate))
+    return loop.n_iter + max(int(wait), 1)

@@ -230,6 +230,18 @@ cdef class BCFWKernel(Blocks):
         if self.sample_by_gap:
             self.tree.set(i, self.gaps[i])
 
+    def snapshot(self):
+        return {
+            **Blocks.snapshot(self), "gaps": self.gaps_.copy(),
+            "gap_total": self.gap_total,
+        }
+
+    def resume(self, state):
+        Blocks.resume(self, state)
+        self.set_gaps(state["gaps"])
+        # estimates have changed since it was computed
+        self.gap_total = state["gap_total"]
+
     # ---- the average of the iterates ----
 
     # With rho_k = 2/(k+2) it is the mean of the iterates with weights 1, 2, ..., k. A

@@ -53,10 +53,20 @@ cdef class Blocks:
                                const int32_t* keys,
                                const double* values) except? -1.0
 
+    cdef int _fill_means(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
+                         const double* values) except -1
+    cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
+                             const double* values) except -1
+    cdef int _resume_grams(self, const Py_ssize_t[::1] capacities,
+                           const Py_ssize_t[::1] sizes,
+                           const double[::1] grams) except -1
+
     cdef Py_ssize_t _find(self, Block* block, Py_ssize_t size,
                           const int32_t* y) noexcept nogil
     cdef int _append(self, Py_ssize_t i, const int32_t* y) except -1 nogil
     cdef int _widen(self, Block* block, Py_ssize_t size) except -1 nogil
+    cdef int _set_capacity(self, Block* block, Py_ssize_t size,
+                           Py_ssize_t capacity) except -1 nogil
     cdef int _grow_scratch(self, Py_ssize_t capacity) except -1
     cdef int _extend_gram(self, Py_ssize_t i) except -1 nogil
     cdef int _drop(self, Py_ssize_t i) except -1 nogil

@@ -155,23 +155,115 @@ cdef class Blocks:
         cdef double value = 0.0
         cdef Py_ssize_t j
         if self.use_means:
-            self._reserve_keys(block, count)
-            memcpy(block.keys, keys, count * sizeof(int32_t))
-            memcpy(block.values, values, count * sizeof(double))
-            block.n_keys = count
+            self._fill_means(i, count, keys, values)
             # which evaluates them on the way
             self.model.add_mean(self.workspace, i, count, block.keys, block.values,
                                 -1.0, &value)
             return value
+        self._fill_labelings(i, count, keys, values)
+        for j in range(count):
+            value += block.weight[j] * block.loss[j]
+            self.model.add_labeling(self.workspace, i, keys, -block.weight[j])
+            keys += self.model._sizes[i]
+        return value
+
+    cdef int _fill_means(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
+                         const double* values) except -1:
+        """Fill a block with keys and values."""
+        cdef Block* block = &self.blocks[i]
+        self._reserve_keys(block, count)
+        memcpy(block.keys, keys, count * sizeof(int32_t))
+        memcpy(block.values, values, count * sizeof(double))
+        block.n_keys = count
+        return 0
+
+    cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
+                             const double* values) except -1:
+        """Fill a block with labelings and their weights."""
+        cdef Block* block = &self.blocks[i]
+        cdef Py_ssize_t j
         block.n_labelings = block.n_gram = 0
         for j in range(count):
             # the loss anew: a later fit may have other costs of labels
             self._append(i, keys)
             block.weight[j] = values[j]
-            value += block.weight[j] * block.loss[j]
-            self.model.add_labeling(self.workspace, i, keys, -block.weight[j])
             keys += self.model._sizes[i]
-        return value
+        return 0
+
+    # ---- the same run, going on elsewhere ----
+
+    def use(self, Weights weights, double alpha):
+        """Go on with other weights, which the dual variables need not stand for."""
+        self.weights, self.alpha = weights, alpha
+        self.workspace.read(weights.w)
+
+    def snapshot(self):
+        """Return all that later visits depend on, besides the weights; see `resume`.
+
+        Other than what `export` returns alone, it tells rounding errors too: losses,
+        and Gram matrices, whose entries depend on which labeling came first.
+        """
+        cdef Py_ssize_t i, j, first = 0
+        cdef Block* block
+        if self.use_means:
+            return {**self.export(), "losses": self.losses_.copy(), "loss": self.loss}
+        capacities = np.array([self.blocks[i].capacity for i in range(self.n_blocks)])
+        sizes = np.array([self.blocks[i].n_gram for i in range(self.n_blocks)])
+        cdef double[::1] grams = np.empty(int((sizes ** 2).sum()) + 1)
+        for i in range(self.n_blocks):
+            block = &self.blocks[i]
+            for j in range(block.n_gram):
+                memcpy(&grams[first], block.gram + j * block.capacity,
+                       block.n_gram * sizeof(double))
+                first += block.n_gram
+        return {
+            **self.export(), "losses": self.losses_.copy(), "loss": self.loss,
+            "promises": self.promises_.copy(), "capacities": capacities,
+            "gram_sizes": sizes, "grams": np.asarray(grams),
+        }
+
+    def resume(self, state):
+        """Go on from a snapshot, with the same bits; the weights stay as they are."""
+        cdef const int32_t[::1] keys = np.append(state["keys"], np.int32(0))
+        cdef const double[::1] values = np.append(state["values"], 0.0)
+        cdef const Py_ssize_t[::1] counts = state["counts"]
+        cdef Py_ssize_t i, first_key = 0, first_value = 0
+        if not fits(state, self.model, self.use_means):
+            raise ValueError("dual variables of another problem")
+        for i in range(self.n_blocks):
+            if self.use_means:
+                self._fill_means(i, counts[i], &keys[first_key], &values[first_value])
+            else:
+                self._fill_labelings(
+                    i, counts[i], &keys[first_key], &values[first_value])
+            first_key += counts[i] * (1 if self.use_means else self.model._sizes[i])
+            first_value += counts[i]
+        self.losses_[:] = state["losses"]
+        self.loss = state["loss"]
+        if not self.use_means:
+            self.promises_[:] = state["promises"]
+            self._resume_grams(state["capacities"], state["gram_sizes"], state["grams"])
+
+    cdef int _resume_grams(self, const Py_ssize_t[::1] capacities,
+                           const Py_ssize_t[::1] sizes,
+                           const double[::1] grams) except -1:
+        """Make room for as many labelings as there was, and fill Gram matrices."""
+        cdef Py_ssize_t i, j, width, first = 0
+        cdef Block* block
+        for i in range(self.n_blocks):
+            block, width = &self.blocks[i], capacities[i]
+            # where room runs out Gram matrices are formed anew
+            if width > block.capacity:
+                self._set_capacity(block, self.model._sizes[i], width)
+            if sizes[i] == 0:
+                continue
+            block.gram = <double*> self.arena.take(width * width * sizeof(double))
+            block.n_gram = sizes[i]
+            for j in range(sizes[i]):
+                memcpy(block.gram + j * width, &grams[first],
+                       sizes[i] * sizeof(double))
+                first += sizes[i]
+        return 0
 
     # ---- starting points ----
 
@@ -305,8 +397,13 @@ cdef class Blocks:
     cdef int _widen(self, Block* block, Py_ssize_t size) except -1 nogil:
         """Double the capacity for labelings."""
         # The arena holds what is given up: doubled, that is no more than what is used.
+        return self._set_capacity(
+            block, size, 2 * block.n_labelings if block.n_labelings else FIRST_CAPACITY)
+
+    cdef int _set_capacity(self, Block* block, Py_ssize_t size,
+                           Py_ssize_t capacity) except -1 nogil:
+        """Make room for more labelings."""
         cdef Py_ssize_t count = block.n_labelings
-        cdef Py_ssize_t capacity = 2 * count if count else FIRST_CAPACITY
         block.labelings = <int32_t*> self.arena.grow(
             block.labelings, count * size * sizeof(int32_t),
             capacity * size * sizeof(int32_t))

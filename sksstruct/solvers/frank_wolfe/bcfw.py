@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,20 +11,13 @@ from sklearn.utils import check_random_state
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import SCALING, Solver
 from sksstruct.solvers.core.dual_value import dual_value
-from sksstruct.solvers.core.loop import Loop
+from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
 from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.utils._param_validation import Interval, Options, StrOptions
 from sksstruct.utils.parallel import run_in_chunks
-
-# Table entries decoded between two checks for signals, some tenths of a second: an
-# interrupt waits that long.
-_WORK_OF_A_CALL = 2e8
-# Largest number of passes over known labelings between two passes with the oracle.
-_MOST_KNOWN = 100
-# Such a pass leaves out blocks that promise less than this share of the mean.
-_LEAST_PROMISE = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -189,7 +183,7 @@ class BCFW(Solver):
             state.one_pass(loop.n_iter, check_at)
             if state.needs_gaps or loop.n_iter == check_at:
                 look()
-                check_at = _next_check(loop, every)
+                check_at = next_check(loop, every)
 
         return loop.run(one_pass, look, state.kernel.export, state.averaged_weights)
 
@@ -286,14 +280,10 @@ class BCFWState:
         The objective at w = 0.
     calls_of_checks : int
         Oracle calls for certificates.
-    needs_gaps : bool
-        Whether the estimates of the gaps are used up, so that no more visits are
-        possible without new ones.
     """
 
     def __init__(self, solver, model, alpha, options):
         self.solver, self.model, self.alpha = solver, model, alpha
-        self.rng = check_random_state(options.random_state)
         self.n_jobs = options.n_jobs
         self.weights = Weights(
             model.n_weights,
@@ -307,8 +297,8 @@ class BCFWState:
         if options.dual_state is not None:
             self.kernel.restore(options.dual_state)
         self.first_dual = dual_value(self.weights, alpha, self.kernel.loss)
-        self.visits_of_a_call = int(
-            np.clip(_WORK_OF_A_CALL / model.visit_work, 1, 2000)
+        self.passes = Passes(
+            solver, self.kernel, check_random_state(options.random_state)
         )
         # memory for the averaged weights, which are formed when asked for
         self.average = np.empty_like(self.weights.w) if solver.averaging else None
@@ -316,8 +306,12 @@ class BCFWState:
         # average will still be used when the gap is computed next.
         self.restart_at = 2
         self.is_averaging = solver.averaging is True
-        self.needs_gaps = False
         self.calls_of_checks = model.n_examples
+
+    @property
+    def needs_gaps(self):
+        """Whether the estimates of the gaps are used up."""
+        return self.passes.needs_gaps
 
     # ---- certificates ----
 
@@ -394,47 +388,6 @@ class BCFWState:
 
     # ---- passes ----
 
-    def _in_order(self, order):
-        """Visit examples, and check for signals now and then."""
-        for k in range(0, len(order), self.visits_of_a_call):
-            self.kernel.visit_in_order(order[k : k + self.visits_of_a_call])
-
-    def _by_gap(self):
-        """Visit examples in proportion to the estimates of their gaps."""
-        n = self.model.n_examples
-        uniforms = self.rng.uniform(size=n)
-        visits = sum(
-            self.kernel.visit_by_gap(uniforms[k : k + self.visits_of_a_call])
-            for k in range(0, n, self.visits_of_a_call)
-        )
-        self.needs_gaps = visits < n
-
-    def _known(self):
-        """Make a pass over known labelings; return the number of visits."""
-        order = self.rng.permutation(self.model.n_examples).astype(np.intp)
-        # Blocks that promised little at their last visit are left out.
-        promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
-        least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
-        return sum(
-            self.kernel.visit_known(order[k : k + self.visits_of_a_call], least)
-            for k in range(0, len(order), self.visits_of_a_call)
-        )
-
-    def _known_while_they_pay(self):
-        """Make passes over known labelings while they gain more than the work before.
-
-        The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead
-        of timed so that runs can be repeated.
-        """
-        kernel = self.kernel
-        gain, work = kernel.gain, self.model.oracle_cost * self.model.n_examples
-        for _ in range(_MOST_KNOWN):
-            kernel.gain = 0.0
-            visits = self._known()
-            gain, work = gain + kernel.gain, work + visits
-            if not kernel.gain > gain * visits / work:
-                break
-
     def _plan_average(self, number, check_at):
         """Restart the suffix average, or pause one that would not be used."""
         restart = number == self.restart_at
@@ -457,33 +410,22 @@ class BCFWState:
         check_at : int, default=inf
             The pass after which the gap is computed next.
         """
-        solver, n = self.solver, self.model.n_examples
-        if solver.averaging == "suffix":
+        if self.solver.averaging == "suffix":
             self._plan_average(number, check_at)
-        self.kernel.gain = 0.0
-        # Gap sampling has no estimates before the first pass: all are infinite.
-        if solver.sampling == "gap" and number > 1:
-            self._by_gap()
-        elif solver.sampling == "uniform":
-            self._in_order(self.rng.randint(n, size=n).astype(np.intp))
-        else:
-            self._in_order(self.rng.permutation(n).astype(np.intp))
-        if solver.cached_passes == "auto":
-            self._known_while_they_pay()
-        else:
-            for _ in range(solver.cached_passes):
-                self._known()
+        self.passes.one_pass(first=number == 1)
 
 
-def _next_check(loop, every):
-    """The pass after which the gap is computed again."""
-    if every != "auto":
-        return (loop.n_iter // every + 1) * every
-    rows = loop.trace.last(2)
-    wait = min(loop.n_iter, 10)
-    if len(rows) == 2 and loop.target > 0:
-        (first, old), (last, new) = ((row[0], row[5]) for row in rows)
-        rate = np.log(old / new) / (last - first) if new > 0 else 0.0
-        if rate > 0:  # a constant rate of decrease, as it mostly is
-            wait = min(wait, np.ceil(np.log(new / loop.target) / rate))
-    return loop.n_iter + max(int(wait), 1)
+# The fastest to a given gap on every problem measured so far: pairwise steps, several
+# per visit, passes over known labelings while they pay, and an average that forgets the
+# first steps.
+FASTEST = partial(
+    BCFW,
+    sampling="permutation",
+    step="pairwise",
+    cache=True,
+    averaging="suffix",
+    check_every="auto",
+    cache_factor=float("inf"),
+    inner_steps=10,
+    cached_passes="auto",
+)

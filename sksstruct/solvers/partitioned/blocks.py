@@ -10,6 +10,7 @@ and the potentials of the next visit are those of the local problem of CoCoA+. W
 call does is a function of the state of the block, the arguments, and nothing else.
 """
 
+import copy
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,10 @@ from typing import Any
 import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
+from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.partitioned.changes import compress
+from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
+from sksstruct.solvers.stochastic.sdca import IN_ORDER
 
 
 @dataclass
@@ -28,25 +32,22 @@ class Outline:
     ----------
     n_examples, n_weights : int
         Numbers of examples and of weights.
-    visit_work : float
-        Table entries that a call of the oracle reads, on average.
+    surrogate : SmoothedHinge or None
+        The loss; None for the hinge.
     box : tuple of ndarray, default=None
         Bounds of the weights.
     threshold : float, default=0.0
         What weights are moved towards zero by: l1 / alpha.
     support : ndarray of int, default=None
         Weights that exist, where they are not all.
-    signature : tuple, default=()
-        What checkpoints of the same problem have in common.
     """
 
     n_examples: int
     n_weights: int
-    visit_work: float
+    surrogate: Any = None
     box: Any = None
     threshold: float = 0.0
     support: Any = None
-    signature: tuple = ()
 
     def weights(self):
         """Weights at zero, truncated as the problem asks for."""
@@ -181,12 +182,20 @@ class Block:
         """
         with self.lender.lend() as weights:
             weights.set(v)
-            step = self._visit(weights, self.alpha / sigma, self.rng(seed), seed, passes)
+            step = self._visit(weights, self.alpha / sigma, seed, passes)
             # a vector of its own: what was lent is used again
             change = weights.v - v
         change /= sigma
         step.squares = float(np.einsum("i,i->", change, change))
         return step, compress(change)
+
+    def _visit(self, weights, alpha, seed, passes):
+        """Make visits that change the weights; return a step without its squares."""
+        raise NotImplementedError
+
+    def _mean(self, values):
+        """sum_i p_i times a value of each example, the same whatever the threads."""
+        return float(np.einsum("i,i->", self.model.example_weights, values))
 
     def check(self, w):
         """Losses and gaps at the truncated weights w.
@@ -215,3 +224,124 @@ class Block:
     def restore(self, state):
         """Go on from a state, with the same bits."""
         raise NotImplementedError
+
+
+class HingeBlock(Block):
+    """A block of the structured hinge: visits of block-coordinate Frank-Wolfe."""
+
+    def __init__(self, solver, model, number, alpha, lender):
+        super().__init__(solver, model, number, alpha, lender)
+        self.gaps, self.hinge = np.empty((2, model.n_examples))
+        with lender.lend() as weights:
+            self.kernel = solver._kernel(model, weights, alpha)
+
+    def _visit(self, weights, alpha, seed, passes):
+        kernel = self.kernel
+        kernel.use(weights, alpha)
+        run = Passes(self.solver, kernel, self.rng(seed))
+        calls, gain = kernel.oracle_calls, 0.0
+        for k in range(passes):
+            run.one_pass(first=seed[1] == 1 and k == 0)
+            gain += kernel.gain
+            if run.needs_gaps:
+                break
+        # anew, so that rounding errors do not add up over the rounds
+        kernel.loss = self._mean(kernel.losses_)
+        calls = kernel.oracle_calls - calls
+        return Step(kernel.loss, gain, 0.0, calls, not run.needs_gaps)
+
+    def check(self, w):
+        """Losses and gaps at the truncated weights w; visits by gap go by these."""
+        workspace = self.model.workspace(w, training=False)
+        n = self.model.n_examples
+        self.kernel.check(workspace, 0, n, self.hinge, self.gaps)
+        self.kernel.set_gaps(self.gaps)
+        return Check(self._mean(self.hinge), float(self.gaps.sum()))
+
+    def value(self, w):
+        """Losses at the truncated weights w; the state stays as it is."""
+        workspace = self.model.workspace(w, training=False)
+        self.model.hinge(workspace, 0, self.model.n_examples, self.hinge)
+        return self._mean(self.hinge)
+
+    def state(self):
+        """All that later calls depend on."""
+        return self.kernel.snapshot()
+
+    def restore(self, state):
+        """Go on from a state, with the same bits."""
+        self.kernel.resume(state)
+
+
+class EntropyBlock(Block):
+    """A block of a loss smoothed by the entropy: visits of dual coordinate ascent."""
+
+    def __init__(self, solver, model, number, alpha, lender):
+        super().__init__(solver, model, number, alpha, lender)
+        self.gaps, self.losses = np.empty((2, model.n_examples))
+        self._begin(None)
+
+    def _begin(self, state):
+        self.dual = self.model.entropy_dual(self.model.surrogate, state)
+        with self.lender.lend() as weights:
+            self.kernel = DualAscentKernel(self.dual, weights, self.alpha)
+
+    def _visit(self, weights, alpha, seed, passes):
+        kernel, rng, n = self.kernel, self.rng(seed), self.model.n_examples
+        kernel.use(weights, alpha)
+        calls, complete = kernel.oracle_calls, True
+        kernel.gain = 0.0
+        for number in range((seed[1] - 1) * passes + 1, seed[1] * passes + 1):
+            if self.solver.sampling == "gap" and number > IN_ORDER:
+                complete = kernel.visit_by_gap(rng.random_sample(n))
+            else:
+                kernel.visit_in_order(rng.permutation(n).astype(np.intp))
+            if not complete:
+                break
+        loss = self._mean(self.dual.losses + self.dual.entropies)
+        return Step(loss, kernel.gain, 0.0, kernel.oracle_calls - calls, complete)
+
+    def check(self, w):
+        """Losses and gaps at the truncated weights w; visits by gap go by these."""
+        workspace = self.model.workspace(w, training=False)
+        self.dual.check(workspace, 0, self.model.n_examples, self.losses, self.gaps)
+        gaps = self.model.example_weights * self.gaps
+        self.kernel.set_gaps(gaps)
+        return Check(self._mean(self.losses), float(gaps.sum()))
+
+    def state(self):
+        """All that later calls depend on."""
+        return copy.deepcopy({"dual": self.dual.state(), **self.kernel.snapshot()})
+
+    def restore(self, state):
+        """Go on from a state, with the same bits."""
+        state = copy.deepcopy(state)
+        dual = state.pop("dual")
+        if not self.model.fits_entropy_dual(dual, self.model.surrogate):
+            raise ValueError("dual variables of another problem")
+        self._begin(dual)
+        self.kernel.resume(state)
+
+
+def make_block(solver, model, number, alpha, lender):
+    """The block of a model, of the kind that its loss asks for.
+
+    Parameters
+    ----------
+    solver : BCFW or SDCA
+        The solver of local problems.
+    model : BoundModel
+        The model bound to the examples of the block, the p_i being those of all data.
+    number : int
+        Number of the block.
+    alpha : float
+        Regularisation.
+    lender : Lender
+        Weights for visits, shared by the blocks of a process.
+
+    Returns
+    -------
+    block : Block
+    """
+    kind = HingeBlock if model.surrogate is None else EntropyBlock
+    return kind(solver, model, number, alpha, lender)

@@ -19,6 +19,8 @@ class Executor:
 
     Attributes
     ----------
+    n_blocks : int
+        Number of blocks.
     loses_blocks : bool
         Whether blocks may be lost. If not, no states are kept.
     sent, received : int
@@ -71,14 +73,14 @@ class Executor:
 
         Returns
         -------
-        complete : bool
-            Whether all were there; if not, the states kept before are still those.
+        lost : list of int
+            Blocks that are lost. If there are any, the states kept before stay.
         """
         states = self.call("state")
-        if len(states) < self.n_blocks:
-            return False
-        self._kept = states
-        return True
+        lost = [b for b in range(self.n_blocks) if b not in states]
+        if not lost:
+            self._kept = states
+        return lost
 
     def rebuild(self, blocks):
         """Make lost blocks again, in the states that were kept last, if any were.

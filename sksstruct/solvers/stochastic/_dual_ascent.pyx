@@ -162,6 +162,29 @@ cdef class DualAscentKernel:
                 self._move(i, -self._rate(i))
                 self.model.clear(self.workspace, i)
 
+    # ---- the same run, going on elsewhere ----
+
+    def use(self, Weights weights, double alpha):
+        """Go on with other weights, which the dual variables need not stand for."""
+        self.weights, self.alpha = weights, alpha
+        self.workspace.read(weights.w)
+
+    def snapshot(self):
+        """Return what later visits depend on, besides weights and dual variables."""
+        return {
+            "shares": np.array(self._shares), "parts": np.array(self._parts),
+            "gaps": self.gaps.copy(), "gap_total": self.gap_total,
+            "advantage": self.advantage, "last_part": self.last_part,
+        }
+
+    def resume(self, state):
+        """Go on from a snapshot, with the same bits."""
+        np.asarray(self._shares)[:] = state["shares"]
+        np.asarray(self._parts)[:] = state["parts"]
+        self.gaps[:] = state["gaps"]
+        self.gap_total, self.advantage = state["gap_total"], state["advantage"]
+        self.last_part = state["last_part"]
+
     # ---- one example ----
 
     cdef int _visit(self, Py_ssize_t i) except -1 nogil:

@@ -1,0 +1,318 @@
+"""CoCoA+: blocks of the data are trained side by side, and their changes added."""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cache, partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+from threadpoolctl import ThreadpoolController
+
+from sksstruct.solvers.core.base import Solver, example
+from sksstruct.solvers.core.loop import Loop, next_check
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.partitioned.average import Average
+from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
+from sksstruct.solvers.partitioned.executors import Executor, Threads
+from sksstruct.solvers.partitioned.rounds import Rounds
+from sksstruct.solvers.stochastic.sdca import SDCA
+from sksstruct.utils._doc import fill_doc
+from sksstruct.utils._param_validation import Interval, StrOptions
+
+# blocks="auto": so many examples in each, but not more than so many blocks.
+_EXAMPLES, _MOST_BLOCKS = 100, 8
+
+
+@fill_doc(
+    example(
+        "solver=Partitioned(blocks=2), random_state=0, n_jobs=2",
+        "from sksstruct.solvers import Partitioned",
+    )
+)
+@dataclass(eq=False, repr=False)
+class Partitioned(Solver):
+    """Dual ascent in blocks of the examples, side by side: CoCoA+.
+
+    The examples are cut into blocks. In a round every block runs the passes of a solver
+    over its own examples, from the same weights; what they change is added [1]_ [2]_.
+    Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
+    The result depends on the number of blocks, and is the same, bit for bit, for any
+    number of threads or machines.
+
+    Parameters
+    ----------
+    solver : BCFW, SDCA or None, default=None
+        The solver of a block: its visits, and for `BCFW` its averaging. Its `max_iter`,
+        `tol` and `check_every` have no effect. None: what "auto" stands for, among
+        these two.
+    blocks : int or "auto", default="auto"
+        Number of blocks: ranges of the examples, as given. "auto": one for 100
+        examples, and at most 8. More machines need more blocks; more blocks need more
+        rounds.
+    max_iter : int, default=1000
+        Largest number of rounds.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
+        gradient, times the objective.
+    passes : int, default=1
+        Passes of a round over the examples of each block.
+    scaling : {"adaptive", "safe"}, default="adaptive"
+        How cautious steps are because blocks do not see each other's changes. "safe":
+        as if all changes were the same, which is sigma' = B. "adaptive": by how alike
+        they were in the last rounds, and as safe as that in the end: see the Notes.
+    check_every : int or "auto", default="auto"
+        Rounds between two computations of the duality gap. "auto" computes it when it
+        is expected to reach the tolerance, and after ten rounds at the latest.
+    keep_every : int, default=10
+        Rounds between two times that the states of blocks are kept, where blocks may be
+        lost: no more rounds are then repeated.
+    executor : Executor or None, default=None
+        Where blocks are. None: threads of this process.
+
+    Notes
+    -----
+    With ``scaling="adaptive"``, sigma' is a little more than the largest of
+    ``|sum of changes|^2 / sum of |change|^2`` in the last two rounds. While it is at
+    least that ratio, the dual rises in every round as much as the blocks promise. Where
+    the dual, which is known exactly, rises by less than a tenth of this, a lower limit
+    of sigma' is doubled; it ends at B, which is safe.
+
+    A block holds its dual variables; all blocks that run at the same time hold one copy
+    of the weights each.
+
+    References
+    ----------
+    .. [1] C. Ma, V. Smith, M. Jaggi, M. Jordan, P. Richtarik and M. Takac, "Adding vs.
+       averaging in distributed primal-dual optimization", ICML 2015.
+    .. [2] V. Smith, S. Forte, C. Ma, M. Takac, M. Jordan and M. Jaggi, "CoCoA: a
+       general framework for communication-efficient distributed optimization",
+       JMLR 18, 2018.
+
+    %(example)s
+    """
+
+    solver: Solver | None = None
+    blocks: int | str = "auto"
+    max_iter: int = 1000
+    tol: float = 3e-3
+    _: KW_ONLY
+    passes: int = 1
+    scaling: str = "adaptive"
+    check_every: int | str = "auto"
+    keep_every: int = 10
+    executor: Executor | None = None
+
+    required_oracles = ("max", "exp")
+    losses = ("hinge", "smooth")
+    penalties = ("l2", "elasticnet")
+    bounded = in_parts = True
+    _parameter_constraints = {
+        **Solver._parameter_constraints,
+        "solver": [BCFW, SDCA, None],
+        "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "passes": [Interval(Integral, 1, None, closed="left")],
+        "scaling": [StrOptions({"adaptive", "safe"})],
+        "check_every": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "keep_every": [Interval(Integral, 1, None, closed="left")],
+        "executor": [Executor, None],
+    }
+
+    def check(self):
+        """Raise an error if a parameter, of this or the solver of blocks, is wrong."""
+        super().check()
+        if self.solver is not None:
+            self.solver.check()
+
+    def local(self, surrogate):
+        """The solver of a block, for the hinge (None) or another loss."""
+        if self.solver is not None:
+            return self.solver
+        return FASTEST() if surrogate is None else SDCA()
+
+    def check_model(self, model):
+        """Raise an error if blocks of the model cannot be trained."""
+        self.local(model.surrogate).check_model(model)
+
+    def check_penalty(self, l1):
+        """Raise an error if there is an l1 penalty, and blocks cannot have one."""
+        if self.solver is not None:
+            self.solver.check_penalty(l1)
+
+    def n_blocks(self, n_examples):
+        """Number of blocks for so many examples."""
+        if self.blocks == "auto":
+            return int(np.clip(n_examples // _EXAMPLES, 1, _MOST_BLOCKS))
+        return min(self.blocks, n_examples)
+
+    def outline(self, model, alpha, l1=0.0):
+        """What the driver knows of a model.
+
+        Parameters
+        ----------
+        model : BoundModel
+            Model with its data, or with part of them.
+        alpha, l1 : float
+            Regularisation.
+
+        Returns
+        -------
+        outline : Outline
+        """
+        local = self.local(model.surrogate)
+        return Outline(
+            model.n_examples,
+            model.n_weights,
+            model.surrogate,
+            box=model.box(getattr(local, "bounds", None)),
+            threshold=l1 / alpha,
+            support=getattr(model, "support", None),
+        )
+
+    def _solve(self, model, alpha, options):
+        local = self.local(model.surrogate)
+        local.check_penalty(options.l1)
+        outline = self.outline(model, alpha, options.l1)
+        lender, n = Lender(outline), model.n_examples
+        n_blocks = self.n_blocks(n)
+        bounds = [n * b // n_blocks for b in range(n_blocks + 1)]
+
+        def build(number):
+            part = model.part(bounds[number], bounds[number + 1])
+            return make_block(local, part, number, alpha, lender)
+
+        builders = [partial(build, number) for number in range(n_blocks)]
+        return self.solve_blocks(outline, builders, alpha, options)
+
+    def solve_blocks(self, outline, builders, alpha, options):
+        """Train on blocks that the executor makes.
+
+        Parameters
+        ----------
+        outline : Outline
+            The problem.
+        builders : list of callable
+            Each makes a block, by `make_block`.
+        alpha : float
+            Regularisation.
+        options : Options
+            How the problem is to be solved.
+
+        Returns
+        -------
+        result : SolverResult
+            Weights, certificate and trace.
+        """
+        executor = self.executor
+        if executor is None:
+            executor = Threads(options.n_jobs)
+        seed = check_random_state(options.random_state).randint(2**31 - 1)
+        # sums must not depend on how many threads there are
+        with _controller().limit(limits=1, user_api="blas"):
+            try:
+                executor.place(builders)
+                rounds = Rounds(self, outline, executor, alpha, int(seed))
+                return Run(self, outline, rounds, alpha, options).run()
+            finally:
+                executor.close()
+
+
+@cache
+def _controller():
+    """The threads of the libraries that are loaded."""
+    return ThreadpoolController()
+
+
+class Run:
+    """Rounds until the certificate is small enough.
+
+    Parameters
+    ----------
+    solver : Partitioned
+        Its parameters are read.
+    outline : Outline
+        The problem.
+    rounds : Rounds
+        Weights and blocks.
+    alpha : float
+        Regularisation.
+    options : Options
+        How the problem is to be solved.
+    """
+
+    def __init__(self, solver, outline, rounds, alpha, options):
+        self.solver, self.rounds, self.alpha = solver, rounds, alpha
+        self.l1, self.weights = options.l1, rounds.weights
+        local = solver.local(outline.surrogate)
+        self.hinge = outline.surrogate is None
+        averaging = local.averaging if self.hinge else False
+        self.average = Average(self.weights, averaging)
+        # gaps of examples, which only visits by gap ask for
+        self.by_gap = self.hinge and (
+            local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
+        )
+        scale = None
+        if self.hinge:
+            scale = self._penalty(self.weights.w) + rounds.value(self.weights.w)
+        extra = ("sigma", "bytes_down", "bytes_up")
+        self.loop = Loop(
+            solver, alpha, options, scale, extra, keep_best=not self.hinge
+        )
+        every = solver.check_every
+        self.check_at = 1 if every == "auto" else every
+
+    def run(self):
+        """Make rounds."""
+        if not self.hinge:
+            self.look()
+        return self.loop.run(self.one_round, self.look, None, self._weights_now)
+
+    def one_round(self):
+        """Make a round; return whether it changed nothing."""
+        loop, rounds = self.loop, self.rounds
+        self.average.plan(loop.n_iter, self.check_at)
+        stalled = rounds.one_round(loop.n_iter)
+        self.average.add(rounds.loss)
+        checks = not rounds.complete or loop.n_iter == self.check_at
+        if checks:
+            self.look()
+            self.check_at = next_check(loop, self.solver.check_every)
+        if loop.n_iter % self.solver.keep_every == 0 and rounds.executor.loses_blocks:
+            rounds.keep()
+        return stalled and checks and rounds.complete
+
+    def _weights_now(self):
+        """Copy of the weights that would be returned now."""
+        v, _ = self.average.current(self.rounds.loss)
+        return np.array(self._truncated(v))
+
+    def _truncated(self, v):
+        weights = self.weights
+        if v is weights.v:
+            return weights.w
+        return v if weights.lower is None else np.clip(v, weights.lower, weights.upper)
+
+    def _penalty(self, w):
+        value = self.alpha / 2 * float(w @ w)
+        return value + self.l1 * float(np.abs(w).sum()) if self.l1 else value
+
+    def look(self):
+        """Report objective and dual value of the weights to return."""
+        rounds, weights, loop = self.rounds, self.weights, self.loop
+        v, loss = self.average.current(rounds.loss)
+        w, primal = self._truncated(v), None
+        if self.by_gap or v is weights.v:
+            risk, gap = rounds.check()
+            # the average may lag behind an iterate that no visit improves any more
+            if v is weights.v or gap <= 0.5 * loop.target:
+                v, w, loss = weights.v, weights.w, rounds.loss
+                primal = self._penalty(w) + risk
+        if primal is None:
+            primal = self._penalty(w) + rounds.value(w)
+        loop.calls = rounds.calls
+        executor = rounds.executor
+        extra = rounds.scaling.value, executor.sent, executor.received
+        dual = rounds.dual_of(loss, v, w)
+        loop.report(primal, w, dual, extra=extra, dual_loss=loss)

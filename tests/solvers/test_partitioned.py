@@ -1,0 +1,238 @@
+"""Training in blocks: the optimum of others, and the same bits whoever computes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
+from sksstruct.datasets import make_chain
+from sksstruct.losses import SmoothedHinge
+from sksstruct.solvers import BCFW, SDCA, Partitioned
+from sksstruct.solvers.partitioned.changes import (
+    SparseChange,
+    TreeSum,
+    add,
+    compress,
+)
+from sksstruct.solvers.partitioned.executors import Serial
+
+LOSSES = ("hinge", "log")
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_chain(
+        23, n_features=4, n_classes=3, max_length=6, noise=1.0, random_state=3
+    )
+    return found.X, found.y
+
+
+def fit(data, solver, weight=None, **parameters):
+    parameters = {"alpha": 0.05, "random_state": 0, **parameters}
+    return ChainCRF(solver=solver, **parameters).fit(*data, sample_weight=weight)
+
+
+def weights(tagger):
+    names = ("coef_", "intercept_", "start_", "end_", "transitions_")
+    return np.concatenate([getattr(tagger, name).ravel() for name in names])
+
+
+# ---- the optimum ----
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7, 23, 100])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_optimum_is_that_of_other_solvers(data, loss, blocks):
+    weight = np.random.RandomState(0).uniform(0, 2, len(data[0]))
+    weight[4] = 0.0
+    other = "auto" if loss == "hinge" else "lbfgs"
+    expected = fit(data, other, weight, loss=loss, tol=1e-4, max_iter=20_000)
+    solver = Partitioned(blocks=blocks, tol=1e-3, max_iter=5000)
+    found = fit(data, solver, weight, loss=loss)
+    assert found.dual_gap_ <= 1e-3 * max(1.0, found.objective_)
+    distance = found.objective_ - expected.objective_
+    assert -expected.dual_gap_ - 1e-12 <= distance <= found.dual_gap_ + 1e-12
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        BCFW(),
+        BCFW(sampling="uniform", step="away", cache=True, cached_passes=2),
+        BCFW(step="pairwise", averaging=False, inner_steps=3),
+        BCFW(bounds={"transitions": (-0.1, 0.1)}),
+        None,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scaling", ["safe", "adaptive"])
+def test_every_solver_of_blocks_certifies_its_optimum(data, solver, scaling):
+    partitioned = Partitioned(
+        solver, blocks=4, tol=1e-3, max_iter=5000, scaling=scaling
+    )
+    found = fit(data, partitioned)
+    bounds = getattr(solver, "bounds", None)
+    expected = fit(data, BCFW(tol=1e-3, max_iter=20_000, bounds=bounds))
+    assert found.dual_gap_ <= 1e-3
+    assert found.objective_ - expected.objective_ <= found.dual_gap_ + 1e-9
+    assert found.objective_ >= expected.objective_ - expected.dual_gap_ - 1e-9
+    if bounds:
+        assert np.abs(found.transitions_).max() <= 0.1
+
+
+def test_elastic_net(data):
+    common = {"loss": "log", "l1_ratio": 0.5}
+    expected = fit(data, SDCA(tol=1e-7), **common)
+    found = fit(data, Partitioned(blocks=5, tol=1e-6, max_iter=5000), **common)
+    assert abs(found.objective_ - expected.objective_) <= 3e-6 * found.objective_
+    assert ((found.coef_ == 0.0) == (expected.coef_ == 0.0)).all()
+
+
+def test_weights_that_exist_are_those_of_all_examples():
+    rng = np.random.RandomState(0)
+    X = [sparse.random_array((4, 30), density=0.1, rng=rng) for _ in range(12)]
+    y = [rng.randint(3, size=4) for _ in X]
+    common = {"loss": "log", "all_possible_states": False}
+    expected = fit((X, y), SDCA(tol=1e-6), **common)
+    found = fit((X, y), Partitioned(blocks=4, tol=1e-5), **common)
+    assert abs(found.objective_ - expected.objective_) <= 2e-5
+    assert ((found.coef_ == 0.0) == (expected.coef_ == 0.0)).all()
+
+
+def problems():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(40, 3)), rng.randint(3, size=40)
+    yield "classes", SSVMClassifier("multiclass"), X, y
+    yield "sparse classes", SSVMClassifier("multiclass"), sparse.csr_array(X), y
+    smooth = SSVMClassifier("multiclass", loss=SmoothedHinge("entropy", 0.1))
+    yield "smoothed", smooth, X, y
+    yield "labels", MultilabelPairwise(loss="structured_hinge"), X, rng.randint(2, size=(40, 3))
+    nodes = [(rng.normal(size=(3, 2)), [(0, 1), (1, 2)]) for _ in range(12)]
+    labels = [rng.randint(3, size=3) for _ in nodes]
+    yield "graphs", SSVMClassifier("graph"), nodes, labels
+
+
+@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem[0])
+def test_other_models(problem):
+    _, estimator, X, y = problem
+    estimator.set_params(alpha=0.1, random_state=0, tol=1e-3, max_iter=5000)
+    expected = estimator.fit(X, y).objective_
+    solver = Partitioned(blocks=3, tol=1e-3, max_iter=5000)
+    found = estimator.set_params(solver=solver).fit(X, y)
+    assert abs(found.objective_ - expected) <= 1e-3 * max(1.0, expected)
+
+
+# ---- the same bits ----
+
+
+class Losing(Serial):
+    """Drops blocks at random: before a call of one of them, or after it."""
+
+    loses_blocks = True
+
+    def __init__(self, share):
+        super().__init__()
+        self.rng, self.share, self.n_lost = np.random.RandomState(0), share, 0
+
+    def call(self, method, *common, blocks=None, each=None, total=None):
+        values = {}
+        for number in range(self.n_blocks) if blocks is None else blocks:
+            if self.blocks[number] is not None:
+                one = super().call(
+                    method, *common, blocks=[number], each=each, total=total
+                )
+                values.update(one)
+                # gone after its answer came
+                self._drop(number)
+            if number not in values:
+                self.n_lost += 1
+        return values
+
+    def _drop(self, number):
+        if self.rng.uniform() < self.share:
+            self.blocks[number] = None
+
+
+SOLVERS = {
+    "hinge": [None, BCFW(), BCFW(step="away", cache=True, averaging=False)],
+    "log": [None, SDCA(sampling="permutation")],
+}
+
+
+@pytest.mark.parametrize(
+    "loss, solver", [(loss, each) for loss in SOLVERS for each in SOLVERS[loss]]
+)
+def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
+    def run(n_jobs=None, executor=None, **parameters):
+        partitioned = Partitioned(
+            solver, blocks=5, tol=0.0, max_iter=12, executor=executor, **parameters
+        )
+        with pytest.warns(UserWarning, match="did not converge"):
+            return fit(data, partitioned, loss=loss, n_jobs=n_jobs)
+
+    expected = run()
+    losing = Losing(0.1), Losing(0.3)
+    others = [run(n_jobs=2), run(n_jobs=3), run(executor=Serial())]
+    others += [run(executor=executor, keep_every=4) for executor in losing]
+    for found in others:
+        assert np.array_equal(weights(found), weights(expected))
+        for name in ("primal", "dual", "oracle_calls", "sigma"):
+            np.testing.assert_array_equal(found.history_[name], expected.history_[name])
+    assert all(executor.n_lost > 5 for executor in losing)
+
+
+@given(
+    st.integers(1, 12).flatmap(
+        lambda n: st.tuples(st.just(n), st.permutations(range(n)), st.integers(0, 9))
+    ),
+    st.sampled_from([0.02, 0.3, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_sums_depend_on_the_number_of_blocks_alone(case, density):
+    n, order, seed = case
+    rng = np.random.RandomState(seed)
+    changes = rng.normal(size=(n, 256)) * (rng.uniform(size=(n, 256)) < density / 4)
+
+    def dense(change):
+        out = np.zeros(256)
+        if isinstance(change, SparseChange):
+            change.add_to(out)
+            return out
+        return out + change
+
+    def tree(first, count):
+        """The sum as a recursion, by halves of the next power of two."""
+        if count == 1:
+            return changes[first]
+        half = 1 << (count - 1).bit_length() - 1
+        return tree(first, half) + tree(first + half, count - half)
+
+    whole, parts = TreeSum(n), [TreeSum(n), TreeSum(n)]
+    for number in order:
+        whole.add(compress(changes[number].copy()), number)
+        parts[number % 2].add(compress(changes[number].copy()), number)
+    # what two workers have added, put together
+    together = TreeSum(n)
+    for part in parts:
+        for node, change in part.nodes.items():
+            together.add(change, node=node)
+    assert np.array_equal(dense(whole.total()), tree(0, n))
+    assert np.array_equal(dense(together.total()), tree(0, n))
+
+
+def test_a_sum_lacks_a_block():
+    total = TreeSum(3)
+    total.add(np.ones(8), 0)
+    total.add(np.ones(8), 2)
+    with pytest.raises(ValueError, match="missing"):
+        total.total()
+
+
+def test_sums_of_rows():
+    a = compress(np.repeat([1.0, 0.0, 0.0, 0.0], 8))
+    b = compress(np.repeat([0.0, 2.0, 0.0, 0.0], 8))
+    assert isinstance(a, SparseChange) and a.nbytes == 68
+    # two of four rows: dense
+    assert np.array_equal(add(a, b), np.repeat([1.0, 2.0, 0.0, 0.0], 8))
