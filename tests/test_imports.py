@@ -21,6 +21,15 @@ MAY_IMPORT = {
         "solvers",
         "utils",
     },
+    # above all others
+    "dask": {
+        "dask",
+        "estimators",
+        "feature_extraction",
+        "models",
+        "solvers",
+        "utils",
+    },
     "losses": {"losses", "utils"},
     # The abstract bound models are all that a solver knows of models, and minimum cuts,
     # which one solver makes with scores of its own, of inference.

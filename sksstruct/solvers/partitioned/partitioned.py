@@ -257,9 +257,7 @@ class Run:
         if self.hinge:
             scale = self._penalty(self.weights.w) + rounds.value(self.weights.w)
         extra = ("sigma", "bytes_down", "bytes_up")
-        self.loop = Loop(
-            solver, alpha, options, scale, extra, keep_best=not self.hinge
-        )
+        self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
         self.check_at = 1 if every == "auto" else every
 
