@@ -500,8 +500,8 @@ def _sequence_of(position, lengths):
     return int(np.searchsorted(np.cumsum(lengths), position, "right"))
 
 
-def check_sequence_weight(sample_weight, n_sequences):
-    """Weights of sequences as floats, or None.
+def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
+    """Weights of sequences as floats, or None; all may be zero with `all_zero`.
 
     Raises
     ------
@@ -517,7 +517,10 @@ def check_sequence_weight(sample_weight, n_sequences):
             "sequences: it takes one weight for each sequence"
         )
     weight = _check_sample_weight(
-        sample_weight, np.empty((n_sequences, 1)), dtype=np.float64
+        sample_weight,
+        np.empty((n_sequences, 1)),
+        dtype=np.float64,
+        allow_all_zero_weights=True,
     )
     if (weight < 0).any():
         i = int(np.flatnonzero(weight < 0)[0])
@@ -525,7 +528,7 @@ def check_sequence_weight(sample_weight, n_sequences):
             f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
             "passed to `sample_weight`"
         )
-    if not weight.any():
+    if not weight.any() and not all_zero:
         raise ValueError("sample_weight is zero for every sequence")
     if not np.isfinite(weight.sum()):
         raise ValueError("sample_weight is too large: its sum is infinite")

@@ -108,7 +108,12 @@ def problems():
     yield "sparse classes", SSVMClassifier("multiclass"), sparse.csr_array(X), y
     smooth = SSVMClassifier("multiclass", loss=SmoothedHinge("entropy", 0.1))
     yield "smoothed", smooth, X, y
-    yield "labels", MultilabelPairwise(loss="structured_hinge"), X, rng.randint(2, size=(40, 3))
+    yield (
+        "labels",
+        MultilabelPairwise(loss="structured_hinge"),
+        X,
+        rng.randint(2, size=(40, 3)),
+    )
     nodes = [(rng.normal(size=(3, 2)), [(0, 1), (1, 2)]) for _ in range(12)]
     labels = [rng.randint(3, size=3) for _ in nodes]
     yield "graphs", SSVMClassifier("graph"), nodes, labels

@@ -63,7 +63,7 @@ class TrainingData:
             raise ValueError(
                 f"y[{i}] has a missing label: training in parts needs every label"
             )
-        weight = check_sequence_weight(sample_weight, len(packed))
+        weight = check_sequence_weight(sample_weight, len(packed), all_zero=True)
         if weight is None:
             weight = np.ones(len(packed))
         packed, numbers = packed.without_empty()

@@ -260,7 +260,9 @@ def _checked_part(X, y, sample_weight):
     if sparse.issparse(X):
         X = sound_csr(X)
     X, y = check_X_y(X, y, **ROWS)
-    weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+    weight = _check_sample_weight(
+        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
+    )
     return X, y, weight
 
 
