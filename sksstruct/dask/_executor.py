@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import dask
 import numpy as np
 from distributed import KilledWorker
 from threadpoolctl import ThreadpoolController
@@ -135,17 +136,21 @@ class DaskExecutor(Executor):
         return groups
 
     def _submit(self, name, slot, function, *arguments):
-        """A task with a name for the dashboard, for one worker as long as it lives."""
+        """A task with a name for the dashboard, for one worker while that is there."""
         self._ticket += 1
-        return self.client.submit(
-            function,
-            *arguments,
-            key=f"sksstruct-{name}-{self._ticket}-{self._run}",
-            workers=[slot[0]],
-            # elsewhere, where nobody has the blocks, the answer is that they are lost
-            allow_other_workers=True,
-            pure=False,
-        )
+        # weights are long, and no mistake
+        with dask.config.set(
+            {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        ):
+            return self.client.submit(
+                function,
+                *arguments,
+                key=f"sksstruct-{name}-{self._ticket}-{self._run}",
+                workers=None if slot is None else [slot[0]],
+                # elsewhere, where nobody has the blocks, they are lost
+                allow_other_workers=slot is not None,
+                pure=False,
+            )
 
     def _make(self, blocks):
         """Make blocks in the states that were kept; return those that were lost again.
@@ -202,15 +207,17 @@ class DaskExecutor(Executor):
         return {number: values[number] for number in numbers if number in values}
 
     def _send(self, common, workers):
-        """Arguments for the tasks: long vectors go to each worker once."""
+        """Arguments for the tasks: long vectors go to each worker once.
+
+        They are results of a task, which the workers fetch from each other, and which
+        is repeated where its worker is lost. Data that are scattered would be gone.
+        """
         out = []
         for value in common:
             if isinstance(value, np.ndarray):
                 self.sent += value.nbytes * len(workers)
                 if value.nbytes >= _SMALL:
-                    value = self.client.scatter(
-                        value, workers=sorted(workers), broadcast=True, hash=False
-                    )
+                    value = self._submit("send", None, _hold, value)
             out.append(value)
         return out
 
@@ -285,6 +292,11 @@ def _call_blocks(run, tickets, ticket, method, each, adds, *common):
         values[number] = value
         _BLOCKS[run, number] = ticket, block
     return values, total.nodes
+
+
+def _hold(value):
+    """An argument of later tasks."""
+    return value
 
 
 def _forget(run):

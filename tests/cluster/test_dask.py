@@ -49,9 +49,10 @@ PARTS = list(zip(CUTS[:-1], CUTS[1:], strict=True))
 @pytest.fixture(scope="module")
 def client():
     with (
-        dask.config.set({"distributed.worker.daemon": True}),
+        # a worker that was killed may take long to be back
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=3, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
