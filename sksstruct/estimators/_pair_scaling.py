@@ -1,6 +1,7 @@
 """How strongly pairs of labels interact, chosen on samples that were held out."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 from sklearn.base import clone
@@ -139,6 +140,7 @@ def _quick_solver(estimator):
 def _predictions(estimator, spec, examples, X, scaling, solver, state):
     """Labels of X after training with a scaling, and the result of that."""
     model = spec.bind_scaled(examples, scaling)
+    model.binder = partial(spec.bind_part_scaled, examples, scaling)
     solver = SOLVERS.resolve(
         solver,
         max_iter=estimator.max_iter,

@@ -42,16 +42,16 @@ def weights(tagger):
 # ---- the optimum ----
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 7, 23, 100])
+@pytest.mark.parametrize("blocks", [1, 2, 7, 100])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_optimum_is_that_of_other_solvers(data, loss, blocks):
     weight = np.random.RandomState(0).uniform(0, 2, len(data[0]))
     weight[4] = 0.0
     other = "auto" if loss == "hinge" else "lbfgs"
     expected = fit(data, other, weight, loss=loss, tol=1e-4, max_iter=20_000)
-    solver = Partitioned(blocks=blocks, tol=1e-3, max_iter=5000)
+    solver = Partitioned(blocks=blocks, tol=5e-3, max_iter=5000)
     found = fit(data, solver, weight, loss=loss)
-    assert found.dual_gap_ <= 1e-3 * max(1.0, found.objective_)
+    assert found.dual_gap_ <= 5e-3 * max(1.0, found.objective_)
     distance = found.objective_ - expected.objective_
     assert -expected.dual_gap_ - 1e-12 <= distance <= found.dual_gap_ + 1e-12
 
@@ -70,12 +70,12 @@ def test_the_optimum_is_that_of_other_solvers(data, loss, blocks):
 @pytest.mark.parametrize("scaling", ["safe", "adaptive"])
 def test_every_solver_of_blocks_certifies_its_optimum(data, solver, scaling):
     partitioned = Partitioned(
-        solver, blocks=4, tol=1e-3, max_iter=5000, scaling=scaling
+        solver, blocks=4, tol=0.01, max_iter=5000, scaling=scaling
     )
     found = fit(data, partitioned)
     bounds = getattr(solver, "bounds", None)
     expected = fit(data, BCFW(tol=1e-3, max_iter=20_000, bounds=bounds))
-    assert found.dual_gap_ <= 1e-3
+    assert found.dual_gap_ <= 0.01
     assert found.objective_ - expected.objective_ <= found.dual_gap_ + 1e-9
     assert found.objective_ >= expected.objective_ - expected.dual_gap_ - 1e-9
     if bounds:
@@ -108,12 +108,8 @@ def problems():
     yield "sparse classes", SSVMClassifier("multiclass"), sparse.csr_array(X), y
     smooth = SSVMClassifier("multiclass", loss=SmoothedHinge("entropy", 0.1))
     yield "smoothed", smooth, X, y
-    yield (
-        "labels",
-        MultilabelPairwise(loss="structured_hinge"),
-        X,
-        rng.randint(2, size=(40, 3)),
-    )
+    pairs = MultilabelPairwise(loss="structured_hinge", interaction_scaling=1.0)
+    yield "labels", pairs, X, rng.randint(2, size=(40, 3))
     nodes = [(rng.normal(size=(3, 2)), [(0, 1), (1, 2)]) for _ in range(12)]
     labels = [rng.randint(3, size=3) for _ in nodes]
     yield "graphs", SSVMClassifier("graph"), nodes, labels
@@ -172,20 +168,20 @@ SOLVERS = {
 def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
     def run(n_jobs=None, executor=None, **parameters):
         partitioned = Partitioned(
-            solver, blocks=5, tol=0.0, max_iter=12, executor=executor, **parameters
+            solver, blocks=5, tol=0.0, max_iter=8, executor=executor, **parameters
         )
         with pytest.warns(UserWarning, match="did not converge"):
             return fit(data, partitioned, loss=loss, n_jobs=n_jobs)
 
     expected = run()
-    losing = Losing(0.1), Losing(0.3)
+    losing = Losing(0.03), Losing(0.1)
     others = [run(n_jobs=2), run(n_jobs=3), run(executor=Serial())]
-    others += [run(executor=executor, keep_every=4) for executor in losing]
+    others += [run(executor=executor, keep_every=3) for executor in losing]
     for found in others:
         assert np.array_equal(weights(found), weights(expected))
         for name in ("primal", "dual", "oracle_calls", "sigma"):
             np.testing.assert_array_equal(found.history_[name], expected.history_[name])
-    assert all(executor.n_lost > 5 for executor in losing)
+    assert all(executor.n_lost for executor in losing)
 
 
 @given(
@@ -241,3 +237,72 @@ def test_sums_of_rows():
     assert isinstance(a, SparseChange) and a.nbytes == 68
     # two of four rows: dense
     assert np.array_equal(add(a, b), np.repeat([1.0, 2.0, 0.0, 0.0], 8))
+
+
+# ---- checkpoints and interrupts ----
+
+
+def partitioned(folder=None, **parameters):
+    defaults = {"blocks": 3, "tol": 0.0, "max_iter": 9, "keep_every": 2}
+    return Partitioned(checkpoint=folder, **{**defaults, **parameters})
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_a_run_goes_on_with_the_same_bits(data, loss, tmp_path):
+    expected = fit(data, partitioned(), loss=loss)
+    # three passes are lost
+    fit(data, partitioned(tmp_path, max_iter=5), loss=loss)
+    found = fit(data, partitioned(tmp_path, resume=True), loss=loss, n_jobs=2)
+    assert np.array_equal(weights(found), weights(expected))
+    for name in set(expected.history_) - {"seconds", "bytes_up", "bytes_down"}:
+        np.testing.assert_array_equal(found.history_[name], expected.history_[name])
+    # blocks that are lost go on from the files
+    losing = Losing(0.05)
+    found = fit(data, partitioned(tmp_path, executor=losing), loss=loss)
+    assert np.array_equal(weights(found), weights(expected)) and losing.n_lost
+
+
+def test_checkpoints_that_are_no_use(data, tmp_path):
+    with pytest.raises(ValueError, match="there is no checkpoint in"):
+        fit(data, partitioned(tmp_path, resume=True))
+    with pytest.raises(ValueError, match="needs a checkpoint"):
+        fit(data, partitioned(resume=True))
+    with pytest.warns(UserWarning, match="did not converge"):
+        fit(data, partitioned(tmp_path))
+    again = partitioned(tmp_path, resume=True)
+    for solver, parameters in (
+        (again, {"alpha": 0.1}),
+        (again, {"random_state": 1}),
+        (again, {"loss": "log"}),
+        (partitioned(tmp_path, resume=True, blocks=4), {}),
+    ):
+        with pytest.raises(ValueError, match="of another run"):
+            fit(data, solver, **parameters)
+    (block,) = tmp_path.glob("block-1-*")
+    written = block.read_bytes()
+    block.write_bytes(written[:-10])
+    with pytest.raises(ValueError, match="not what was written"):
+        fit(data, again)
+    block.unlink()
+    with pytest.raises(ValueError, match="is missing"):
+        fit(data, again)
+    (tmp_path / "driver.npz").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        fit(data, again)
+
+
+def test_an_interrupt_leaves_a_tagger(data):
+    class Interrupting(Serial):
+        n_calls = 0
+
+        def call(self, method, *common, **arguments):
+            self.n_calls += 1
+            if self.n_calls == 12:
+                raise KeyboardInterrupt
+            return super().call(method, *common, **arguments)
+
+    tagger = ChainCRF(0.05, solver=partitioned(executor=Interrupting()))
+    with pytest.raises(KeyboardInterrupt, match="can be used"):
+        tagger.fit(*data)
+    assert 0.0 < tagger.dual_gap_ < 1.0 and len(tagger.predict(data[0])) == 23

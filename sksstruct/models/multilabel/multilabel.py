@@ -90,8 +90,12 @@ class MultilabelModel(ModelSpec):
 
     def _bind_part(self, examples, first, last):
         # the scaling that all examples have chosen
+        return self.bind_part_scaled(examples, self.scaling, first, last)
+
+    def bind_part_scaled(self, examples, scaling, first, last):
+        """The model of a range of the examples with interactions of one scaling."""
         part = tuple(rows_between(each, first, last) for each in examples)
-        return self.bind_scaled(part, self.scaling)
+        return self.bind_scaled(part, scaling)
 
     def bind_scaled(self, examples, scaling):
         """The model bound to examples, with a given scaling of the pairs."""

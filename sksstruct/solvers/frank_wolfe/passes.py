@@ -46,28 +46,31 @@ class Passes:
         first : bool
             Whether this is the first pass, for which there are no estimates of gaps.
         """
-        solver, n, rng = self.solver, self.model.n_examples, self.rng
+        solver, n = self.solver, self.model.n_examples
         self.kernel.gain = 0.0
         if solver.sampling == "gap" and not first:
-            self._by_gap()
+            self.by_gap(n)
         elif solver.sampling == "uniform":
-            self._in_order(rng.randint(n, size=n).astype(np.intp))
+            self.in_order(self.rng.randint(n, size=n))
         else:
-            self._in_order(rng.permutation(n).astype(np.intp))
-        if solver.cached_passes == "auto":
-            self._known_while_they_pay()
-        else:
-            for _ in range(solver.cached_passes):
-                self._known()
+            self.in_order(self.rng.permutation(n))
+        # the rest of the pass is among labelings that are known
+        known_passes(solver, self.kernel.gain, self.model, self._known)
 
-    def _in_order(self, order):
+    def _known(self):
+        """Make a pass over known labelings; return its gain and number of visits."""
+        self.kernel.gain = 0.0
+        visits = self.known(self.rng.permutation(self.model.n_examples))
+        return self.kernel.gain, visits
+
+    def in_order(self, order):
         """Visit examples, and check for signals now and then."""
+        order = order.astype(np.intp)
         for k in range(0, len(order), self.visits_of_a_call):
             self.kernel.visit_in_order(order[k : k + self.visits_of_a_call])
 
-    def _by_gap(self):
-        """Visit examples in proportion to the estimates of their gaps."""
-        n = self.model.n_examples
+    def by_gap(self, n):
+        """Visit n examples in proportion to the estimates of their gaps."""
         uniforms = self.rng.uniform(size=n)
         visits = sum(
             self.kernel.visit_by_gap(uniforms[k : k + self.visits_of_a_call])
@@ -75,9 +78,9 @@ class Passes:
         )
         self.needs_gaps = visits < n
 
-    def _known(self):
-        """Make a pass over known labelings; return the number of visits."""
-        order = self.rng.permutation(self.model.n_examples).astype(np.intp)
+    def known(self, order):
+        """Visit known labelings of examples; return the number of visits."""
+        order = order.astype(np.intp)
         # Blocks that promised little at their last visit are left out.
         promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
         least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
@@ -86,18 +89,32 @@ class Passes:
             for k in range(0, len(order), self.visits_of_a_call)
         )
 
-    def _known_while_they_pay(self):
-        """Make passes over known labelings while they gain more than the work before.
 
-        The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead
-        of timed so that runs can be repeated.
-        """
-        kernel = self.kernel
-        gain, work = kernel.gain, self.model.oracle_cost * self.model.n_examples
-        for _ in range(_MOST_KNOWN):
-            kernel.gain = 0.0
-            visits = self._known()
-            gain, work = gain + kernel.gain, work + visits
-            if not kernel.gain > gain * visits / work:
-                break
-        kernel.gain = gain
+def known_passes(solver, gain, model, one_pass):
+    """Make the passes over known labelings that follow a pass with the oracle.
+
+    With ``cached_passes="auto"`` they go on while they gain more than the work before.
+    The rule of Shah, Kolmogorov and Lampert (CVPR 2015), with work counted instead of
+    timed so that runs can be repeated.
+
+    Parameters
+    ----------
+    solver : BCFW
+        Its `cached_passes` is read.
+    gain : float
+        By how much the pass with the oracle raised the dual.
+    model : BoundModel or Outline
+        Its `n_examples` and `oracle_cost` are read.
+    one_pass : callable
+        Makes a pass; returns its gain and number of visits.
+    """
+    if solver.cached_passes != "auto":
+        for _ in range(solver.cached_passes):
+            one_pass()
+        return
+    work = model.oracle_cost * model.n_examples
+    for _ in range(_MOST_KNOWN):
+        more, visits = one_pass()
+        gain, work = gain + more, work + visits
+        if not more > gain * visits / work:
+            break

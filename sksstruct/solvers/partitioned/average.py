@@ -55,3 +55,16 @@ class Average:
             return self.weights.v, loss
         np.divide(self.sum, self.total, out=self.mean)
         return self.mean, self.loss / self.total
+
+    def state(self):
+        """What `resume` needs."""
+        numbers = self.restart_at, self.is_on, self.count, self.total, self.loss
+        return {"sum": self.sum, "numbers": numbers}
+
+    def resume(self, state):
+        """Go on from a state."""
+        self.restart_at, self.is_on, self.count, self.total, self.loss = state[
+            "numbers"
+        ]
+        if self.sum is not None:
+            self.sum[:] = state["sum"]

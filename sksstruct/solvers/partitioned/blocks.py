@@ -20,6 +20,7 @@ import numpy as np
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.partitioned.changes import compress
+from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 
@@ -34,6 +35,8 @@ class Outline:
         Numbers of examples and of weights.
     surrogate : SmoothedHinge or None
         The loss; None for the hinge.
+    oracle_cost : float
+        Cost of visits with the oracle, in visits of known labelings.
     box : tuple of ndarray, default=None
         Bounds of the weights.
     threshold : float, default=0.0
@@ -45,6 +48,7 @@ class Outline:
     n_examples: int
     n_weights: int
     surrogate: Any = None
+    oracle_cost: float = 2.0
     box: Any = None
     threshold: float = 0.0
     support: Any = None
@@ -86,6 +90,38 @@ class Lender:
             self._free.append(weights)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Which visits a round makes.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the run.
+    round : int
+        Number of the round.
+    number : int
+        Number of the pass that it belongs to, from 1; passes over known labelings have
+        numbers of their own.
+    part_number, n_parts : int
+        The part of the pass that the round makes, from 0, and their number.
+    known : bool
+        Whether the visits are of known labelings, without the oracle.
+    """
+
+    seed: int
+    round: int
+    number: int
+    part_number: int
+    n_parts: int
+    known: bool = False
+
+    def part(self, n_examples):
+        """First and last visit of the part."""
+        first = n_examples * self.part_number // self.n_parts
+        return first, n_examples * (self.part_number + 1) // self.n_parts
+
+
 @dataclass
 class Step:
     """What the visits of a round did in one block.
@@ -96,19 +132,20 @@ class Step:
         The block's part of the linear term of the dual, with its entropies.
     gain : float
         By how much the local problem rose.
-    squares : float
-        |dv_b|^2.
-    calls : int
-        Calls of the oracle.
+    calls, visits : int
+        Calls of the oracle, and visits.
     complete : bool
         Whether all visits were made: estimates of gaps may be used up before.
+    squares : float
+        |dv_b|^2.
     """
 
     loss: float
     gain: float
-    squares: float
     calls: int
+    visits: int
     complete: bool
+    squares: float = 0.0
 
 
 @dataclass
@@ -147,19 +184,25 @@ class Block:
     def __init__(self, solver, model, number, alpha, lender):
         self.solver, self.model, self.number = solver, model, number
         self.alpha, self.lender = alpha, lender
+        self._order = None
 
-    def rng(self, seed):
-        """The random numbers of a round.
+    def rng(self, turn):
+        """The random numbers of a round."""
+        return self._random(turn.seed, turn.round, self.number)
 
-        Parameters
-        ----------
-        seed : tuple of int
-            Seed of the run, and number of the round.
-        """
-        sequence = np.random.SeedSequence([*seed, self.number])
-        return np.random.RandomState(np.random.MT19937(sequence))
+    def order(self, turn):
+        """The examples in the order of a pass, the same in all its rounds."""
+        key = turn.seed, turn.number, self.number, 1 + turn.known
+        # the rounds of a pass follow each other
+        if self._order is None or self._order[0] != key:
+            order = self._random(*key).permutation(self.model.n_examples)
+            self._order = key, order.astype(np.intp)
+        return self._order[1]
 
-    def advance(self, v, sigma, seed, passes):
+    def _random(self, *key):
+        return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
+
+    def advance(self, v, sigma, turn):
         """Make visits from the weights v.
 
         Parameters
@@ -168,10 +211,8 @@ class Block:
             Weights before truncation.
         sigma : float
             sigma'.
-        seed : tuple of int
-            Seed of the run, and number of the round, from 1.
-        passes : int
-            Visits in multiples of the number of examples.
+        turn : Turn
+            Which visits.
 
         Returns
         -------
@@ -182,14 +223,14 @@ class Block:
         """
         with self.lender.lend() as weights:
             weights.set(v)
-            step = self._visit(weights, self.alpha / sigma, seed, passes)
+            step = self._visit(weights, self.alpha / sigma, turn)
             # a vector of its own: what was lent is used again
             change = weights.v - v
         change /= sigma
         step.squares = float(np.einsum("i,i->", change, change))
         return step, compress(change)
 
-    def _visit(self, weights, alpha, seed, passes):
+    def _visit(self, weights, alpha, turn):
         """Make visits that change the weights; return a step without its squares."""
         raise NotImplementedError
 
@@ -225,6 +266,43 @@ class Block:
         """Go on from a state, with the same bits."""
         raise NotImplementedError
 
+    def save(self, checkpoint, name):
+        """Write the state to a file of a checkpoint.
+
+        Returns
+        -------
+        written : tuple of str
+            Name of the file, and its digest.
+        """
+        name = f"block-{self.number}-{name}.npz"
+        state = _with_signature(self.state(), fingerprint(self.model.signature))
+        return name, checkpoint.write(name, state)
+
+    def load(self, checkpoint, name, digest):
+        """Go on from the state in a file of a checkpoint."""
+        state, found = checkpoint.read(name, digest), []
+        state = _with_signature(state, self.model.signature, found)
+        if set(found) != {fingerprint(self.model.signature)}:
+            raise ValueError(
+                f"{name} in the checkpoint {checkpoint.url!r} is of other examples; "
+                "train with resume=False to begin anew"
+            )
+        self.restore(state)
+
+
+def _with_signature(state, signature, found=None):
+    """A state with another entry for its signatures; those found are appended."""
+    out = {}
+    for key, value in state.items():
+        if key == "signature":
+            if found is not None:
+                found.append(value)
+            value = signature
+        elif isinstance(value, dict):
+            value = _with_signature(value, signature, found)
+        out[key] = value
+    return out
+
 
 class HingeBlock(Block):
     """A block of the structured hinge: visits of block-coordinate Frank-Wolfe."""
@@ -235,20 +313,26 @@ class HingeBlock(Block):
         with lender.lend() as weights:
             self.kernel = solver._kernel(model, weights, alpha)
 
-    def _visit(self, weights, alpha, seed, passes):
-        kernel = self.kernel
+    def _visit(self, weights, alpha, turn):
+        kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
-        run = Passes(self.solver, kernel, self.rng(seed))
-        calls, gain = kernel.oracle_calls, 0.0
-        for k in range(passes):
-            run.one_pass(first=seed[1] == 1 and k == 0)
-            gain += kernel.gain
-            if run.needs_gaps:
-                break
+        kernel.gain, calls = 0.0, kernel.oracle_calls
+        run = Passes(self.solver, kernel, None)
+        first, last = turn.part(n)
+        visits = last - first
+        if turn.known:
+            visits = run.known(self.order(turn)[first:last])
+        elif self.solver.sampling == "gap" and turn.number > 1:
+            run.rng = self.rng(turn)
+            run.by_gap(visits)
+        elif self.solver.sampling == "uniform":
+            run.in_order(self.rng(turn).randint(n, size=visits))
+        else:
+            run.in_order(self.order(turn)[first:last])
         # anew, so that rounding errors do not add up over the rounds
         kernel.loss = self._mean(kernel.losses_)
         calls = kernel.oracle_calls - calls
-        return Step(kernel.loss, gain, 0.0, calls, not run.needs_gaps)
+        return Step(kernel.loss, kernel.gain, calls, visits, not run.needs_gaps)
 
     def check(self, w):
         """Losses and gaps at the truncated weights w; visits by gap go by these."""
@@ -286,20 +370,18 @@ class EntropyBlock(Block):
         with self.lender.lend() as weights:
             self.kernel = DualAscentKernel(self.dual, weights, self.alpha)
 
-    def _visit(self, weights, alpha, seed, passes):
-        kernel, rng, n = self.kernel, self.rng(seed), self.model.n_examples
+    def _visit(self, weights, alpha, turn):
+        kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
-        calls, complete = kernel.oracle_calls, True
-        kernel.gain = 0.0
-        for number in range((seed[1] - 1) * passes + 1, seed[1] * passes + 1):
-            if self.solver.sampling == "gap" and number > IN_ORDER:
-                complete = kernel.visit_by_gap(rng.random_sample(n))
-            else:
-                kernel.visit_in_order(rng.permutation(n).astype(np.intp))
-            if not complete:
-                break
+        kernel.gain, calls, complete = 0.0, kernel.oracle_calls, True
+        first, last = turn.part(n)
+        if self.solver.sampling == "gap" and turn.number > IN_ORDER:
+            complete = kernel.visit_by_gap(self.rng(turn).random_sample(last - first))
+        else:
+            kernel.visit_in_order(self.order(turn)[first:last])
         loss = self._mean(self.dual.losses + self.dual.entropies)
-        return Step(loss, kernel.gain, 0.0, kernel.oracle_calls - calls, complete)
+        calls = kernel.oracle_calls - calls
+        return Step(loss, kernel.gain, calls, last - first, complete)
 
     def check(self, w):
         """Losses and gaps at the truncated weights w; visits by gap go by these."""

@@ -126,7 +126,7 @@ class TreeSum:
         """The sum of all blocks; an error where some are missing."""
         if len(self.nodes) != 1 or next(iter(self.nodes))[1] != 0:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        (((level, _), change),) = self.nodes.items()
+        ((level, _), change), = self.nodes.items()
         if 1 << level < self.n_blocks:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
         return change

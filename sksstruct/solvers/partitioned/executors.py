@@ -145,6 +145,8 @@ class Threads(Serial):
         self._pool = None
 
     def call(self, method, *common, blocks=None, each=None, total=None):
+        if self.n_threads == 1:
+            return super().call(method, *common, blocks=blocks, each=each, total=total)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_threads)
         numbers = range(self.n_blocks) if blocks is None else blocks

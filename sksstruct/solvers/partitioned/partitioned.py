@@ -3,6 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
 from numbers import Integral
+from os import PathLike
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +14,7 @@ from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
 from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
+from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
@@ -33,8 +35,8 @@ _EXAMPLES, _MOST_BLOCKS = 100, 8
 class Partitioned(Solver):
     """Dual ascent in blocks of the examples, side by side: CoCoA+.
 
-    The examples are cut into blocks. In a round every block runs the passes of a solver
-    over its own examples, from the same weights; what they change is added [1]_ [2]_.
+    The examples are cut into blocks. In a round every block makes visits of its
+    own examples, from the same weights; what they change is added [1]_ [2]_.
     Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
     The result depends on the number of blocks, and is the same, bit for bit, for any
     number of threads or machines.
@@ -50,22 +52,30 @@ class Partitioned(Solver):
         examples, and at most 8. More machines need more blocks; more blocks need more
         rounds.
     max_iter : int, default=1000
-        Largest number of rounds.
+        Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
-    passes : int, default=1
-        Passes of a round over the examples of each block.
+    rounds : int, default=4
+        Rounds of a pass: how often changes are added. More rounds need fewer passes,
+        and more traffic.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
         they were in the last rounds, and as safe as that in the end: see the Notes.
     check_every : int or "auto", default="auto"
-        Rounds between two computations of the duality gap. "auto" computes it when it
-        is expected to reach the tolerance, and after ten rounds at the latest.
-    keep_every : int, default=10
-        Rounds between two times that the states of blocks are kept, where blocks may be
-        lost: no more rounds are then repeated.
+        Passes between two computations of the duality gap. "auto" computes it when it
+        is expected to reach the tolerance, and after ten passes at the latest.
+    keep_every : int, default=5
+        Passes between two times that states are written to the checkpoint, or kept
+        elsewhere where blocks may be lost: no more passes are repeated.
+    checkpoint : str, path or None, default=None
+        Folder that the state of the run is written to every `keep_every` passes: a
+        local one, or a URL that fsspec knows. Workers on other machines must reach it.
+    resume : bool, default=False
+        Whether to go on from the checkpoint, with the same bits as a run that was not
+        stopped. The data and all parameters must be those of the run that wrote it,
+        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`.
     executor : Executor or None, default=None
         Where blocks are. None: threads of this process.
 
@@ -96,10 +106,12 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    passes: int = 1
+    rounds: int = 4
     scaling: str = "adaptive"
     check_every: int | str = "auto"
-    keep_every: int = 10
+    keep_every: int = 5
+    checkpoint: str | PathLike | None = None
+    resume: bool = False
     executor: Executor | None = None
 
     required_oracles = ("max", "exp")
@@ -110,13 +122,15 @@ class Partitioned(Solver):
         **Solver._parameter_constraints,
         "solver": [BCFW, SDCA, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "passes": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, None, closed="left")],
         "scaling": [StrOptions({"adaptive", "safe"})],
         "check_every": [
             Interval(Integral, 1, None, closed="left"),
             StrOptions({"auto"}),
         ],
         "keep_every": [Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [str, PathLike, None],
+        "resume": ["boolean"],
         "executor": [Executor, None],
     }
 
@@ -125,6 +139,8 @@ class Partitioned(Solver):
         super().check()
         if self.solver is not None:
             self.solver.check()
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True needs a checkpoint to go on from")
 
     def local(self, surrogate):
         """The solver of a block, for the hinge (None) or another loss."""
@@ -166,6 +182,7 @@ class Partitioned(Solver):
             model.n_examples,
             model.n_weights,
             model.surrogate,
+            getattr(model, "oracle_cost", 2.0),
             box=model.box(getattr(local, "bounds", None)),
             threshold=l1 / alpha,
             support=getattr(model, "support", None),
@@ -213,7 +230,10 @@ class Partitioned(Solver):
         with _controller().limit(limits=1, user_api="blas"):
             try:
                 executor.place(builders)
-                rounds = Rounds(self, outline, executor, alpha, int(seed))
+                checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
+                rounds = Rounds(
+                    self, outline, executor, alpha, int(seed), checkpoint
+                )
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
                 executor.close()
@@ -244,6 +264,7 @@ class Run:
 
     def __init__(self, solver, outline, rounds, alpha, options):
         self.solver, self.rounds, self.alpha = solver, rounds, alpha
+        self.outline, self.random_state = outline, options.random_state
         self.l1, self.weights = options.l1, rounds.weights
         local = solver.local(outline.surrogate)
         self.hinge = outline.surrogate is None
@@ -253,32 +274,42 @@ class Run:
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
         )
-        scale = None
-        if self.hinge:
-            scale = self._penalty(self.weights.w) + rounds.value(self.weights.w)
+        self.resumed = None
+        if solver.resume:
+            self.resumed = self._read_checkpoint()
+            scale = self.resumed["scale"]
+        elif self.hinge:
+            w = self.weights.w
+            scale = self._penalty(w) + rounds.value(w)
+        else:
+            scale = None
         extra = ("sigma", "bytes_down", "bytes_up")
-        self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
+        self.loop = Loop(
+            solver, alpha, options, scale, extra, keep_best=not self.hinge
+        )
         every = solver.check_every
         self.check_at = 1 if every == "auto" else every
 
     def run(self):
-        """Make rounds."""
-        if not self.hinge:
+        """Make passes."""
+        if self.resumed is not None:
+            self._resume(self.resumed)
+        elif not self.hinge:
             self.look()
-        return self.loop.run(self.one_round, self.look, None, self._weights_now)
+        return self.loop.run(self.one_pass, self.look, None, self._weights_now)
 
-    def one_round(self):
-        """Make a round; return whether it changed nothing."""
+    def one_pass(self):
+        """Make a pass; return whether it changed nothing."""
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
-        stalled = rounds.one_round(loop.n_iter)
+        stalled = rounds.one_pass(loop.n_iter)
         self.average.add(rounds.loss)
         checks = not rounds.complete or loop.n_iter == self.check_at
         if checks:
             self.look()
             self.check_at = next_check(loop, self.solver.check_every)
-        if loop.n_iter % self.solver.keep_every == 0 and rounds.executor.loses_blocks:
-            rounds.keep()
+        if loop.n_iter % self.solver.keep_every == 0:
+            self._keep()
         return stalled and checks and rounds.complete
 
     def _weights_now(self):
@@ -314,3 +345,70 @@ class Run:
         extra = rounds.scaling.value, executor.sent, executor.received
         dual = rounds.dual_of(loss, v, w)
         loop.report(primal, w, dual, extra=extra, dual_loss=loss)
+
+    # ---- checkpoints ----
+
+    def _identity(self):
+        """What must be the same for a run to go on, as a short text."""
+        solver, outline = self.solver, self.outline
+        free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
+        parameters = solver.get_params(deep=False)
+        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
+        return fingerprint(
+            kept,
+            (outline.n_examples, outline.n_weights, outline.surrogate),
+            (self.rounds.executor.n_blocks, self.alpha, self.l1),
+        )
+
+    def _keep(self):
+        """Keep states of blocks where they may be lost, and write the checkpoint."""
+        rounds, loop = self.rounds, self.loop
+        if rounds.checkpoint is None:
+            if rounds.executor.loses_blocks:
+                rounds.keep()
+            return
+        old = [name for name, _ in rounds.files.values()]
+        rounds.save(loop.n_iter)
+        names = "n_iter", "calls", "scale", "primal", "dual", "dual_loss", "values"
+        rounds.checkpoint.write_driver(
+            {
+                "identity": self._identity(),
+                **{name: getattr(loop, name) for name in names},
+                "rows": loop.trace.last(loop.n_iter + 1),
+                "seconds": loop.seconds(),
+                "weights": loop.weights,
+                "check_at": self.check_at,
+                "rounds": rounds.state(),
+                "average": self.average.state(),
+            }
+        )
+        rounds.checkpoint.remove(old)
+
+    def _read_checkpoint(self):
+        """The state to go on from, or an error where it is of another run."""
+        checkpoint = self.rounds.checkpoint
+        state = checkpoint.read_driver()
+        seed = self.rounds.seed
+        other = isinstance(self.random_state, Integral) and state["rounds"][
+            "seed"
+        ] != seed
+        if other or state["identity"] != self._identity():
+            raise ValueError(
+                f"the checkpoint in {checkpoint.url!r} is of another run: data or "
+                "parameters differ; train with resume=False to begin anew"
+            )
+        return state
+
+    def _resume(self, state):
+        """Go on from a state that was written."""
+        loop = self.loop
+        self.rounds.resume(state["rounds"])
+        self.average.resume(state["average"])
+        self.check_at = state["check_at"]
+        for name in ("n_iter", "calls", "primal", "dual", "dual_loss", "values"):
+            setattr(loop, name, state[name])
+        loop.weights = state["weights"]
+        loop.reported = loop.n_iter if loop.weights is not None else None
+        loop.started -= state["seconds"]
+        for row in state["rows"]:
+            loop.trace.add(*row)

@@ -7,8 +7,13 @@ exact: it is the sum of what the blocks find at the same weights w.
 import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
+from sksstruct.solvers.frank_wolfe.passes import known_passes
+from sksstruct.solvers.partitioned.blocks import Turn
 from sksstruct.solvers.partitioned.changes import SparseChange, TreeSum
 from sksstruct.solvers.partitioned.scaling import Scaling
+
+# A round of a pass is so many visits of a block, or all of them where there are fewer.
+_LEAST_VISITS = 20
 
 
 class Rounds:
@@ -17,7 +22,7 @@ class Rounds:
     Parameters
     ----------
     solver : Partitioned
-        Its `passes`, `scaling` and `keep_every` are read.
+        Its `rounds` and `scaling` are read.
     outline : Outline
         The problem.
     executor : Executor
@@ -26,6 +31,8 @@ class Rounds:
         Regularisation.
     seed : int
         Seed of the run.
+    checkpoint : Checkpoint or None
+        Where states of blocks are written.
 
     Attributes
     ----------
@@ -37,15 +44,22 @@ class Rounds:
         Oracle calls.
     complete : bool
         Whether the last round made all its visits; if not, gaps must be computed.
+    n_rounds, n_known : int
+        Rounds, and passes over known labelings.
     """
 
-    def __init__(self, solver, outline, executor, alpha, seed):
+    def __init__(self, solver, outline, executor, alpha, seed, checkpoint=None):
         self.solver, self.outline, self.executor = solver, outline, executor
         self.alpha, self.seed = alpha, seed
         self.weights = outline.weights()
         self.scaling = Scaling(executor.n_blocks, solver.scaling == "adaptive")
+        # only the visits of Frank-Wolfe know labelings
+        self.local = solver.local(None) if outline.surrogate is None else None
         self.loss, self.calls, self.complete = 0.0, 0, True
+        self.n_rounds = self.n_known = 0
         self.dual = self.dual_of()
+        # files of the blocks in the checkpoint, once there is one
+        self.checkpoint, self.files = checkpoint, {}
         # calls since states were kept last, to be repeated where blocks are lost
         self.calls_since = []
 
@@ -56,15 +70,42 @@ class Rounds:
 
     # ---- rounds ----
 
-    def one_round(self, number):
+    def one_pass(self, number):
+        """Visit as many examples as there are, then known labelings while that pays.
+
+        Returns whether nothing was changed.
+        """
+        dual = self.dual
+        gain, _ = self._visits(number, False)
+        if self.local is not None:
+            known_passes(self.local, gain, self.outline, self._known)
+        return self.dual == dual and gain == 0.0
+
+    def _known(self):
+        """Make a pass over known labelings; return its gain and number of visits."""
+        self.n_known += 1
+        return self._visits(self.n_known, True)
+
+    def _visits(self, number, known):
+        """Make a pass in rounds; return what they promised, and the visits."""
+        # a block has few visits to make where there are many blocks
+        most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
+        n_parts = max(1, min(self.solver.rounds, most))
+        gain = visits = 0
+        for part in range(n_parts):
+            self.n_rounds += 1
+            turn = Turn(self.seed, self.n_rounds, number, part, n_parts, known)
+            steps = self._one_round(turn)
+            gain += sum(step.gain for step in steps)
+            visits += sum(step.visits for step in steps)
+        return gain, visits
+
+    def _one_round(self, turn):
         """Let all blocks make their visits, and add up what they change."""
         total = TreeSum(self.executor.n_blocks)
         # a copy where it may be read again, as the weights change in place
         v = self.weights.v.copy() if self.executor.loses_blocks else self.weights.v
-        steps = self._change(
-            "advance", v, self.scaling.value, (self.seed, number), self.solver.passes,
-            total=total,
-        )  # fmt: skip
+        steps = self._change("advance", v, self.scaling.value, turn, total=total)
         change = total.total()
         if isinstance(change, SparseChange):
             of_sum = float(np.einsum("ij,ij->", change.values, change.values))
@@ -81,7 +122,7 @@ class Rounds:
         promised = sum(step.gain for step in steps)
         squares = sum(step.squares for step in steps)
         self.scaling.update(squares, of_sum, self.dual - before, promised)
-        return promised == 0.0
+        return steps
 
     def check(self):
         """Sums of losses and of gaps at the iterate."""
@@ -120,20 +161,55 @@ class Rounds:
             self._recover(lost)
         self.calls_since = []
 
-    def _recover(self, lost):
-        """Bring lost blocks to where the others are."""
-        while True:
-            self.executor.rebuild(lost)
-            if all(self._repeat(call, lost) for call in self.calls_since):
-                return
+    def save(self, name):
+        """Write the states of all blocks to the checkpoint, as `keep` does."""
+        self.files = dict(enumerate(self._call("save", self.checkpoint, name)))
+        self.calls_since = []
 
-    def _repeat(self, call, lost):
-        """Make an earlier call of some blocks again; return whether none was lost."""
-        method, common = call
-        # the changes have been added before
-        total = _Nowhere() if method == "advance" else None
-        values = self.executor.call(method, *common, blocks=lost, total=total)
-        return len(values) == len(lost)
+    def state(self):
+        """What `resume` needs, besides the files of the blocks."""
+        names = "loss", "calls", "complete", "n_rounds", "n_known", "seed", "dual"
+        return {
+            **{name: getattr(self, name) for name in names},
+            "v": self.weights.v,
+            "scaling": self.scaling.state(),
+            "files": [self.files[b] for b in range(self.executor.n_blocks)],
+        }
+
+    def resume(self, state):
+        """Go on from a state: every block reads its file."""
+        state = dict(state)
+        self.files = dict(enumerate(map(tuple, state.pop("files"))))
+        self.scaling.resume(state.pop("scaling"))
+        self.weights.set(state.pop("v"))
+        for name, value in state.items():
+            setattr(self, name, value)
+        # those that are lost meanwhile read it again
+        self._recover(list(range(self.executor.n_blocks)), fresh=True)
+
+    def _recover(self, lost, fresh=False):
+        """Bring lost blocks to where the others are."""
+        while lost:
+            if not fresh:
+                self.executor.rebuild(lost)
+            fresh = False
+            if self.files:
+                each = {b: self.files[b] for b in lost}
+                there = self.executor.call(
+                    "load", self.checkpoint, blocks=lost, each=each
+                )
+                if len(there) < len(lost):
+                    continue
+            still_there = lost
+            for method, common in self.calls_since:
+                # the changes have been added before
+                total = _Nowhere() if method == "advance" else None
+                still_there = list(
+                    self.executor.call(
+                        method, *common, blocks=still_there, total=total
+                    )
+                )
+            lost = [b for b in lost if b not in still_there]
 
 
 class _Nowhere:

@@ -24,7 +24,7 @@ for communication-efficient distributed optimization", JMLR 18, 2018.
 """
 
 # sigma' is so many times the largest ratio of so many rounds.
-_FACTOR, _ROUNDS = 1.1, 2
+_FACTOR, _ROUNDS = 1.1, 8
 # The share of the promised gain that a round must make.
 _LEAST_GAIN = 0.1
 
