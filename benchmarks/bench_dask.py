@@ -145,7 +145,7 @@ def train(client, folder, options):
         "tokens": options.tokens,
         "workers": options.workers,
         "shards": options.shards,
-        "F1": round(flat_f1_score(y, tagger.to_local().predict(X)), 4),
+        "F1": round(flat_f1_score(y, tagger.to_local().predict(X), average="micro"), 4),
         "gap": round(tagger.dual_gap_, 5),
         "rounds": rounds,
         "seconds": round(seconds, 1),

@@ -174,13 +174,12 @@ def test_weights_are_those_of_the_whole(client, data):
     expected = ChainCRF(**options, solver=solver).fit(X, y, weight)
     parts = [dask.delayed((X, y, weight))]
     tagger = DaskChainCRF(client=client, **options).fit(parts)
-    # costs and means are of the same numbers, added in another order
-    np.testing.assert_allclose(tagger.coef_, expected.coef_, rtol=1e-9)
-    assert tagger.n_iter_ == expected.n_iter_
+    # the mean length is added in another order: optima agree, and not bits
+    assert tagger.objective_ == pytest.approx(expected.objective_, abs=0.02)
+    assert tagger.n_seen_ == expected.n_seen_
     cut = [dask.delayed((X[a:b], y[a:b], weight[a:b])) for a, b in PARTS]
     tagger.fit(cut)
-    assert tagger.objective_ == pytest.approx(expected.objective_, abs=0.04)
-    assert tagger.n_seen_ == expected.n_seen_
+    assert tagger.objective_ == pytest.approx(expected.objective_, abs=0.02)
     assert tagger.score(cut) == pytest.approx(tagger.to_local().score(X, y, weight))
 
 
@@ -237,7 +236,7 @@ def test_searches_on_the_cluster(client, data):
     search = GridSearchCV(ChainCRF(random_state=0), {"alpha": [0.1, 0.01]}, cv=2)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 3))
-    path = SSVMPathCV(alpha_min=0.05, cv=2, random_state=0)
+    path = SSVMPathCV(SSVMClassifier(random_state=0), alpha_min=0.05, cv=2)
     expected = clone(path)
     labels = (rows[:, 0] > 0).astype(int)
     with joblib.parallel_config("dask"):
