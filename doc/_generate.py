@@ -25,6 +25,7 @@ _API = (
     ("Features", "sksstruct.feature_extraction", ()),
     ("Metrics", "sksstruct.metrics", ()),
     ("Data sets", "sksstruct.datasets", ()),
+    ("Clusters", "sksstruct.dask", ()),
     ("Inference", "sksstruct.inference", ()),
     ("Factor graphs", "sksstruct.factor_graphs", ()),
     # names that these classes had before

@@ -8,7 +8,11 @@ except ImportError as error:
         "sksstruct.dask needs dask and distributed: pip install 'sksstruct[dask]'"
     ) from error
 
-from sksstruct.dask._estimators import DaskChainCRF, DaskSSVMClassifier
+from sksstruct.dask._estimators import (
+    DaskChainCRF,
+    DaskMultilabelPairwise,
+    DaskSSVMClassifier,
+)
 from sksstruct.dask._executor import DaskExecutor
 from sksstruct.dask._lazy import apply
 from sksstruct.dask._parts import Shards
@@ -17,6 +21,7 @@ from sksstruct.dask._vectorizer import DaskSequenceVectorizer
 __all__ = [
     "DaskChainCRF",
     "DaskExecutor",
+    "DaskMultilabelPairwise",
     "DaskSSVMClassifier",
     "DaskSequenceVectorizer",
     "Shards",

@@ -12,6 +12,7 @@ from sksstruct.dask._lazy import apply
 from sksstruct.dask._parts import as_parts
 from sksstruct.dask._train import train
 from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._doc import fill_doc, section
 
@@ -214,3 +215,32 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
         for name in ("class_weight", "score_function"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} needs a local estimator")
+
+
+@fill_doc({**_TEXTS, "parameters": section(MultilabelPairwise, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
+    """`sksstruct.MultilabelPairwise`, trained on data that are spread over a cluster.
+
+    It needs ``loss="structured_hinge"``, sets of labels that are enumerated, a number
+    for `interaction_scaling`, and `pairs` that are not chosen by counts: all else looks
+    at all data at once.
+
+    Parameters
+    ----------
+    %(parameters)s
+    %(client)s
+
+    See Also
+    --------
+    sksstruct.solvers.Partitioned : The solver and its options.
+    """
+
+    _: KW_ONLY
+    client: Any = None
+
+    _parameter_constraints = {
+        **MultilabelPairwise._parameter_constraints,
+        "client": "no_validation",
+    }
+    _local, _size = MultilabelPairwise, staticmethod(_n_samples)

@@ -197,9 +197,12 @@ def _attributes(estimator, spec, facts, weights):
     seen = {"n_features_in_": facts.n_features}
     if facts.feature_names is not None:
         seen["feature_names_in_"] = facts.feature_names
+    views = None
+    if hasattr(spec, "_layout"):  # blocks of weights cannot be told without a model
+        views = spec._layout().views(weights)
     if hasattr(estimator, "_describe"):
-        return {**seen, **estimator._describe(spec, weights, None)}
-    return {**seen, **spec._attributes(weights)}
+        return {**seen, **estimator._describe(spec, weights, views)}
+    return {**seen, **spec._attributes(weights, views)}
 
 
 # ---- on the workers ----

@@ -15,7 +15,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sksstruct import ChainCRF, LPMAPPredictor, SSVMClassifier, SSVMPathCV
+from sksstruct import (
+    ChainCRF,
+    LPMAPPredictor,
+    MultilabelPairwise,
+    SSVMClassifier,
+    SSVMPathCV,
+)
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
 from sksstruct.solvers import BCFW, Partitioned
@@ -33,6 +39,7 @@ import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
     DaskExecutor,
+    DaskMultilabelPairwise,
     DaskSequenceVectorizer,
     DaskSSVMClassifier,
     Shards,
@@ -207,6 +214,29 @@ def test_arrays(client):
     assert classifier.score(rows, labels) == pytest.approx(expected.score(X, y))
     with pytest.raises(ValueError, match="rows must be whole"):
         classifier.fit(rows.rechunk((30, 2)), labels)
+
+
+def test_label_sets(client):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X @ rng.normal(size=(3, 4)) > 0).astype(int)
+    Y[:, 3] = Y[:, 0]
+    rows, labels = da.from_array(X, chunks=(20, 3)), da.from_array(Y, chunks=(20, 4))
+    options = {"loss": "structured_hinge", "alpha": 0.05, "random_state": 0}
+    classifier = DaskMultilabelPairwise(
+        interaction_scaling=0.5, client=client, **options
+    ).fit(rows, labels)
+    solver = Partitioned(blocks=3, tol=classifier.tol)
+    expected = MultilabelPairwise(interaction_scaling=0.5, solver=solver, **options)
+    expected.fit(X, Y)
+    for name in ("coef_", "intercept_", "interactions_"):
+        assert getattr(classifier, name).tobytes() == getattr(expected, name).tobytes()
+    found = classifier.predict(rows).compute()
+    np.testing.assert_array_equal(found, expected.predict(X))
+    assert classifier.score(rows, labels) == pytest.approx(expected.score(X, Y))
+    for change in ({"loss": "log"}, {"interaction_scaling": "auto"}):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            clone(classifier).set_params(**change).fit(rows, labels)
 
 
 def test_features_of_bags(client):
