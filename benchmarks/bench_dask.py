@@ -130,7 +130,6 @@ def train(client, folder, options):
     """Figures of one training run; the last shard is held out."""
     watch = Watch(client)
     watch.start()
-    # local state of one pass is in each block, whatever the worker
     solver = Partitioned(tol=options.tol, max_iter=options.max_iter)
     tagger = DaskChainCRF(solver=solver, random_state=0, client=client)
     started = time.perf_counter()
@@ -140,19 +139,19 @@ def train(client, folder, options):
     watch.join()
     X, y = load(folder, options.shards)
     trace = tagger.history_
-    rounds = tagger.n_iter_
+    passes = tagger.n_iter_
     return {
         "tokens": options.tokens,
         "workers": options.workers,
         "shards": options.shards,
         "F1": round(flat_f1_score(y, tagger.to_local().predict(X), average="micro"), 4),
         "gap": round(tagger.dual_gap_, 5),
-        "rounds": rounds,
+        "passes": passes,
         "seconds": round(seconds, 1),
         "MB of workers": [round(peak) for peak in watch.peaks.values()],
         "MB of weights": round(tagger.coef_.base.nbytes / 2**20),
-        "MB down a round": round(trace["bytes_down"][-1] / rounds / 2**20, 2),
-        "MB up a round": round(trace["bytes_up"][-1] / rounds / 2**20, 2),
+        "MB down a pass": round(trace["bytes_down"][-1] / passes / 2**20, 2),
+        "MB up a pass": round(trace["bytes_up"][-1] / passes / 2**20, 2),
     }
 
 
