@@ -19,10 +19,21 @@ import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
-from sksstruct.solvers.partitioned.changes import compress
+from sksstruct.solvers.partitioned.changes import (
+    ROW,
+    SPARSE_BELOW,
+    SparseChange,
+    compress,
+    difference,
+)
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
+
+# Changes of so many rounds are remembered, for weights that were not used for a while.
+_REMEMBERED = 32
+# Vectors of fewer weights are copied whole: to look for what was changed takes longer.
+_FEW_WEIGHTS = 100_000
 
 
 @dataclass
@@ -35,6 +46,8 @@ class Outline:
         Numbers of examples and of weights.
     surrogate : SmoothedHinge or None
         The loss; None for the hinge.
+    width : int
+        Length of the rows by which weights are sent.
     oracle_cost : float
         Cost of visits with the oracle, in visits of known labelings.
     box : tuple of ndarray, default=None
@@ -48,6 +61,7 @@ class Outline:
     n_examples: int
     n_weights: int
     surrogate: Any = None
+    width: int = ROW
     oracle_cost: float = 2.0
     box: Any = None
     threshold: float = 0.0
@@ -66,6 +80,9 @@ class Outline:
 class Lender:
     """Weights for the blocks of a process: one set for each block that is at work.
 
+    A set is a copy of the weights that rounds begin with. Where few of them change from
+    one round to the next, only these are copied.
+
     Parameters
     ----------
     outline : Outline
@@ -74,20 +91,72 @@ class Lender:
 
     def __init__(self, outline):
         self.outline = outline
+        # each with the round that it was copied in, and what blocks changed since then
         self._free = []
+        # rows that the rounds before each round have changed; None: any of them
+        self._changed = {}
 
     @contextmanager
-    def lend(self):
-        """Weights that nobody else has until the end of the context."""
+    def lend(self, v=None, number=0, changed=None):
+        """Weights that nobody else has until the end of the context.
+
+        Parameters
+        ----------
+        v : ndarray, default=None
+            Their values before truncation; None for any.
+        number : int
+            Number of the round.
+        changed : ndarray of int, default=None
+            Rows in which v differs from that of the round before; None: any.
+        """
+        self._changed[number] = changed
+        self._changed.pop(number - _REMEMBERED, None)
         # a list is enough: both calls are atomic
         try:
-            weights = self._free.pop()
+            lent = self._free.pop()
         except IndexError:
-            weights = self.outline.weights()
+            lent = Lent(self.outline.weights())
         try:
-            yield weights
+            if v is not None:
+                self._copy(v, lent, number)
+            yield lent
         finally:
-            self._free.append(weights)
+            self._free.append(lent)
+
+    def _copy(self, v, lent, number):
+        """Bring lent weights to the values of a round."""
+        rows = [lent.changed]
+        behind = range(lent.number + 1, number + 1)
+        rows += [self._changed.get(each) for each in behind]
+        known = lent.number <= number and all(each is not None for each in rows)
+        weights = lent.weights
+        if not known or weights.w is not weights.v:
+            weights.set(v)
+        else:
+            shape = -1, self.outline.width
+            table, source = weights.v.reshape(shape), v.reshape(shape)
+            for some in rows:
+                table[some] = source[some]
+        lent.number, lent.changed = number, None
+
+
+@dataclass
+class Lent:
+    """Weights of a `Lender`.
+
+    Parameters
+    ----------
+    weights : Weights
+        The weights.
+    number : int, default=-1
+        The round whose weights they were.
+    changed : ndarray of int or None
+        Rows that were changed since then; None: any.
+    """
+
+    weights: Weights
+    number: int = -1
+    changed: Any = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +271,7 @@ class Block:
     def _random(self, *key):
         return np.random.RandomState(np.random.MT19937(np.random.SeedSequence(key)))
 
-    def advance(self, v, sigma, turn):
+    def advance(self, v, sigma, turn, changed=None):
         """Make visits from the weights v.
 
         Parameters
@@ -213,6 +282,8 @@ class Block:
             sigma'.
         turn : Turn
             Which visits.
+        changed : ndarray of int, default=None
+            Rows in which v differs from that of the round before; None: any.
 
         Returns
         -------
@@ -221,14 +292,40 @@ class Block:
         change : ndarray or SparseChange
             dv_b.
         """
-        with self.lender.lend() as weights:
-            weights.set(v)
+        rows, width = self._rows(turn), self.lender.outline.width
+        with self.lender.lend(v, turn.round, changed) as lent:
+            weights = lent.weights
             step = self._visit(weights, self.alpha / sigma, turn)
-            # a vector of its own: what was lent is used again
-            change = weights.v - v
-        change /= sigma
-        step.squares = float(np.einsum("i,i->", change, change))
-        return step, compress(change)
+            if rows is None:
+                # a vector of its own: what was lent is used again
+                change = compress(weights.v - v, width)
+            else:
+                change = difference(weights.v, v, rows, width)
+            if isinstance(change, SparseChange):
+                lent.changed = change.rows
+        values = change.values if isinstance(change, SparseChange) else change
+        values /= sigma
+        step.squares = float(np.einsum("i,i->", values.ravel(), values.ravel()))
+        return step, change
+
+    def _rows(self, turn):
+        """Rows of weights that the visits of a round may change; None: any."""
+        if self.lender.outline.n_weights < _FEW_WEIGHTS or self._by_gap(turn):
+            return None
+        read = self.model.weights_of(self._visited(turn))
+        if read is None:
+            return None
+        rows = np.flatnonzero(read)
+        return rows if len(rows) < SPARSE_BELOW * len(read) else None
+
+    def _visited(self, turn):
+        """The examples that a round visits, where visits are those of `order`."""
+        first, last = turn.part(self.model.n_examples)
+        return self.order(turn)[first:last]
+
+    def _by_gap(self, turn):
+        """Whether visits are not those of `order`."""
+        raise NotImplementedError
 
     def _visit(self, weights, alpha, turn):
         """Make visits that change the weights; return a step without its squares."""
@@ -310,8 +407,21 @@ class HingeBlock(Block):
     def __init__(self, solver, model, number, alpha, lender):
         super().__init__(solver, model, number, alpha, lender)
         self.gaps, self.hinge = np.empty((2, model.n_examples))
-        with lender.lend() as weights:
-            self.kernel = solver._kernel(model, weights, alpha)
+        with lender.lend() as lent:
+            self.kernel = solver._kernel(model, lent.weights, alpha)
+
+    def _by_gap(self, turn):
+        sampling = self.solver.sampling
+        by_gap = sampling == "gap" and turn.number > 1 and not turn.known
+        return by_gap or sampling == "uniform"
+
+    def _visited(self, turn):
+        order = super()._visited(turn)
+        return (
+            Passes(self.solver, self.kernel, None).promising(order)
+            if (turn.known)
+            else order
+        )
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
@@ -367,15 +477,18 @@ class EntropyBlock(Block):
 
     def _begin(self, state):
         self.dual = self.model.entropy_dual(self.model.surrogate, state)
-        with self.lender.lend() as weights:
-            self.kernel = DualAscentKernel(self.dual, weights, self.alpha)
+        with self.lender.lend() as lent:
+            self.kernel = DualAscentKernel(self.dual, lent.weights, self.alpha)
+
+    def _by_gap(self, turn):
+        return self.solver.sampling == "gap" and turn.number > IN_ORDER
 
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
         kernel.gain, calls, complete = 0.0, kernel.oracle_calls, True
         first, last = turn.part(n)
-        if self.solver.sampling == "gap" and turn.number > IN_ORDER:
+        if self._by_gap(turn):
             complete = kernel.visit_by_gap(self.rng(turn).random_sample(last - first))
         else:
             kernel.visit_in_order(self.order(turn)[first:last])

@@ -10,22 +10,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Weights are sent by rows of so many, where fewer than this share of the rows changed.
+# Weights are sent by rows, of so many if nothing else is known, where fewer than this
+# share of the rows changed.
 ROW, SPARSE_BELOW = 8, 0.5
 
 
 @dataclass
 class SparseChange:
-    """A vector that is zero but for some rows of `ROW` entries.
+    """A vector that is zero but for some rows of equally many entries.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows,), int32
         Numbers of the rows, ascending.
-    values : ndarray of shape (n_rows, ROW)
+    values : ndarray of shape (n_rows, width)
         Their entries.
     size : int
-        Length of the vector, a multiple of `ROW`.
+        Length of the vector, a multiple of the width.
     """
 
     rows: np.ndarray
@@ -39,29 +40,41 @@ class SparseChange:
 
     def add_to(self, vector):
         """Add to a dense vector, in place."""
-        vector.reshape(-1, ROW)[self.rows] += self.values
+        vector.reshape(-1, self.values.shape[1])[self.rows] += self.values
 
 
-def compress(vector):
+def compress(vector, width=ROW):
     """A change in the form that takes less memory.
 
     Parameters
     ----------
     vector : ndarray of shape (size,)
         The change; may be returned itself.
+    width : int, default=8
+        Length of the rows.
 
     Returns
     -------
     change : ndarray or SparseChange
         The same vector.
     """
-    if len(vector) % ROW:
+    if len(vector) % width:
         return vector
-    table = vector.reshape(-1, ROW)
+    table = vector.reshape(-1, width)
     rows = np.flatnonzero(table.any(axis=1))
     if len(rows) >= SPARSE_BELOW * len(table):
         return vector
     return SparseChange(rows.astype(np.int32), table[rows], len(vector))
+
+
+def difference(vector, other, rows, width):
+    """vector - other, which differ in the given rows only."""
+    values = vector.reshape(-1, width)[rows]
+    values -= other.reshape(-1, width)[rows]
+    changed = np.einsum("ij,ij->i", values, values) > 0.0
+    if not changed.all():
+        rows, values = rows[changed], values[changed]
+    return SparseChange(rows.astype(np.int32), values, len(vector))
 
 
 def add(first, second):
@@ -74,16 +87,22 @@ def add(first, second):
         else:
             second += first
         return second
-    rows = np.union1d(first.rows, second.rows)
-    n_rows = first.size // ROW
+    width = first.values.shape[1]
+    n_rows = first.size // width
+    either = np.zeros(n_rows, dtype=bool)
+    either[first.rows] = either[second.rows] = True
+    rows = np.flatnonzero(either).astype(np.int32)
     if len(rows) >= SPARSE_BELOW * n_rows:
         out = np.zeros(first.size)
         first.add_to(out)
         second.add_to(out)
         return out
-    values = np.zeros((len(rows), ROW))
-    values[np.searchsorted(rows, first.rows)] = first.values
-    values[np.searchsorted(rows, second.rows)] += second.values
+    # where each row of the sum is; the entries of others are never read
+    place = np.empty(n_rows, dtype=np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    values = np.zeros((len(rows), width))
+    values[place[first.rows]] = first.values
+    values[place[second.rows]] += second.values
     return SparseChange(rows, values, first.size)
 
 
@@ -126,7 +145,7 @@ class TreeSum:
         """The sum of all blocks; an error where some are missing."""
         if len(self.nodes) != 1 or next(iter(self.nodes))[1] != 0:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        ((level, _), change), = self.nodes.items()
+        (((level, _), change),) = self.nodes.items()
         if 1 << level < self.n_blocks:
             raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
         return change

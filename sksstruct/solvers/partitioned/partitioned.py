@@ -21,8 +21,9 @@ from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# blocks="auto": so many examples in each, but not more than so many blocks.
-_EXAMPLES, _MOST_BLOCKS = 100, 8
+# blocks="auto": so many examples in each, but two blocks at least where there are so
+# many examples, and not more than so many blocks.
+_EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
 
 
 @fill_doc(
@@ -48,9 +49,9 @@ class Partitioned(Solver):
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
         these two.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": one for 100
-        examples, and at most 8. More machines need more blocks; more blocks need more
-        rounds.
+        Number of blocks: ranges of the examples, as given. "auto": one for 2,000
+        examples, at least 2 for 200, and at most 8. No more threads than blocks are of
+        use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
@@ -143,24 +144,57 @@ class Partitioned(Solver):
             raise ValueError("resume=True needs a checkpoint to go on from")
 
     def local(self, surrogate):
-        """The solver of a block, for the hinge (None) or another loss."""
+        """The solver of a block.
+
+        Parameters
+        ----------
+        surrogate : SmoothedHinge or None
+            The loss; None for the hinge.
+
+        Returns
+        -------
+        solver : BCFW or SDCA
+        """
         if self.solver is not None:
             return self.solver
         return FASTEST() if surrogate is None else SDCA()
 
     def check_model(self, model):
-        """Raise an error if blocks of the model cannot be trained."""
+        """Raise an error if blocks of a model cannot be trained.
+
+        Parameters
+        ----------
+        model : BoundModel
+            Model with its data.
+        """
         self.local(model.surrogate).check_model(model)
 
     def check_penalty(self, l1):
-        """Raise an error if there is an l1 penalty, and blocks cannot have one."""
+        """Raise an error if there is an l1 penalty, and blocks cannot have one.
+
+        Parameters
+        ----------
+        l1 : float
+            Strength of the penalty ``l1 |w|_1``.
+        """
         if self.solver is not None:
             self.solver.check_penalty(l1)
 
     def n_blocks(self, n_examples):
-        """Number of blocks for so many examples."""
+        """Number of blocks.
+
+        Parameters
+        ----------
+        n_examples : int
+            Number of examples.
+
+        Returns
+        -------
+        n_blocks : int
+        """
         if self.blocks == "auto":
-            return int(np.clip(n_examples // _EXAMPLES, 1, _MOST_BLOCKS))
+            least = 1 if n_examples < _LEAST_EXAMPLES else 2
+            return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
         return min(self.blocks, n_examples)
 
     def outline(self, model, alpha, l1=0.0):
@@ -182,7 +216,9 @@ class Partitioned(Solver):
             model.n_examples,
             model.n_weights,
             model.surrogate,
-            getattr(model, "oracle_cost", 2.0),
+            # rows of weights of one feature, in chains
+            getattr(model, "ld", 8),
+            model.oracle_cost,
             box=model.box(getattr(local, "bounds", None)),
             threshold=l1 / alpha,
             support=getattr(model, "support", None),
@@ -231,9 +267,7 @@ class Partitioned(Solver):
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
-                rounds = Rounds(
-                    self, outline, executor, alpha, int(seed), checkpoint
-                )
+                rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
                 executor.close()
@@ -284,9 +318,7 @@ class Run:
         else:
             scale = None
         extra = ("sigma", "bytes_down", "bytes_up")
-        self.loop = Loop(
-            solver, alpha, options, scale, extra, keep_best=not self.hinge
-        )
+        self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
         self.check_at = 1 if every == "auto" else every
 
@@ -389,9 +421,9 @@ class Run:
         checkpoint = self.rounds.checkpoint
         state = checkpoint.read_driver()
         seed = self.rounds.seed
-        other = isinstance(self.random_state, Integral) and state["rounds"][
-            "seed"
-        ] != seed
+        other = (
+            isinstance(self.random_state, Integral) and state["rounds"]["seed"] != seed
+        )
         if other or state["identity"] != self._identity():
             raise ValueError(
                 f"the checkpoint in {checkpoint.url!r} is of another run: data or "

@@ -57,6 +57,8 @@ class Rounds:
         self.local = solver.local(None) if outline.surrogate is None else None
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
+        # rows of weights that the last round has changed; None: any
+        self._changed, self._squares = None, 0.0
         self.dual = self.dual_of()
         # files of the blocks in the checkpoint, once there is one
         self.checkpoint, self.files = checkpoint, {}
@@ -75,6 +77,8 @@ class Rounds:
 
         Returns whether nothing was changed.
         """
+        # anew, as rounding errors add up
+        self._squares = _norm(self.weights.v)
         dual = self.dual
         gain, _ = self._visits(number, False)
         if self.local is not None:
@@ -105,24 +109,42 @@ class Rounds:
         total = TreeSum(self.executor.n_blocks)
         # a copy where it may be read again, as the weights change in place
         v = self.weights.v.copy() if self.executor.loses_blocks else self.weights.v
-        steps = self._change("advance", v, self.scaling.value, turn, total=total)
-        change = total.total()
-        if isinstance(change, SparseChange):
-            of_sum = float(np.einsum("ij,ij->", change.values, change.values))
-            change.add_to(self.weights.v)
-        else:
-            of_sum = float(np.einsum("i,i->", change, change))
-            np.add(self.weights.v, change, out=self.weights.v)
-        if self.weights.w is not self.weights.v:
-            self.weights.set(self.weights.v)
+        steps = self._change(
+            "advance", v, self.scaling.value, turn, self._changed, total=total
+        )
+        of_sum = self._add(total.total())
         self.loss = float(sum(step.loss for step in steps))
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
-        before, self.dual = self.dual, self.dual_of()
+        before, self.dual = self.dual, self._dual_now()
         promised = sum(step.gain for step in steps)
         squares = sum(step.squares for step in steps)
         self.scaling.update(squares, of_sum, self.dual - before, promised)
         return steps
+
+    def _add(self, change):
+        """Add a change to the weights; return its squared norm."""
+        weights, values = self.weights, change
+        if isinstance(change, SparseChange):
+            values, self._changed = change.values, change.rows
+            table = weights.v.reshape(-1, values.shape[1])
+            before = table[change.rows]
+            after = before + values
+            table[change.rows] = after
+            self._squares += _norm(after) - _norm(before)
+        else:
+            self._changed = None
+            np.add(weights.v, change, out=weights.v)
+            self._squares = _norm(weights.v)
+        if weights.w is not weights.v:
+            weights.set(weights.v)
+        return _norm(values)
+
+    def _dual_now(self):
+        """Dual value of the iterate, by the squared norm as it has changed."""
+        if self.weights.w is not self.weights.v:
+            return self.dual_of()
+        return self.loss - 0.5 * self.alpha * self._squares
 
     def check(self):
         """Sums of losses and of gaps at the iterate."""
@@ -205,11 +227,15 @@ class Rounds:
                 # the changes have been added before
                 total = _Nowhere() if method == "advance" else None
                 still_there = list(
-                    self.executor.call(
-                        method, *common, blocks=still_there, total=total
-                    )
+                    self.executor.call(method, *common, blocks=still_there, total=total)
                 )
             lost = [b for b in lost if b not in still_there]
+
+
+def _norm(values):
+    """Squared norm, the same for any number of threads."""
+    values = values.ravel()
+    return float(np.einsum("i,i->", values, values))
 
 
 class _Nowhere:

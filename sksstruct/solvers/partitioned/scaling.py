@@ -17,14 +17,14 @@ each round: where it did not rise by a share of what was promised, a lower limit
 sigma' is doubled. It ends at B, where all rounds keep their promise; so there are at
 most log2 B + 1 such rounds, and the convergence is that of CoCoA+.
 
-C. Ma, V. Smith, M. Jaggi, M. Jordan, P. Richtarik and M. Takac, "Adding vs. averaging in
-distributed primal-dual optimization", ICML 2015.
+C. Ma, V. Smith, M. Jaggi, M. Jordan, P. Richtarik and M. Takac, "Adding vs. averaging
+in distributed primal-dual optimization", ICML 2015.
 V. Smith, S. Forte, C. Ma, M. Takac, M. Jordan and M. Jaggi, "CoCoA: a general framework
 for communication-efficient distributed optimization", JMLR 18, 2018.
 """
 
 # sigma' is so many times the largest ratio of so many rounds.
-_FACTOR, _ROUNDS = 1.1, 8
+_FACTOR, _ROUNDS = 1.1, 3
 # The share of the promised gain that a round must make.
 _LEAST_GAIN = 0.1
 
