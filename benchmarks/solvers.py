@@ -30,6 +30,7 @@ from sksstruct.projections import project_box_equality, project_simplex
 from sksstruct.solvers import (
     BCFW,
     BMRM,
+    DCD,
     LBFGS,
     SDCA,
     SGD,
@@ -331,6 +332,8 @@ if "pragam" in args.only:
             if reached <= 1e-6:
                 break
         for label, solver in (
+            # its tolerance is relative to the objective reached
+            ("DCD", DCD(10**6, 1e-6)),
             ("Pragam", Pragam(10**6, 1e-6 * best)),
             ("BCFW, auto", resolve_solver("auto", max_iter=10**6, tol=1e-6 * best)),
             ("n-slack cutting planes", CuttingPlane(10**6, 1e-6 * best)),

@@ -22,7 +22,9 @@ from sksstruct.utils.state import Versioned
 @fill_doc(
     {
         **TEXTS,
-        "solvers": listing(SOLVERS.names("max", "projection", losses=("hinge",))),
+        "solvers": listing(
+            SOLVERS.names("max", "projection", "coordinates", losses=("hinge",))
+        ),
     }
 )
 @dataclass(eq=False, repr=False)
@@ -42,14 +44,15 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         Optimiser, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is the configuration of
-        `sksstruct.solvers.BCFW` that reaches a given gap soonest, or
-        `sksstruct.solvers.Pragam` where the intercept is not regularised.
+        "auto" is `sksstruct.solvers.DCD`, coordinate descent as in
+        `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` where the intercept is
+        not regularised.
     max_iter : int, default=10000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=1e-3
         Where `solver` is a name, training stops at a duality gap of ``tol`` times the
-        objective at w = 0, which is 1 without weights of classes or samples.
+        objective at w = 0, which is 1 without weights of classes or samples; with DCD,
+        of ``tol`` times the objective.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True

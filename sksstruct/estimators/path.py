@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct.estimators._train import prepare
-from sksstruct.solvers import BCFW, GDMM
+from sksstruct.solvers import BCFW, GDMM, SOLVERS
 from sksstruct.solvers.dual_decomposition.path import FactorGrid
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
@@ -308,7 +308,9 @@ def ssvm_path(
             out._add(segment)
     except KeyboardInterrupt:
         if out is None or not len(out):
-            raise
+            raise KeyboardInterrupt(
+                "the path was interrupted before its first segment"
+            ) from None
         out.interrupted = True
         warnings.warn(
             f"the path was interrupted after {len(out)} segments",
@@ -352,6 +354,10 @@ def start(estimator, X, y, sample_weight, method="exact"):
         )
     template = clone(estimator)
     problem = prepare(template, X, y, sample_weight)
+    if template.solver == "auto" and "max" in problem.model.oracles:
+        # the path moves along the duals of this one, whatever is fastest at one alpha
+        options = {"max_iter": template.max_iter, "tol": template.tol}
+        problem.solver = SOLVERS.resolve("auto", **options)
     if problem.model.surrogate is not None:
         raise ValueError("the path is that of the hinge: it needs loss='hinge'")
     is_grid = method == "grid" and isinstance(problem.solver, GDMM)

@@ -323,21 +323,38 @@ class FactorGraph(Versioned):
         -------
         score : float
             Its score; -inf where it is forbidden, or does not agree with the evidence.
+
+        Raises
+        ------
+        ValueError
+            If the scores add up to more than floating-point numbers hold.
         """
         x = self.check_labeling(labeling)
         if ((self.evidence >= 0) & (self.evidence != x)).any():
             return -np.inf
-        total = self.offset + self.unaries[self.first_state[:-1] + x].sum()
+        total = self.offset
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._scores_of(x):
+                total += part
+        # entries are -inf or finite
+        if np.isnan(total) or total == np.inf:
+            raise ValueError(
+                "the scores add up to more than floating-point numbers hold"
+            )
+        return float(total)
+
+    def _scores_of(self, x):
+        """Yield the scores of the parts of a labeling, as sums."""
+        yield self.unaries[self.first_state[:-1] + x].sum()
         if self.n_edges:
             u, v = x[self.edges.T]
             for t, edges in self.edges_by_table():
                 scores = self.tables[t].scores(u[edges], v[edges])
                 if self.edge_weights is not None:
                     scores = scores * self.edge_weights[edges]
-                total += scores.sum()
+                yield scores.sum()
         for t, _, scopes in self.factors_by_table():
-            total += self.tables[t].scores(*x[scopes.T]).sum()
-        return float(total)
+            yield self.tables[t].scores(*x[scopes.T]).sum()
 
     def with_evidence(self, evidence):
         """The same graph with other observed states; tables are shared.

@@ -99,8 +99,9 @@ class DenseTable(Table):
         return f"DenseTable(shape={self.shape})"
 
     def __reduce__(self):
-        # unpickled arrays would be writeable
-        return DenseTable._own, (np.array(self.values),)
+        # by the constructor: unpickled arrays would be writeable, and skops calls no
+        # other function
+        return DenseTable, (np.array(self.values),)
 
     def scores(self, *states):
         return self.values[states]

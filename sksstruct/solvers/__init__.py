@@ -49,13 +49,13 @@ SOLVERS = Registry(
         "partitioned": Partitioned,
     },
     choices=(
+        ("coordinates", "hinge", "dcd"),
         ("max", "hinge", "auto"),
         ("exp", "smooth", "sdca"),
         ("exp", "smooth", "lbfgs"),
         ("topk", "smooth", "lbfgs"),
         ("nonlinear", "hinge", "prox_linear"),
         ("nonlinear", "smooth", "prox_linear"),
-        ("coordinates", "hinge", "dcd"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
         # where the first is not possible, without regularisation

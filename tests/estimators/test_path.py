@@ -19,7 +19,7 @@ from sksstruct import ChainCRF, LinearSSVC, SSVMClassifier, SSVMPathCV, ssvm_pat
 from sksstruct.datasets import make_chain
 from sksstruct.estimators._train import prepare
 from sksstruct.models import RelaxedGraphModel
-from sksstruct.solvers import BCFW, GDMM
+from sksstruct.solvers import BCFW, DCD, GDMM
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
@@ -302,6 +302,15 @@ def test_errors_and_warnings():
     assert not path.converged[-1] and path.converged[:-1].all()
 
 
+@pytest.mark.parametrize("method", ["exact", "heuristic"])
+def test_an_epsilon_below_rounding_is_refused(method):
+    X, y = load_iris(return_X_y=True)
+    search = SSVMPathCV(SSVMClassifier(), method=method, epsilon=1e-300)
+    with pytest.raises(ValueError, match="below the rounding errors of the objective"):
+        search.fit(X, y)
+    assert not hasattr(search, "paths_")
+
+
 def test_an_interrupt_leaves_the_path_so_far(monkeypatch):
     from sksstruct.solvers.frank_wolfe import path as module
 
@@ -384,7 +393,7 @@ class TestCV:
 
     def test_an_interrupted_refit_leaves_an_estimator(self, monkeypatch):
         estimator, X, y = binary()
-        visit = BCFW._solve
+        visit = DCD._solve
 
         def interrupted(self, model, alpha, options):
             before = options.callback
@@ -396,7 +405,8 @@ class TestCV:
             options.callback = callback
             return visit(self, model, alpha, options)
 
-        monkeypatch.setattr(BCFW, "_solve", interrupted)
+        # the path does without it: only the last fit is interrupted
+        monkeypatch.setattr(DCD, "_solve", interrupted)
         search = SSVMPathCV(estimator, cv=2)
         with pytest.raises(KeyboardInterrupt):
             search.fit(X, y)

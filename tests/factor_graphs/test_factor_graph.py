@@ -220,7 +220,20 @@ def test_arrays_of_the_caller_stay_the_callers():
     assert len(shared.tables) == 1
 
 
+def test_skops_round_trip():
+    skops = pytest.importorskip("skops.io")
+    graph = random_graph(np.random.default_rng(0), 5, 3)
+    data = skops.dumps(graph)
+    again = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    labeling = np.zeros(graph.n_variables, dtype=int)
+    assert again.score(labeling) == graph.score(labeling)
+
+
 def test_scores_that_cannot_be_added():
+    graph = FactorGraph([[1e308, 0.0]] * 2)
+    assert graph.score([0, 1]) == 1e308
+    with pytest.raises(ValueError, match="more than floating-point numbers hold"):
+        graph.score([0, 0])
     with pytest.raises(ValueError, match="too large to be added"):
         FactorGraph([[1e308, 0.0]], factors=[((0,), [1e308, 0.0])])
     with pytest.raises(ValueError, match="evidence must be a dict"):

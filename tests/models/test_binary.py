@@ -13,6 +13,7 @@ from sksstruct.utils.packed import PackedSequences
 def binary(form="dense", free_bias=False, intercept=True, seed=0):
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(15, 4)) * (rng.uniform(size=(15, 4)) < 0.6)
+    X[3] = 0.0
     y = rng.randint(2, size=15)
     p = rng.uniform(0.5, 1.5, size=15)
     p /= p.sum()
@@ -125,3 +126,59 @@ def test_lazy_scaling_gives_the_same_labelings():
         )
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1])
+
+
+# ---- one dual variable after the other ----
+
+
+def slow_descent(X, s, p, alpha, passes):
+    """Coordinate descent without shrinking, as its formula stands."""
+    b, w = np.zeros(len(s)), np.zeros(X.shape[1])
+    for _ in range(passes):
+        for i in range(len(s)):
+            curvature = p[i] / alpha * (X[i] @ X[i])
+            slack = 1.0 - s[i] * (X[i] @ w)
+            best = b[i] + slack / curvature if curvature else float(slack > 0)
+            best = min(max(best, 0.0), 1.0)
+            w += p[i] / alpha * s[i] * (best - b[i]) * X[i]
+            b[i] = best
+    return w
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1.0, 1e-3])
+def test_coordinates_with_shrinking_find_the_optimum(form, intercept, alpha):
+    model, X, s, p = binary(form, intercept=intercept)
+    ones = np.column_stack([X, np.full(15, float(intercept))])
+    dual = model.coordinate_dual(alpha)
+    rng, visited = np.random.RandomState(0), []
+    for _ in range(4000):
+        visited.append(dual.steps.n_active)
+        n_changed = dual.visit(rng)
+        if not dual.end_pass() and not n_changed:
+            break
+    gap = dual.primal() - dual.value()
+    assert 0 <= gap + 1e-15 and gap < 1e-10
+    # all are at a bound after two passes, or some were left out
+    assert min(visited) < 15 or len(visited) <= 3
+    np.testing.assert_allclose(
+        dual.w, slow_descent(ones, s, p, alpha, 1000), atol=1e-6 / alpha**0.5
+    )
+    # the estimate of a pass over all examples is the gap, once nothing moves
+    dual.expand()
+    dual.visit(rng)
+    assert dual.gap == pytest.approx(gap, abs=1e-10)
+    again = model.coordinate_dual(alpha, dual.state())
+    assert again.primal() - again.value() == pytest.approx(gap, abs=1e-12)
+    assert model.fits_coordinate_dual(dual.state())
+
+
+def test_a_pass_can_be_made_in_parts():
+    whole, parts = (binary()[0].coordinate_dual(0.01) for _ in range(2))
+    parts._visits_of_a_call = 2
+    a, b = np.random.RandomState(0), np.random.RandomState(0)
+    for _ in range(20):
+        assert whole.visit(a) == parts.visit(b)
+        assert whole.steps.n_active == parts.steps.n_active
+    assert np.array_equal(whole.w, parts.w) and whole.gap == parts.gap

@@ -140,6 +140,27 @@ def test_as_a_model():
     assert 0.0 <= classifier.score(X, y) <= 1.0
 
 
+def test_labels_that_training_has_not_seen():
+    X, y = grids(2)
+    classifier = SSVMClassifier(RelaxedGraphModel(), max_iter=2, tol=1.0).fit(X, y)
+    predicted = classifier.predict(X)
+    # such a label is one that is missed
+    expected = 1.0 - (2 / 9 + 0.0) / 2
+    unseen = [["z", "z", *predicted[0][2:]], predicted[1]]
+    assert classifier.score(X, unseen) == pytest.approx(expected)
+    with pytest.raises(ValueError, match=r"y\[0\] is 'z', which is not a label"):
+        classifier.model_.joint_feature(X[0], unseen[0])
+
+
+def test_the_mean_size_is_that_of_the_weighted_graphs():
+    small, large = grids(1, size=2), grids(1, size=3)
+    X, y = small[0] + large[0], small[1] + large[1]
+    model = RelaxedGraphModel(loss_normalization="mean")
+    classifier = SSVMClassifier(model, max_iter=2, tol=1.0)
+    classifier.fit(X, y, sample_weight=[3.0, 1.0])
+    assert classifier.model_.mean_size_ == (3 * 4 + 9) / 4
+
+
 def test_bad_input():
     X, y = grids(2)
     with pytest.raises(ValueError, match="y has 1 label"):

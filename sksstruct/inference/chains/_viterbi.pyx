@@ -81,7 +81,8 @@ def viterbi(unary, pairwise):
         A labeling of highest score. Among several, the one whose last label is the
         lowest, then the last but one, and so on.
     score : float
-        Its score; ``-inf`` if every labeling is forbidden.
+        Its score; ``-inf`` if every labeling is forbidden, and the one returned means
+    nothing.
 
     Raises
     ------

@@ -98,10 +98,22 @@ cdef class BoundBinary(BoundModel):
 
         return BinaryDual(self, self.free_bias)
 
+    def coordinate_dual(self, alpha, state=None):
+        """Dual variables, one for each example: "coordinates"."""
+        from sksstruct.models.binary._dual import BinaryCoordinates
+
+        return BinaryCoordinates(self, alpha, state)
+
+    def fits_coordinate_dual(self, state):
+        """Return whether dual variables of another problem are some of this one."""
+        return state.shape == (self.n_examples,)
+
     @property
     def oracles(self):
         # a bias without a penalty has no place in w: only the dual knows of it
-        return ("projection",) if self.free_bias else ("max", "projection")
+        if self.free_bias:
+            return ("projection",)
+        return ("max", "projection", "coordinates")
 
     @property
     def oracle_note(self):

@@ -165,6 +165,12 @@ class RelaxedGraphModel(StructuredModel):
         )
         self.n_weights_ = self._first_clique + sum(K**order for order in self.orders_)
 
+    def _learn_from(self, X, y, weight):
+        self.prepare(X, y)
+        sizes = [total_weight(self._parts(x)) for x in X]
+        self.mean_size_ = float(np.average(sizes, weights=weight))
+        return X, y
+
     def _bind(self, examples):
         return BoundRelaxedGraph(self, *examples)
 
@@ -217,10 +223,26 @@ class RelaxedGraphModel(StructuredModel):
         """Marginals of the nodes."""
         if isinstance(y, dict):
             return y["nodes"]
-        return np.eye(len(self.classes_))[self._labels(y)]
+        # no label that is predicted equals one that was never seen
+        K = len(self.classes_)
+        return np.eye(K + 1, K)[self._numbers(y)]
 
     def _labels(self, y):
-        return np.array([self._codes[plain(label)] for label in in_a_row(y)], np.intp)
+        """Numbers of labels."""
+        numbers = self._numbers(y)
+        if (numbers == len(self.classes_)).any():
+            p = int(np.argmax(numbers == len(self.classes_)))
+            raise ValueError(
+                f"y[{p}] is {plain(in_a_row(y)[p])!r}, which is not a label of the "
+                "training data"
+            )
+        return numbers
+
+    def _numbers(self, y):
+        """Numbers of labels, len(classes_) for one that training has not seen."""
+        unseen = len(self.classes_)
+        rows = [self._codes.get(plain(label), unseen) for label in in_a_row(y)]
+        return np.array(rows, np.intp)
 
     def _edge_marginals(self, x, y):
         """Marginals of the tables of the edges, flat, mostly zero for a labeling."""

@@ -128,7 +128,8 @@ class ConditionalDual(CoordinateDual):
             self.multipliers[free] = np.log(on / off)
         model.biases(self.w)[free] += self.multipliers[free]
 
-    def visit(self, order):
+    def visit(self, rng):
+        order = rng.permutation(self.model.n_examples).astype(np.intp)
         return self.model.rows.visit(order, self.alpha, self.duals, self.w)
 
     def end_pass(self):

@@ -1,5 +1,7 @@
 """Dual variables that are independent of each other, one number each."""
 
+import numpy as np
+
 
 class CoordinateDual:
     """The dual of a penalty + a mean of losses, each of a margin linear in w.
@@ -8,15 +10,19 @@ class CoordinateDual:
     ----------
     w : ndarray
         The weights that the dual variables stand for.
+    gap : float
+        An estimate of the gap, from the last pass; inf where there is none.
     """
 
-    def visit(self, order):
-        """Maximise over one variable of the given examples after the other.
+    gap = np.inf
+
+    def visit(self, rng):
+        """Maximise over one variable after the other, in random order.
 
         Parameters
         ----------
-        order : ndarray of intp
-            Numbers of the examples.
+        rng : RandomState
+            Makes the order of the examples.
 
         Returns
         -------
@@ -24,6 +30,16 @@ class CoordinateDual:
             Number of variables that have changed.
         """
         raise NotImplementedError
+
+    def expand(self):
+        """Visit all examples in the next pass.
+
+        Returns
+        -------
+        changed : bool
+            Whether some were left out until now, as they seemed to stay as they are.
+        """
+        return False
 
     def end_pass(self):
         """Do what is due after all examples were visited.

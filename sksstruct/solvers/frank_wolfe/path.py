@@ -32,6 +32,8 @@ from sksstruct.solvers.frank_wolfe.bcfw import BCFW, BCFWState
 
 # Number of passes after which the exact gap is computed regardless of the estimates.
 _LOOK = 5
+# Certificates are no more accurate than this share of the objective at w = 0.
+_ROUNDING = 1e-13
 
 
 @dataclass
@@ -171,6 +173,11 @@ class Path:
     def start(self):
         """Go to the largest breakpoint (Algorithm 6); return its objective and gap."""
         state = self.state
+        if self.epsilon < _ROUNDING * state.scale:
+            raise ValueError(
+                f"epsilon={self.epsilon:.3g} is below the rounding errors of the "
+                f"objective, which is {state.scale:.3g} at w = 0"
+            )
         state.risk.decode(self.weights.w)
         self.kernel.start_at(state.risk.labelings)
         # at the weights psi: theta_i is the best score without the loss

@@ -7,7 +7,6 @@ other, each exactly.
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from sksstruct.solvers.core.base import Solver
@@ -20,12 +19,13 @@ GROWTH = 1.25
 
 @dataclass(eq=False, repr=False)
 class DCD(Solver):
-    """Dual coordinate descent: for losses of margins, as in `MultilabelPairwise`.
+    """Dual coordinate descent: for losses of margins, as in `LinearSSVC`.
 
     Visits the examples in random order, and finds the best value of one dual variable
     after the other, the others staying as they are: exactly for the hinge and its
     square [1]_, by Newton's method for the logistic loss [2]_. Needs no step size, and
-    gives a duality gap.
+    gives a duality gap. With two classes, examples that seem to stay at a bound of
+    their variable are left out for a while, which is called shrinking.
 
     Parameters
     ----------
@@ -90,10 +90,11 @@ class DCD(Solver):
                 next_check += self.check_every - 1
 
         def one_pass():
-            order = rng.permutation(model.n_examples).astype(np.intp)
-            n_changed = dual.visit(order)
+            n_changed = dual.visit(rng)
             loop.calls += model.n_examples
-            due = loop.n_iter >= next_check
+            # an estimate is of the examples that are visited: first those left out
+            reached = dual.gap <= loop.target and not dual.expand()
+            due = reached or loop.n_iter >= next_check
             if due:
                 look()
             stalled = not dual.end_pass() and not n_changed

@@ -1,0 +1,164 @@
+"""Two classes and the hinge: dual coordinate descent with shrinking, compiled.
+
+With b_i in [0, 1] for each example, s_i = +-1 its class and f_i its score,
+
+    D(b) = sum_i p_i b_i - alpha/2 |w(b)|^2        w(b) = sum_i p_i / alpha b_i s_i x_i
+
+so that dD/db_i = p_i (1 - s_i f_i), p_i times the slack. A visit finds the best b_i,
+the others staying as they are (Hsieh et al., 2008, Algorithm 1). Examples at a bound whose
+slack points out of the interval by more than that of any example in the pass before are
+left out from then on (Section 3.2, Algorithm 3): late passes visit few of them.
+"""
+
+cimport cython
+
+import numpy as np
+
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t
+
+from sksstruct.models.binary._binary cimport BoundBinary
+from sksstruct.utils._simd cimport sks_prefetch
+
+
+@cython.final
+cdef class Coordinates:
+    """The dual variables, and passes over those that may still change.
+
+    Parameters
+    ----------
+    model : BoundBinary
+        The model with its data.
+    alpha : float
+        Regularisation.
+
+    Attributes
+    ----------
+    duals : ndarray of shape (n_examples,)
+        The b_i.
+    order : ndarray of shape (n_examples,), intp
+        Examples, first those that are visited, `n_active` of them.
+    gap : float
+        Sum of the gaps that the examples of the last pass had when they were visited.
+    """
+
+    cdef BoundBinary model
+    cdef readonly object duals, order
+    cdef readonly Py_ssize_t n_active
+    cdef readonly double gap
+    cdef double alpha
+    # of the pass: the place in the order, and sums so far
+    cdef Py_ssize_t place, n_changed
+    cdef double partial_gap, largest, smallest
+    # the largest and the smallest slack that the last pass could use; examples at a
+    # bound stay in while theirs is between the two
+    cdef double highest, lowest
+
+    def __init__(self, BoundBinary model, double alpha):
+        self.model, self.alpha = model, alpha
+        self.duals = np.zeros(model.n_examples)
+        self.order = np.arange(model.n_examples, dtype=np.intp)
+        self.expand()
+
+    def expand(self):
+        """Visit all examples again; return whether some were left out."""
+        shrunk = self.n_active < self.model.n_examples
+        self.n_active = self.model.n_examples
+        self.highest, self.lowest = INFINITY, -INFINITY
+        self.gap = INFINITY
+        return shrunk
+
+    def begin_pass(self):
+        """Begin at the first example of the order."""
+        self.place = self.n_changed = 0
+        self.partial_gap, self.largest, self.smallest = 0.0, -INFINITY, INFINITY
+
+    def visit(self, double[::1] w, Py_ssize_t most):
+        """Visit some examples that are not left out, in their order.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_weights,)
+            Weights of the dual variables, which are changed with them.
+        most : int
+            Number of visits, after which the caller may look for signals.
+
+        Returns
+        -------
+        n_changed : int or None
+            Number of dual variables that the pass has changed; None where it goes on.
+        """
+        cdef Py_ssize_t visits = 0, i
+        cdef Py_ssize_t[::1] order = self.order
+        cdef double[::1] duals = self.duals
+        cdef double slack
+        with nogil:
+            while self.place < self.n_active and visits < most:
+                visits += 1
+                i = order[self.place]
+                if self.place + 1 < self.n_active:
+                    self._prefetch(order[self.place + 1])
+                slack = 1.0 - self._sign(i) * self.model._score(i, &w[0])
+                if self._leaves(duals[i], slack):
+                    # the one that takes its place is visited next
+                    self.n_active -= 1
+                    order[self.place], order[self.n_active] = order[self.n_active], i
+                    continue
+                self.place += 1
+                self.partial_gap += self.model._example_weights[i] * (
+                    (slack if slack > 0.0 else 0.0) - duals[i] * slack)
+                # at a bound, a slack that points out of the interval is of no use
+                if not (duals[i] <= 0.0 and slack < 0.0
+                        or duals[i] >= 1.0 and slack > 0.0):
+                    self.largest = max(self.largest, slack)
+                    self.smallest = min(self.smallest, slack)
+                    self.n_changed += self._step(i, slack, &duals[i], &w[0])
+        if self.place < self.n_active:
+            return None
+        self._limit(self.largest, self.smallest)
+        self.gap = self.partial_gap
+        return self.n_changed
+
+    cdef inline double _sign(self, Py_ssize_t i) noexcept nogil:
+        """Return s_i."""
+        return 1.0 if self.model._labels[i] else -1.0
+
+    cdef inline bint _leaves(self, double dual, double slack) noexcept nogil:
+        """Return whether an example is at a bound, and likely to stay there."""
+        return (dual <= 0.0 and slack < self.lowest
+                or dual >= 1.0 and slack > self.highest)
+
+    cdef void _limit(self, double highest, double lowest) noexcept nogil:
+        """Set which slacks the next pass will be satisfied with."""
+        # one sign says nothing of examples at the other bound
+        self.highest = highest if highest > 0.0 else INFINITY
+        self.lowest = lowest if lowest < 0.0 else -INFINITY
+
+    cdef inline bint _step(self, Py_ssize_t i, double slack, double* dual,
+                           double* w) noexcept nogil:
+        """Find the best b_i; return whether it has changed."""
+        cdef double rate = self.model._example_weights[i] / self.alpha
+        cdef double curvature = rate * self.model._norms[i], best
+        # no features at all: the slack stays as it is
+        if curvature > 0.0:
+            best = dual[0] + slack / curvature
+        else:
+            best = 1.0 if slack > 0.0 else 0.0
+        best = min(max(best, 0.0), 1.0)
+        if best == dual[0]:
+            return False
+        self.model._add_features(i, rate * self._sign(i) * (best - dual[0]), w)
+        dual[0] = best
+        return True
+
+    cdef inline void _prefetch(self, Py_ssize_t i) noexcept nogil:
+        """Ask for the features of the next example, which come from anywhere."""
+        cdef Py_ssize_t first, count
+        if self.model._indices != NULL:
+            first = self.model._indptr[i]
+            count = self.model._indptr[i + 1] - first
+            sks_prefetch(self.model._indices + first, count * sizeof(int32_t))
+        else:
+            first = i * self.model.n_features
+            count = self.model.n_features
+        sks_prefetch(self.model._values + first, count * sizeof(double))
