@@ -25,6 +25,7 @@ _API = (
     ("Features", "sksstruct.feature_extraction", ()),
     ("Metrics", "sksstruct.metrics", ()),
     ("Data sets", "sksstruct.datasets", ()),
+    ("Clusters", "sksstruct.dask", ()),
     ("Inference", "sksstruct.inference", ()),
     ("Factor graphs", "sksstruct.factor_graphs", ()),
     # names that these classes had before
@@ -33,7 +34,11 @@ _API = (
     (
         "Utilities",
         "sksstruct.utils",
-        ("packed.PackedSequences", "estimator_checks.check_ragged_estimator"),
+        (
+            "packed.PackedSequences",
+            "packed.PackedLabels",
+            "estimator_checks.check_ragged_estimator",
+        ),
     ),
 )
 

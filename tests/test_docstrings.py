@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+from importlib.util import find_spec
 
 import pytest
 from numpydoc.validate import validate
@@ -32,6 +33,7 @@ PUBLIC = (
     "sksstruct.datasets",
     "sksstruct.utils.packed",
     "sksstruct.utils.estimator_checks",
+    *(["sksstruct.dask"] if find_spec("distributed") else []),
 )
 
 

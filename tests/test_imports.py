@@ -21,6 +21,15 @@ MAY_IMPORT = {
         "solvers",
         "utils",
     },
+    # above all others
+    "dask": {
+        "dask",
+        "estimators",
+        "feature_extraction",
+        "models",
+        "solvers",
+        "utils",
+    },
     "losses": {"losses", "utils"},
     # The abstract bound models are all that a solver knows of models, and minimum cuts,
     # which one solver makes with scores of its own, of inference.
@@ -92,6 +101,8 @@ def test_the_rule_sees_violations():
 @pytest.mark.parametrize("name", sorted(MAY_IMPORT))
 def test_each_package_imports_alone(name):
     """A fresh interpreter imports the package; nothing heavy comes with it."""
+    if name == "dask":
+        pytest.importorskip("distributed")
     code = (
         f"import sys, sksstruct.{name}; "
         "heavy = {'matplotlib', 'hypothesis', 'pytest'} & set(sys.modules); "

@@ -173,14 +173,14 @@ def train(estimator, X, y, sample_weight, noun):
     except BaseException:
         callbacks.close()
         raise
-    _set_attributes(estimator, problem, result, validation)
+    set_attributes(estimator, problem, result, validation)
     callbacks.close()
     remedy = getattr(problem.solver, "remedy", "")
     report_result(result, noun, remedy, regularised=problem.alpha > 0)
     return estimator
 
 
-def _set_attributes(estimator, problem, result, validation=None):
+def set_attributes(estimator, problem, result, validation=None):
     """Set all fitted attributes; nothing of an earlier fit remains."""
     attributes = {
         **problem.attributes(result.weights),

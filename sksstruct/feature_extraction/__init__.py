@@ -1,5 +1,6 @@
 """From tokens to feature rows."""
 
+from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
     affix_features,
     shape_features,
@@ -9,6 +10,7 @@ from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
 
 __all__ = [
+    "SequenceHasher",
     "SequenceVectorizer",
     "affix_features",
     "sequences_from_table",

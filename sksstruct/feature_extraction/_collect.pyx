@@ -1,7 +1,7 @@
-"""The loop of `SequenceVectorizer` over sequences, positions and features.
+"""The loop of vectorizers over sequences, positions and features.
 
 Every position becomes a row of a CSR array; `offsets` tells at which row each sequence
-begins. Columns are numbered in the order in which features appear.
+begins. `Columns` says which column a feature has.
 
 Features of several positions are listed first, as strings and values, and their columns
 are sought together, see `_vocabulary.pyx`.
@@ -23,7 +23,7 @@ from libc.stdlib cimport free
 
 from sksstruct.feature_extraction._rows cimport Rows
 from sksstruct.feature_extraction._vocabulary cimport (
-    Feature, Vocabulary, hash_text, shift,
+    Columns, Feature, hash_text, shift,
 )
 from sksstruct.utils._memory cimport reserve
 from sksstruct.utils._simd cimport sks_prefetch
@@ -74,7 +74,7 @@ cdef class Collector:
 
     Parameters
     ----------
-    vocabulary : Vocabulary
+    columns : Columns
         Columns of features.
     grow : bool
         Whether features that are not known get a column, or are left out.
@@ -85,7 +85,7 @@ cdef class Collector:
     """
 
     cdef Rows rows
-    cdef Vocabulary vocabulary
+    cdef Columns columns
     cdef bint grow
     cdef str separator
     # by name, so that each is joined with the separator once
@@ -102,8 +102,8 @@ cdef class Collector:
     # kept here and not passed from call to call, as only errors need them
     cdef Py_ssize_t sequence, position
 
-    def __init__(self, Vocabulary vocabulary, bint grow, str separator, bint single):
-        self.vocabulary, self.grow, self.separator = vocabulary, grow, separator
+    def __init__(self, Columns columns, bint grow, str separator, bint single):
+        self.columns, self.grow, self.separator = columns, grow, separator
         self.rows, self.prefixes = Rows(single), {}
         self.recent = [None] * (2 * RECENT)
 
@@ -139,7 +139,7 @@ cdef class Collector:
     cdef int add_rows(self) except -1:
         """Append the rows of the positions that are listed, and forget these."""
         cdef Py_ssize_t k, first = 0, count = self.count
-        self.vocabulary.find(count, self.features, self.grow)
+        self.columns.find(count, self.features, self.grow)
         self.release()
         for k in range(self.n_ends):
             self.rows.add(self.ends[k] - first, self.features + first)
@@ -296,12 +296,12 @@ cdef class Collector:
         return value
 
 
-def collect(X, Vocabulary vocabulary, bint grow, str separator, bint single):
+def collect(X, Columns columns, bint grow, str separator, bint single):
     """CSR arrays (data, indices, indptr) and offsets of sequences of features.
 
-    Features that the vocabulary does not have are added to it if grow, else left out.
+    Features without a column get one if grow, else they are left out.
     """
-    cdef Collector collector = Collector(vocabulary, grow, separator, single)
+    cdef Collector collector = Collector(columns, grow, separator, single)
     cdef list offsets = [0]
     cdef Py_ssize_t n_rows = 0
     # Any iterables, also generators: nothing is asked for its length.

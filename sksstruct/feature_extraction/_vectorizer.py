@@ -18,15 +18,46 @@ from sksstruct.utils.state import Versioned
 
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000
+# Entries of rows whose columns are counted at once.
+_COUNTED = 2**22
+
+
+class SequenceFeatures(TransformerMixin, Versioned, BaseEstimator):
+    """Base of the transformers of sequences of features.
+
+    Subclasses have the parameters `dtype` and `separator`.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        return tags
+
+    def _check_parameters(self):
+        validate_params(self)
+        if self.dtype not in (np.float32, np.float64, "float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+
+    def _rows(self, X, columns, grow):
+        """The rows of all sequences in one CSR array, and where each sequence begins.
+
+        With grow, features without a column get one; else they are left out.
+        """
+        data, indices, indptr, offsets = collect(
+            X, columns, grow, self.separator, np.dtype(self.dtype) == np.float32
+        )
+        values = sparse.csr_array(
+            (data, indices, indptr), shape=(len(indptr) - 1, len(columns))
+        )
+        # as the rows are made; scipy would look at all of them
+        values.has_canonical_format = True
+        return values, offsets
 
 
 @dataclass(eq=False, repr=False)
 class SequenceVectorizer(
-    CallbackSupportMixin,
-    TransformerMixin,
-    Versioned,
-    BaseEstimator,
-    auto_wrap_output_keys=None,
+    CallbackSupportMixin, SequenceFeatures, auto_wrap_output_keys=None
 ):
     """Turn sequences of feature dicts or strings into sparse feature rows.
 
@@ -60,9 +91,12 @@ class SequenceVectorizer(
         Column of each feature, in the order of first appearance.
     feature_names_ : list of str
         Names of the columns.
+    counts_ : ndarray of shape (n_features,), int64
+        Number of positions where each has a value other than zero.
 
     See Also
     --------
+    SequenceHasher : The same features without a vocabulary.
     sksstruct.feature_extraction.window_features : Attributes from a window of tokens.
 
     Examples
@@ -89,8 +123,6 @@ class SequenceVectorizer(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.dict = True
         tags.requires_fit = True
         return tags
 
@@ -129,7 +161,7 @@ class SequenceVectorizer(
             One CSR array for each sequence, all stored in one array.
         """
         self._check_parameters()
-        _check_sequences(X)
+        check_iterable(X)
         known = len(X) if hasattr(X, "__len__") else None
         context = self._init_callback_context(
             max_subtasks=None if known is None else -(-known // _BLOCK)
@@ -140,26 +172,76 @@ class SequenceVectorizer(
         names = list(table.names)
         if not names:
             raise ValueError("X has no features at all")
+        keep = self._learn(names, _counts(values), table)
+        if keep is not None:
+            values = values[:, keep]
+        context.call_on_fit_task_end(
+            estimator=self, reconstruction_attributes=dict, X=X, y=y
+        )
+        return PackedSequences(values, offsets, self._names_out)
+
+    def merge(self, parts):
+        """Learn from transformers that were fitted to parts of the data.
+
+        The result is that of `fit` on the data of all parts in this order, and so is
+        that of merging neighboring parts first, again and again.
+
+        Parameters
+        ----------
+        parts : iterable of SequenceVectorizer
+            Fitted with ``min_count=1``: only the features of all parts together are
+            too few or enough.
+
+        Returns
+        -------
+        self : SequenceVectorizer
+            The fitted transformer.
+
+        Examples
+        --------
+        >>> from sksstruct.feature_extraction import SequenceVectorizer
+        >>> parts = [SequenceVectorizer().fit(X) for X in ([[["a", "b"]]], [[["b"]]])]
+        >>> SequenceVectorizer(min_count=2).merge(parts).feature_names_
+        ['b']
+        """
+        self._check_parameters()
+        counts = {}
+        number = -1
+        for number, part in enumerate(parts):
+            check_is_fitted(part, "counts_")
+            if part.min_count > 1 or part.separator != self.separator:
+                raise ValueError(
+                    f"parts[{number}] has min_count={part.min_count} and separator "
+                    f"{part.separator!r}; parts need min_count=1 and the separator "
+                    f"{self.separator!r} of the whole"
+                )
+            for name, count in zip(
+                part.feature_names_, part.counts_.tolist(), strict=True
+            ):
+                counts[name] = counts.get(name, 0) + count
+        if number < 0:
+            raise ValueError("parts is empty: at least one is required")
+        self._learn(list(counts), np.fromiter(counts.values(), np.int64, len(counts)))
+        return self
+
+    def _learn(self, names, counts, table=None):
+        """Keep the features that are frequent enough; return which, or None for all."""
+        keep = None
         if self.min_count > 1:
-            given = values.indices[values.data != 0]
-            counts = np.bincount(given, minlength=len(names))
             keep = np.flatnonzero(counts >= self.min_count)
             if not len(keep):
                 raise ValueError(
                     f"no feature occurs on min_count={self.min_count} positions"
                 )
-            values = values[:, keep]
-            names = [names[j] for j in keep]
+            names, counts = [names[j] for j in keep], counts[keep]
+        if table is None or keep is not None:
             table = Vocabulary(names)
         self.vocabulary_ = {name: j for j, name in enumerate(names)}
-        self.feature_names_ = names
+        self.feature_names_, self.counts_ = names, counts
         # One array for all results of this fit, as it may be long.
         self._names_out = np.array(names, dtype=object)
         self._table = self.vocabulary_, table
-        context.call_on_fit_task_end(
-            estimator=self, reconstruction_attributes=dict, X=X, y=y
-        )
-        return PackedSequences(values, offsets, self._names_out)
+        return keep
 
     def _in_blocks(self, X, context):
         """The sequences, blocks of which are tasks of the callbacks.
@@ -193,7 +275,7 @@ class SequenceVectorizer(
         """
         check_is_fitted(self, "vocabulary_")
         self._check_parameters()
-        _check_sequences(X)
+        check_iterable(X)
         # not the table of another vocabulary, where that was replaced
         vocabulary, table = getattr(self, "_table", (None, None))
         if vocabulary is not self.vocabulary_:
@@ -223,28 +305,20 @@ class SequenceVectorizer(
         state = super()._state()
         return {name: value for name, value in state.items() if name != "_table"}
 
-    def _check_parameters(self):
-        validate_params(self)
-        if self.dtype not in (np.float32, np.float64, "float32", "float64"):
-            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
-    def _rows(self, X, vocabulary, grow):
-        """The rows of all sequences in one CSR array, and where each sequence begins.
-
-        With grow, new features are added to the vocabulary; else they are left out.
-        """
-        data, indices, indptr, offsets = collect(
-            X, vocabulary, grow, self.separator, np.dtype(self.dtype) == np.float32
-        )
-        values = sparse.csr_array(
-            (data, indices, indptr), shape=(len(indptr) - 1, len(vocabulary))
-        )
-        # as the rows are made; scipy would look at all of them
-        values.has_canonical_format = True
-        return values, offsets
+def _counts(values):
+    """Number of rows in which each column of a CSR array is not zero."""
+    counts = np.zeros(values.shape[1], dtype=np.int64)
+    # in parts, as indices become 64-bit numbers on the way
+    for first in range(0, values.nnz, _COUNTED):
+        part = slice(first, first + _COUNTED)
+        given = values.indices[part][values.data[part] != 0]
+        counts += np.bincount(given, minlength=len(counts))
+    return counts
 
 
-def _check_sequences(X):
+def check_iterable(X):
+    """Refuse what is a single sequence or a single mapping, and no list of them."""
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sequences, each a list "

@@ -8,7 +8,7 @@ cdef struct Feature:
     PyObject* head
     PyObject* tail
     uint64_t hash
-    # filled in by the caller, and by `Vocabulary.find`
+    # filled in by the caller, and by `Columns.find`
     double value
     Py_ssize_t column
 
@@ -26,13 +26,16 @@ cdef uint64_t hash_text(PyObject* text) noexcept
 cdef uint64_t shift(uint64_t hash, Py_ssize_t length) noexcept nogil
 
 
+cdef class Columns:
+    cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1
+
+
 @cython.final
-cdef class Vocabulary:
+cdef class Vocabulary(Columns):
     cdef readonly list names
     cdef Slot* _slots
     cdef Py_ssize_t _capacity
 
-    cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1
     cdef Slot* _slot(self, uint64_t hash) noexcept
     cdef int _find_one(self, Feature* feature, bint grow) except -1
     cdef Py_ssize_t _add(self, const Feature* feature) except -1

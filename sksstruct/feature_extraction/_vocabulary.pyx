@@ -150,8 +150,16 @@ cdef inline bint is_named(const Feature* feature, PyObject* name) noexcept nogil
     return same_part(name, head, feature.tail, tail)
 
 
+cdef class Columns:
+    """What gives features their columns."""
+
+    cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1:
+        """Set the columns of features, -1 where they have none."""
+        raise NotImplementedError
+
+
 @cython.final
-cdef class Vocabulary:
+cdef class Vocabulary(Columns):
     """Columns of features, numbered from 0 on.
 
     Parameters

@@ -63,6 +63,41 @@ class ModelSpec:
             "that were not observed"
         )
 
+    # ---- data in parts, none of which is seen by others ----
+
+    def _facts(self, X, y, sample_weight, number):
+        """What a part of the data tells of the whole.
+
+        Parameters
+        ----------
+        X, y, sample_weight : objects
+            The part, as `fit` takes all data.
+        number : int
+            Number of the part.
+
+        Returns
+        -------
+        facts : Facts
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot be trained on data in parts: it learns from "
+            "all data at once"
+        )
+
+    def _learn_facts(self, facts):
+        """Learn from the facts of all parts what `_read` learns from all data."""
+        raise NotImplementedError
+
+    def _read_part(self, X, y, sample_weight):
+        """Check a part of the data, once facts are known.
+
+        Returns
+        -------
+        examples : object
+            As `_bind` takes them, with the p_i of all data.
+        """
+        raise NotImplementedError
+
     def _attributes(self, weights, views=None):
         """Fitted attributes for flat weights.
 

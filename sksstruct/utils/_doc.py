@@ -46,6 +46,27 @@ def fill_doc(texts):
     return decorate
 
 
+def section(documented, name):
+    """The text of a section of a docstring, for `fill_doc`.
+
+    Parameters
+    ----------
+    documented : class or function
+        What has the docstring.
+    name : str
+        Heading of the section.
+
+    Returns
+    -------
+    text : str
+        The text below the heading; empty where docstrings were left out.
+    """
+    text = inspect.getdoc(documented) or ""
+    _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")
+    # up to the heading of the next one
+    return re.split(r"\n\n[^\n]+\n---", rest)[0]
+
+
 def listing(names, last="or", indent=8):
     """Names in quotes, as a text of lines: ``"a", "b" or "c"``.
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from sksstruct.utils._layout import object_array
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 
@@ -77,6 +78,71 @@ class PackedSequences(Versioned, Sequence):
     def from_lengths(cls, values, lengths, feature_names=None):
         """Build from stacked rows and the length of each sequence."""
         return cls(values, np.concatenate([[0], np.cumsum(lengths)]), feature_names)
+
+    def save(self, path, y=None):
+        """Write the sequences to a folder, from which `open` maps them into memory.
+
+        The folder holds plain ``.npy`` files and ``header.json``.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the folder, which must not exist.
+        y : list of array-like of shape (n_positions,) or PackedLabels, default=None
+            Labels of the sequences, kept beside them: strings or numbers, None where a
+            label is not known.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something of that name.
+        """
+        # not above: that module needs this one
+        from sksstruct.utils.shards import save_shard
+
+        save_shard(path, self, y)
+
+    @staticmethod
+    def open(path, mmap=True, *, labels=False):
+        """Open a folder that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the folder.
+        mmap : bool, default=True
+            Whether arrays stay on disk and are read where they are used, so that they
+            may be larger than memory. They are read-only then.
+        labels : bool, default=False
+            Whether to return the labels, too.
+
+        Returns
+        -------
+        X : PackedSequences
+            The sequences.
+        y : PackedLabels
+            Their labels, with `labels` only.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If the folder, or a file in it, is missing, truncated, of another version or
+            of another program. The error names the file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sksstruct.utils.packed import PackedSequences
+        >>> X = PackedSequences([[0.0], [1.0], [2.0]], [0, 2, 3])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     X.save(f"{folder}/train", y=[["a", "b"], ["a"]])
+        ...     X, y = PackedSequences.open(f"{folder}/train", labels=True)
+        ...     X, y[0].tolist()
+        (PackedSequences(2 sequences, 3 rows, 1 features, dense float64), ['a', 'b'])
+        """
+        from sksstruct.utils.shards import open_shard
+
+        return open_shard(path, mmap, labels)
 
     @property
     def n_features(self):
@@ -154,6 +220,80 @@ class PackedSequences(Versioned, Sequence):
             return self
         values = sparse.csr_array(self.values)
         return PackedSequences(values, self.offsets, self.feature_names)
+
+
+class PackedLabels(Sequence):
+    """Labels of many sequences as numbers in one array, which may be on disk.
+
+    A read-only sequence of arrays: ``y[i]`` has the labels of sequence i. Estimators
+    take it wherever they take a list of them; training makes no object of each label.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n_rows,), int32
+        Numbers of the labels; -1 where a label is not known.
+    offsets : array-like of shape (n_sequences + 1,)
+        Sequence i has the labels ``offsets[i]:offsets[i + 1]``.
+    classes : sequence
+        The labels.
+
+    Attributes
+    ----------
+    codes, offsets : ndarray
+        As given.
+    classes : ndarray of object
+        The labels.
+    """
+
+    def __init__(self, codes, offsets, classes):
+        self.codes = np.ascontiguousarray(codes, dtype=np.int32)
+        self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
+        self.classes = object_array(list(classes))
+        n, n_classes = len(self.codes), len(self.classes)
+        if n != self.offsets[-1]:
+            raise ValueError(f"y has {n} labels, but X has {self.offsets[-1]} rows")
+        if n and not -1 <= self.codes.min() <= self.codes.max() < n_classes:
+            raise ValueError(f"numbers of labels must be from -1 to {n_classes - 1}")
+
+    def check_lengths(self, lengths):
+        """Raise an error if sequences have other lengths.
+
+        Parameters
+        ----------
+        lengths : ndarray of shape (n_sequences,)
+            Number of positions of each sequence.
+        """
+        if len(self) != len(lengths):
+            raise ValueError(
+                f"y has {len(self)} sequences, but X has {len(lengths)} sequences"
+            )
+        wrong = np.flatnonzero(np.diff(self.offsets) != lengths)
+        if len(wrong):
+            i = wrong[0]
+            n = self.offsets[i + 1] - self.offsets[i]
+            raise ValueError(
+                f"y[{i}] has {n} labels, but X[{i}] has {lengths[i]} positions"
+            )
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    def __repr__(self):
+        return (
+            f"PackedLabels({len(self)} sequences, {len(self.codes)} labels, "
+            f"{len(self.classes)} classes)"
+        )
+
+    def __getitem__(self, key):
+        if isinstance(key, slice):
+            return [self[i] for i in range(*key.indices(len(self)))]
+        key = int(key)
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"sequence {key} of {len(self)}")
+        key %= len(self)
+        codes = self.codes[self.offsets[key] : self.offsets[key + 1]]
+        # the last one is None, which -1 stands for
+        return object_array([*self.classes, None])[codes]
 
 
 def _canonical_csr(values):

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from sksstruct.utils._layout import object_array
-from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.packed import PackedLabels, PackedSequences
 from sksstruct.utils.sparse_input import check_sparse
 
 # Labels whose Python counterparts are integers, if they are precise enough.
@@ -434,6 +434,61 @@ def check_labels(y, lengths, *, name="y", unknown=False):
     return flat
 
 
+def encode_labels(y, lengths):
+    """Distinct labels of many sequences, and their numbers.
+
+    Parameters
+    ----------
+    y : list of array-like of shape (n_positions,), or PackedLabels
+        Labels; None stands for an unknown one.
+    lengths : array-like of shape (n_sequences,)
+        Number of positions of each sequence.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The labels that occur.
+    codes : ndarray of shape (n_positions,), int32
+        Their numbers, flat; 0 where a label is not known.
+    known : ndarray of shape (n_positions,), bool, or None
+        Where labels are known; None: everywhere.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `check_labels`.
+    """
+    if not isinstance(y, PackedLabels):
+        flat = check_labels(y, lengths, unknown=True)
+        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
+        known = None
+        if None in flat:
+            known = np.array([label is not None for label in flat])
+        return encoder.classes_, encoder.encode(flat, default=0), known
+    y.check_lengths(lengths)
+    codes, known = y.codes, None
+    if (codes < 0).any():
+        known = codes >= 0
+        # empty sequences have no label to be known
+        some = np.diff(np.concatenate([[0], np.cumsum(known)])[y.offsets])
+        unseen = np.flatnonzero((some == 0) & (np.diff(y.offsets) > 0))
+        if len(unseen):
+            raise ValueError(
+                f"y[{unseen[0]}] has a missing label: None, at every position. At "
+                "least one label must be known"
+            )
+    occurs = np.zeros(len(y.classes) + 1, dtype=bool)
+    occurs[codes] = True
+    used = np.flatnonzero(occurs[:-1])
+    encoder = LabelEncoder.from_labels(y.classes[used].tolist())
+    numbers = np.zeros(len(y.classes) + 1, dtype=np.int32)
+    numbers[used] = encoder.encode(y.classes[used].tolist())
+    # as saved, where nothing is to be changed: they may be on disk
+    if known is not None or (numbers[:-1] != np.arange(len(y.classes))).any():
+        codes = numbers[codes]
+    return encoder.classes_, codes, known
+
+
 def _is_list(y):
     """Whether y has entries in a definite order."""
     if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
@@ -445,8 +500,8 @@ def _sequence_of(position, lengths):
     return int(np.searchsorted(np.cumsum(lengths), position, "right"))
 
 
-def check_sequence_weight(sample_weight, n_sequences):
-    """Weights of sequences as floats, or None.
+def check_sequence_weight(sample_weight, n_sequences, *, all_zero=False):
+    """Weights of sequences as floats, or None; all may be zero with `all_zero`.
 
     Raises
     ------
@@ -462,7 +517,10 @@ def check_sequence_weight(sample_weight, n_sequences):
             "sequences: it takes one weight for each sequence"
         )
     weight = _check_sample_weight(
-        sample_weight, np.empty((n_sequences, 1)), dtype=np.float64
+        sample_weight,
+        np.empty((n_sequences, 1)),
+        dtype=np.float64,
+        allow_all_zero_weights=True,
     )
     if (weight < 0).any():
         i = int(np.flatnonzero(weight < 0)[0])
@@ -470,7 +528,7 @@ def check_sequence_weight(sample_weight, n_sequences):
             f"sample_weight[{i}] is negative: {weight[i]}. Negative values in data "
             "passed to `sample_weight`"
         )
-    if not weight.any():
+    if not weight.any() and not all_zero:
         raise ValueError("sample_weight is zero for every sequence")
     if not np.isfinite(weight.sum()):
         raise ValueError("sample_weight is too large: its sum is infinite")

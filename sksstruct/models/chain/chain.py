@@ -1,6 +1,6 @@
 """Chains as `ChainCRF` trains them: labels, constraints, losses, and bound models."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 from sklearn.base import clone
@@ -16,14 +16,21 @@ from sksstruct.models.chain.constraints import (
     check_permitted,
     transition_mask,
 )
-from sksstruct.models.chain.data import TrainingData, existing_weights, label_costs
+from sksstruct.models.chain.data import (
+    TrainingData,
+    check_classes,
+    existing_weights,
+    label_costs,
+)
 from sksstruct.models.chain.incomplete import IncompleteChain
 from sksstruct.models.chain.pair_support import PairSupport, pair_columns
+from sksstruct.models.facts import Facts
 from sksstruct.models.scores.score import ScoreFunction
 from sksstruct.models.scores.scored import ScoredLoss, rows_of_examples
 from sksstruct.models.spec import ModelSpec
 from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.validation import LabelEncoder
 
 # What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
 # alpha n / 2, with the likelihood.
@@ -32,6 +39,13 @@ HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
 # labels on, unless the data have more than this share of all pairs, or too many are
 # forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
 FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
+# Parameters that need all data in one place unless they have these values.
+_WHOLE = {
+    "score_function": None,
+    "transition_features": None,
+    "all_possible_states": True,
+    "all_possible_transitions": True,
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -127,26 +141,9 @@ class_weight
 
     def _learn(self, data):
         """Learn labels, features, costs, constraints; drop sequences of weight zero."""
-        self.classes_, self.n_features_ = data.classes, data.packed.n_features
-        self.feature_names_ = data.packed.feature_names
-        self._costs = np.zeros(len(data.classes))
-        if self.loss != "log":
-            self._costs = label_costs(self.class_weight, data.classes, data)
-        index = {label: k for k, label in enumerate(data.classes.tolist())}
-        self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
+        index = self._learn_labels(data.classes, data.packed, data.label_weights)
         self._set_mask(index, data)
-        if self.forbidden_:
-            known = data.known
-            if known is None:
-                known = np.ones(len(data.labels), dtype=bool)
-            check_permitted(
-                self.mask_,
-                data.labels,
-                known,
-                data.packed.offsets,
-                data.classes,
-                data.numbers,
-            )
+        self._check_permitted(data)
         data = data.without_zeros()
         self.pairs_ = None
         if self.transition_features is not None:
@@ -157,6 +154,82 @@ class_weight
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         return data
+
+    def _learn_labels(self, classes, X, label_weights):
+        """Learn labels, features, costs and constraints; return labels' numbers.
+
+        X has `n_features` and `feature_names`; `label_weights` is a function.
+        """
+        self.classes_, self.n_features_ = classes, X.n_features
+        self.feature_names_ = X.feature_names
+        self._costs = np.zeros(len(classes))
+        if self.loss != "log":
+            counts = label_weights() if self.class_weight == "balanced" else None
+            self._costs = label_costs(self.class_weight, classes, counts)
+        index = {label: k for k, label in enumerate(classes.tolist())}
+        self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
+        return index
+
+    def _check_permitted(self, data):
+        """Raise an error if observed labels follow each other that must not."""
+        if not self.forbidden_:
+            return
+        known = data.known
+        if known is None:
+            known = np.ones(len(data.labels), dtype=bool)
+        check_permitted(
+            self.mask_,
+            data.labels,
+            known,
+            data.packed.offsets,
+            data.classes,
+            data.numbers,
+        )
+
+    # ---- training data in parts ----
+
+    def _facts(self, X, y, sample_weight, number):
+        for name, default in _WHOLE.items():
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name} looks at all data at once, and cannot be used with parts"
+                )
+        data = TrainingData.read_part(X, y, sample_weight)
+        weight = data.weight
+        counts = dict(
+            zip(data.classes.tolist(), data.label_weights().tolist(), strict=True)
+        )
+        return Facts(
+            {number: int(np.count_nonzero(weight))},
+            data.packed.n_features,
+            data.packed.feature_names,
+            counts,
+            float(weight.sum()),
+            float(weight @ data.packed.lengths),
+        )
+
+    def _learn_facts(self, facts):
+        classes = LabelEncoder.from_labels(facts.counts).classes_
+        check_classes(classes)
+        counts = np.array([facts.counts[label] for label in classes.tolist()])
+        index = self._learn_labels(classes, facts, lambda: counts)
+        # tables, as the pairs that a solver meets differ from part to part
+        self.pairs_ = self.pair_index_ = None
+        self.mask_ = transition_mask(
+            self.forbidden_, index, padded_length(len(classes))
+        )
+        self.n_seen_, self.n_sequences_ = facts.total, facts.n_examples
+        self.mean_length_ = facts.length / facts.total
+
+    def _read_part(self, X, y, sample_weight):
+        data = TrainingData.read_part(X, y, sample_weight)
+        numbers = LabelEncoder(self.classes_).encode(data.classes.tolist())
+        data = replace(data, labels=numbers[data.labels], classes=self.classes_)
+        self._check_permitted(data)
+        rest = data.without_zeros()
+        # the p_i of all data, and not of the part
+        weight = data.weight[data.weight > 0.0] / self.n_seen_
+        return replace(rest, weight=weight)
 
     def _set_mask(self, index, data):
         """Decide what form transitions have, and forbid some."""

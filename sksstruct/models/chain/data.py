@@ -8,10 +8,9 @@ from scipy import sparse
 
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
-    LabelEncoder,
-    check_labels,
     check_sequence_weight,
     check_sequences,
+    encode_labels,
 )
 
 
@@ -49,20 +48,27 @@ class TrainingData:
     def read(cls, X, y, sample_weight):
         """Check and encode the arguments of `fit`."""
         packed = check_sequences(X)
-        flat = check_labels(y, packed.lengths, unknown=True)
+        classes, labels, known = encode_labels(y, packed.lengths)
         weight = check_sequence_weight(sample_weight, len(packed))
-        known = None
-        if None in flat:
-            known = np.array([label is not None for label in flat])
-        encoder = LabelEncoder.from_labels(label for label in flat if label is not None)
-        classes = encoder.classes_
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has a single class, {classes.tolist()[0]!r}: training needs at "
-                "least 2"
-            )
-        labels = encoder.encode(flat, default=0)
+        check_classes(classes)
         return cls.of_labels(packed, labels, known, weight, classes)
+
+    @classmethod
+    def read_part(cls, X, y, sample_weight):
+        """Check and encode a part of the data, whose weights are as given."""
+        packed = check_sequences(X, all_empty=True)
+        classes, labels, known = encode_labels(y, packed.lengths)
+        if known is not None:
+            i = np.searchsorted(packed.offsets, np.flatnonzero(~known)[0], "right") - 1
+            raise ValueError(
+                f"y[{i}] has a missing label: training in parts needs every label"
+            )
+        weight = check_sequence_weight(sample_weight, len(packed), all_zero=True)
+        if weight is None:
+            weight = np.ones(len(packed))
+        packed, numbers = packed.without_empty()
+        weight = weight[numbers]
+        return cls(packed, labels, None, weight, classes, float(len(packed)), numbers)
 
     @classmethod
     def of_labels(cls, packed, labels, known, weight, classes):
@@ -99,6 +105,16 @@ class TrainingData:
             lengths = np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
         return float(np.average(lengths, weights=self.weight))
 
+    def label_weights(self):
+        """Weight of the positions of each label."""
+        weight = self.weight
+        if weight is None:
+            weight = np.ones(len(self.packed))
+        weight = np.repeat(weight, self.packed.lengths)
+        if self.known is not None:
+            weight = weight * self.known
+        return np.bincount(self.labels, weights=weight, minlength=len(self.classes))
+
     def n_pairs_seen(self):
         """Number of different pairs of neighboring labels; unknown ones count as 0."""
         codes = self.labels[:-1].astype(np.int64) * len(self.classes) + self.labels[1:]
@@ -129,14 +145,25 @@ class TrainingData:
         )
 
 
+def check_classes(classes):
+    """Refuse labels of which there are not two."""
+    if len(classes) == 1:
+        raise ValueError(
+            f"y has a single class, {classes.tolist()[0]!r}: training needs at least 2"
+        )
+
+
 def rows_of(packed, rows):
     """Features of some positions."""
     values = packed.values[rows]
     return sparse.csr_array(values) if sparse.issparse(values) else values
 
 
-def label_costs(class_weight, classes, data=None):
-    """Cost of missing each label; None if every cost is 1."""
+def label_costs(class_weight, classes, counts=None):
+    """Cost of missing each label; None if every cost is 1.
+
+    `counts`, the weight of the positions of each label, are needed for "balanced".
+    """
     if class_weight is None:
         return None
     if isinstance(class_weight, dict):
@@ -146,13 +173,6 @@ def label_costs(class_weight, classes, data=None):
             raise ValueError("class_weight must map labels to numbers")
         costs = np.array(values)
     else:
-        weight = data.weight
-        if weight is None:
-            weight = np.ones(len(data.packed))
-        weight = np.repeat(weight, data.packed.lengths)
-        if data.known is not None:
-            weight = weight * data.known
-        counts = np.bincount(data.labels, weights=weight, minlength=len(classes))
         # As in scikit-learn; labels of weight zero cost nothing.
         costs = np.divide(
             counts.sum() / len(classes),

@@ -4,19 +4,21 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_X_y
+from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y
 
+from sksstruct.models.facts import Facts
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.spec import ROWS
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
-from sksstruct.utils.sparse_input import validate_rows
+from sksstruct.utils.sparse_input import sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 
@@ -78,6 +80,28 @@ class MulticlassModel(StructuredModel):
         if len(keep) < len(labels):
             X, labels = X[keep], labels[keep]
         return X, labels, weight
+
+    def _facts(self, X, y, sample_weight, number):
+        X, y, weight = _checked_part(X, y, sample_weight)
+        classes, labels = np.unique(y, return_inverse=True)
+        counts = np.bincount(labels, weights=weight)
+        return Facts(
+            {number: int(np.count_nonzero(weight))},
+            X.shape[1],
+            counts=dict(zip(classes.tolist(), counts.tolist(), strict=True)),
+            total=float(weight.sum()),
+        )
+
+    def _learn_facts(self, facts):
+        self._learn(facts.n_features, np.array(sorted(facts.counts)))
+        self._total = facts.total
+
+    def _read_part(self, X, y, sample_weight):
+        X, y, weight = _checked_part(X, y, sample_weight)
+        keep = np.flatnonzero(weight)
+        labels = np.searchsorted(self.classes_, y[keep])
+        X = X if len(keep) == len(y) else X[keep]
+        return X, labels, weight[keep] / self._total
 
     def prepare(self, X, Y):
         X, Y = check_X_y(X, Y, dtype=np.float64)
@@ -229,6 +253,17 @@ class MulticlassModel(StructuredModel):
         if not len(found):
             raise ValueError(f"{y!r} is not one of the classes {self.classes_}")
         return int(found[0])
+
+
+def _checked_part(X, y, sample_weight):
+    """A part of the data, and its weights as given."""
+    if sparse.issparse(X):
+        X = sound_csr(X)
+    X, y = check_X_y(X, y, **ROWS)
+    weight = _check_sample_weight(
+        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
+    )
+    return X, y, weight
 
 
 def _padded(values):

@@ -3,17 +3,19 @@
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from sksstruct.factor_graphs import DenseTable, FactorGraph
 from sksstruct.inference.cuts._reduced_roof import LabelPairs, ReducedRoofDual
 from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
+from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
-from sksstruct.models.multilabel._pairs import check_pairs
+from sksstruct.models.multilabel._pairs import FEW_LABELS, check_pairs
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
-from sksstruct.utils.sparse_input import rows_between, validate_rows
+from sksstruct.utils.sparse_input import rows_between, sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight
 
 # Largest number of labels left open by the relaxation that are enumerated.
@@ -79,6 +81,57 @@ class MultilabelModel(ModelSpec):
                 )
         self._costs = label_costs(self.class_weight, Y, weight, self._values)
         return X, Y, weight
+
+    def _facts(self, X, y, sample_weight, number):
+        if self.loss != "structured_hinge":
+            raise ValueError(
+                f"loss={self.loss!r} cannot be trained on data in parts: use "
+                "loss='structured_hinge'"
+            )
+        if self.interaction_scaling == "auto":
+            raise ValueError(
+                "interaction_scaling='auto' tries values on all data at once: choose a "
+                "number"
+            )
+        X, Y, weight = _checked_part(X, y, sample_weight)
+        counts = (weight @ Y).tolist()
+        return Facts(
+            {number: int(np.count_nonzero(weight))},
+            X.shape[1],
+            counts=dict(enumerate(counts)),
+            total=float(weight.sum()),
+        )
+
+    def _learn_facts(self, facts):
+        n_labels = len(facts.counts)
+        if isinstance(self.pairs, str) and (
+            self.pairs not in ("auto", "all") or n_labels > FEW_LABELS
+        ):
+            raise ValueError(
+                f"pairs={self.pairs!r} counts pairs of {n_labels} labels in all "
+                "data at once: give an array of pairs, or pairs='all'"
+            )
+        self.classes_, self._values = np.arange(n_labels), None
+        self.label_pairs_ = check_pairs(self.pairs, np.zeros((1, n_labels)))
+        self._sparse_output, self._exact = False, self.enumerates(n_labels)
+        self._n_features, self._total = facts.n_features, facts.total
+
+    def _read_part(self, X, y, sample_weight):
+        X, Y, weight = _checked_part(X, y, sample_weight)
+        if Y.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"y has {Y.shape[1]} labels, but other parts have {len(self.classes_)}"
+            )
+        keep = np.flatnonzero(weight)
+        if len(keep) < len(Y):
+            X, Y = X[keep], Y[keep]
+        return X, Y, weight[keep] / self._total
+
+    def _layout(self):
+        """The model bound to one sample, whose `views` name blocks of weights."""
+        X = np.zeros((1, self._n_features))
+        Y = np.zeros((1, len(self.classes_)), dtype=np.int32)
+        return self._bind((X, Y, np.ones(1)))
 
     def _bind(self, examples):
         self.scaling = self.interaction_scaling
@@ -150,6 +203,22 @@ class MultilabelModel(ModelSpec):
         if not self.fit_intercept:
             return np.ascontiguousarray(coef), np.zeros(len(coef)), table
         return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy(), table
+
+
+def _checked_part(X, y, sample_weight):
+    """A part of the data, and its weights as given."""
+    X = sound_csr(X) if sparse.issparse(X) else X
+    X, y = check_X_y(X, y, **ROWS, multi_output=True)
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    Y, values = columns_of(y)
+    if values is not None:
+        raise ValueError("y must be a label indicator with a column for each label")
+    weight = _check_sample_weight(
+        sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=True
+    )
+    return X, Y, weight
 
 
 def with_ones(X):

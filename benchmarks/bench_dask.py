@@ -1,0 +1,164 @@
+"""A generated corpus from shards on disk, tagged by a cluster on this machine.
+
+    python benchmarks/bench_dask.py [--tokens 500000] [--attributes 100000]
+        [--labels 30] [--shards 8] [--workers 2] [--memory 1.5] [--tol 0.05]
+
+Words come from a Zipf law, and each has three attributes besides itself that it shares
+with others. Labels follow a Markov chain, and a word is drawn from those of its label.
+Memory is the peak of what is allocated by each worker, without the pages of the mapped
+files, which the system takes back when it needs them. Needs Linux.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import dask
+import numpy as np
+from distributed import Client, LocalCluster
+from scipy import sparse
+
+from sksstruct.dask import DaskChainCRF, Shards
+from sksstruct.metrics import flat_f1_score
+from sksstruct.solvers import Partitioned
+from sksstruct.utils.packed import PackedLabels, PackedSequences
+
+LENGTH = 20
+
+
+def make_shard(path, number, n_tokens, n_attributes, n_labels):
+    """Write one shard."""
+    fixed = np.random.default_rng(0)
+    steps = fixed.dirichlet(np.full(n_labels, 0.2), n_labels).cumsum(axis=1)
+    rng = np.random.default_rng([1, number])
+    n = n_tokens // LENGTH
+    labels = np.empty((n, LENGTH), dtype=np.int32)
+    labels[:, 0] = rng.integers(0, n_labels, n)
+    for t in range(1, LENGTH):
+        draw = rng.random((n, 1))
+        labels[:, t] = (draw > steps[labels[:, t - 1]]).sum(axis=1)
+    labels = np.minimum(labels, n_labels - 1)
+    # a half of the attributes are words; labels own every n_labels-th of them
+    n_words = n_attributes // 2
+    ranks = rng.zipf(1.3, labels.shape) % (n_words // n_labels)
+    words = ranks * n_labels + labels
+    noise = rng.random(labels.shape) < 0.15
+    words[noise] = rng.integers(0, n_words, noise.sum())
+    others = [n_words + (words * p + q) % n_words for p, q in ((1, 7), (31, 3))]
+    before = np.roll(words, 1, axis=1)
+    columns = np.stack([words, *others, n_words + (before * 17 + 5) % n_words], axis=-1)
+    columns = columns.reshape(-1, 4).astype(np.int32)
+    columns.sort(axis=1)
+    rows = sparse.csr_array(
+        (
+            np.ones(columns.size, dtype=np.float32),
+            columns.ravel(),
+            np.arange(0, columns.size + 1, 4),
+        ),
+        shape=(len(columns), n_attributes),
+    )
+    rows.sum_duplicates()
+    X = PackedSequences(rows, np.arange(0, labels.size + 1, LENGTH))
+    names = [f"L{k}" for k in range(n_labels)]
+    X.save(path, PackedLabels(labels.ravel(), X.offsets, names))
+
+
+def load(folder, number):
+    """Open one shard."""
+    return PackedSequences.open(Path(folder) / str(number), labels=True)
+
+
+def allocated():
+    """Memory of this process in MB, without mapped files."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1024
+    raise OSError("no RssAnon in /proc/self/status")
+
+
+class Watch(threading.Thread):
+    """Looks at the memory of every worker now and then."""
+
+    def __init__(self, client):
+        super().__init__(daemon=True)
+        self.client, self.peaks, self.done = client, {}, threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.2):
+            for name, value in self.client.run(allocated).items():
+                self.peaks[name] = max(self.peaks.get(name, 0.0), value)
+
+
+def main():
+    """Generate, train, report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tokens", type=int, default=500_000)
+    parser.add_argument("--attributes", type=int, default=100_000)
+    parser.add_argument("--labels", type=int, default=30)
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--memory", type=float, default=1.5, help="GB of a worker")
+    parser.add_argument("--tol", type=float, default=0.05)
+    parser.add_argument("--max-iter", type=int, default=100)
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="sksstruct-shards-")
+    size = options.tokens // options.shards, options.attributes, options.labels
+    try:
+        with (
+            LocalCluster(
+                n_workers=options.workers,
+                threads_per_worker=1,
+                memory_limit=f"{options.memory}GB",
+                dashboard_address=":0",
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            names = range(options.shards + 1)
+            jobs = [dask.delayed(make_shard)(f"{folder}/{k}", k, *size) for k in names]
+            dask.compute(*jobs)
+            report(train(client, folder, options))
+    finally:
+        shutil.rmtree(folder)
+
+
+def train(client, folder, options):
+    """Figures of one training run; the last shard is held out."""
+    watch = Watch(client)
+    watch.start()
+    solver = Partitioned(tol=options.tol, max_iter=options.max_iter)
+    tagger = DaskChainCRF(solver=solver, random_state=0, client=client)
+    started = time.perf_counter()
+    tagger.fit(Shards(partial(load, folder), options.shards))
+    seconds = time.perf_counter() - started
+    watch.done.set()
+    watch.join()
+    X, y = load(folder, options.shards)
+    trace = tagger.history_
+    passes = tagger.n_iter_
+    return {
+        "tokens": options.tokens,
+        "workers": options.workers,
+        "shards": options.shards,
+        "F1": round(flat_f1_score(y, tagger.to_local().predict(X), average="micro"), 4),
+        "gap": round(tagger.dual_gap_, 5),
+        "passes": passes,
+        "seconds": round(seconds, 1),
+        "MB of workers": [round(peak) for peak in watch.peaks.values()],
+        "MB of weights": round(tagger.coef_.base.nbytes / 2**20),
+        "MB down a pass": round(trace["bytes_down"][-1] / passes / 2**20, 2),
+        "MB up a pass": round(trace["bytes_up"][-1] / passes / 2**20, 2),
+    }
+
+
+def report(figures):
+    """Print figures, one a line."""
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

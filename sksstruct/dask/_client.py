@@ -1,0 +1,45 @@
+"""Estimators whose work is done by a cluster."""
+
+from distributed import default_client
+from sklearn.base import clone
+
+
+class OnCluster:
+    """Mixin of estimators with the parameters of a local one, and `client`.
+
+    Class attributes
+    ----------------
+    _local : type
+        The local estimator.
+    """
+
+    def _client(self):
+        return default_client() if self.client is None else self.client
+
+    def to_local(self):
+        """The same estimator without a cluster, fitted if this one is.
+
+        Returns
+        -------
+        estimator : estimator
+            An object of the local class, which shares the fitted attributes.
+        """
+        names = self._local().get_params(deep=False)
+        local = self._local(**{name: getattr(self, name) for name in names})
+        for name, value in vars(self).items():
+            if name not in names and name != "client":
+                setattr(local, name, value)
+        return local
+
+    def __sklearn_clone__(self):
+        # a client cannot be copied, and all copies use the same cluster
+        params = {
+            name: clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+            if name != "client"
+        }
+        return type(self)(**params, client=self.client)
+
+    def _state(self):
+        # connections cannot be written: whoever reads this uses the default client
+        return {**super()._state(), "client": None}

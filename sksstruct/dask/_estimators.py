@@ -1,0 +1,246 @@
+"""The estimators of the library, trained on data that are spread over a cluster."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from dask.delayed import delayed
+from sklearn.callback import with_callbacks
+
+from sksstruct.dask._client import OnCluster
+from sksstruct.dask._lazy import apply
+from sksstruct.dask._parts import as_parts
+from sksstruct.dask._train import train
+from sksstruct.estimators.chain_crf import ChainCRF
+from sksstruct.estimators.multilabel import MultilabelPairwise
+from sksstruct.estimators.ssvm import SSVMClassifier
+from sksstruct.utils._doc import fill_doc, section
+
+_TEXTS = {
+    "client": """
+client : distributed.Client or None, default=None
+    Client of the cluster; None: the client that was made last.
+""",
+    "data": """
+X : dask bag or array, list of delayed, or Shards
+    Inputs in parts: a bag of sequences, an array whose chunks are whole rows, a list of
+    delayed tuples ``(X_part, y_part)`` or ``(X_part, y_part, sample_weight_part)``, or
+    a function that reads a part. Each part is a block of the training: results depend
+    on the parts, and on nothing else of the cluster.
+y : dask bag or array, default=None
+    Outputs in the same parts; None with delayed tuples and `Shards`, which have them.
+sample_weight : dask bag or array, default=None
+    Weights in the same parts.
+""",
+    "inputs": """
+X : dask bag or array, list of delayed, or Shards
+    Inputs in parts.
+""",
+}
+
+
+class Distributed(OnCluster):
+    """Mixin: `fit`, and prediction over parts.
+
+    Class attributes
+    ----------------
+    _noun : str
+        What messages call the estimator.
+    """
+
+    _noun = "classifier"
+
+    def _check_local(self):
+        for name in ("warm_start", "early_stopping"):
+            if getattr(self, name, False):
+                raise ValueError(f"{name}=True needs a local estimator")
+
+    @with_callbacks
+    def fit(self, X, y=None, sample_weight=None):
+        """Train on data in parts.
+
+        Parameters
+        ----------
+        %(data)s
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+        """
+        self._check_local()
+        return train(self, X, y, sample_weight, self._noun)
+
+    def predict(self, X):
+        """Predict outputs of each part, when they are computed.
+
+        Parameters
+        ----------
+        %(inputs)s
+
+        Returns
+        -------
+        y : dask bag or array, or list of delayed
+            Outputs in the same parts, in the form of X.
+        """
+        return apply(self.to_local(), X, "predict")
+
+    def predict_proba(self, X):
+        """Probabilities of each part, when they are computed; with ``loss="log"``.
+
+        Parameters
+        ----------
+        %(inputs)s
+
+        Returns
+        -------
+        probabilities : dask bag or array, or list of delayed
+            Probabilities in the same parts, in the form of X.
+        """
+        local = self.to_local()
+        # whether there are any is an error now, and not on a worker
+        local.predict_proba  # noqa: B018
+        return apply(local, X, "predict_proba")
+
+    def score(self, X, y=None, sample_weight=None):
+        """The local score of all data, computed part by part.
+
+        Parameters
+        ----------
+        %(data)s
+
+        Returns
+        -------
+        score : float
+            Mean of the scores of the parts, by their weight.
+        """
+        client = self._client()
+        parts = as_parts(X, y, sample_weight, client)
+        local = delayed(self.to_local())
+        pairs = client.gather(
+            client.compute(
+                [
+                    delayed(_score)(local, self._size, parts.read, *inputs)
+                    for inputs in parts.inputs
+                ]
+            )
+        )
+        scores, sizes = np.array([pair for pair in pairs if pair[1]]).T
+        return float(np.average(scores, weights=sizes))
+
+
+def _score(estimator, size, read, *inputs):
+    """Score of a part, and its weight in the mean."""
+    X, y, sample_weight = read(*inputs)
+    total = size(X, y, sample_weight)
+    if not total:
+        return 0.0, 0.0
+    return estimator.score(X, y, sample_weight), total
+
+
+def _n_positions(X, y, sample_weight):
+    """Total weight of the positions of a part."""
+    lengths = np.array([len(row) for row in y], dtype=np.float64)
+    return float(lengths.sum() if sample_weight is None else lengths @ sample_weight)
+
+
+def _n_samples(X, y, sample_weight):
+    """Total weight of the samples of a part."""
+    return float(len(y) if sample_weight is None else np.sum(sample_weight))
+
+
+@fill_doc({**_TEXTS, "parameters": section(ChainCRF, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskChainCRF(Distributed, ChainCRF):
+    """`sksstruct.ChainCRF`, trained on data that are spread over a cluster.
+
+    Each part of the data is a block of `sksstruct.solvers.Partitioned`, and stays on
+    its worker. The result is the same, bit for bit, for any number of workers, and
+    where workers are lost. All parts need all labels to be known.
+
+    Parameters
+    ----------
+    %(parameters)s
+    %(client)s
+
+    See Also
+    --------
+    sksstruct.solvers.Partitioned : The solver and its options.
+
+    Notes
+    -----
+    `solver` is "auto", "partitioned" or an object of `BCFW`, `SDCA` or `Partitioned`.
+    `score_function`, `transition_features`, `warm_start`, `early_stopping` and weights
+    that exist only where they were seen need all data in one place, and are refused.
+    """
+
+    _: KW_ONLY
+    client: Any = None
+
+    _parameter_constraints = {
+        **ChainCRF._parameter_constraints,
+        "client": "no_validation",
+    }
+    _local, _noun, _size = ChainCRF, "tagger", staticmethod(_n_positions)
+
+
+@fill_doc({**_TEXTS, "parameters": section(SSVMClassifier, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskSSVMClassifier(Distributed, SSVMClassifier):
+    """`sksstruct.SSVMClassifier`, trained on data that are spread over a cluster.
+
+    Models that learn from all data at once cannot be trained so; "multiclass" can.
+
+    Parameters
+    ----------
+    %(parameters)s
+    %(client)s
+
+    See Also
+    --------
+    sksstruct.solvers.Partitioned : The solver and its options.
+    """
+
+    _: KW_ONLY
+    client: Any = None
+
+    _parameter_constraints = {
+        **SSVMClassifier._parameter_constraints,
+        "client": "no_validation",
+    }
+    _local, _size = SSVMClassifier, staticmethod(_n_samples)
+
+    def _check_local(self):
+        super()._check_local()
+        for name in ("class_weight", "score_function"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} needs a local estimator")
+
+
+@fill_doc({**_TEXTS, "parameters": section(MultilabelPairwise, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
+    """`sksstruct.MultilabelPairwise`, trained on data that are spread over a cluster.
+
+    It needs ``loss="structured_hinge"``, sets of labels that are enumerated, a number
+    for `interaction_scaling`, and `pairs` that are not chosen by counts: all else looks
+    at all data at once.
+
+    Parameters
+    ----------
+    %(parameters)s
+    %(client)s
+
+    See Also
+    --------
+    sksstruct.solvers.Partitioned : The solver and its options.
+    """
+
+    _: KW_ONLY
+    client: Any = None
+
+    _parameter_constraints = {
+        **MultilabelPairwise._parameter_constraints,
+        "client": "no_validation",
+    }
+    _local, _size = MultilabelPairwise, staticmethod(_n_samples)

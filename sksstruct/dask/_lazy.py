@@ -1,0 +1,96 @@
+"""Fitted estimators applied to data in parts, lazily."""
+
+import numpy as np
+from dask.base import is_dask_collection
+from dask.delayed import Delayed, delayed
+
+from sksstruct.dask._parts import Shards, _is_lazy, whole
+
+
+def apply(estimator, X, method="predict", *, meta=None):
+    """Call a method of a fitted estimator for each partition, when it is computed.
+
+    Any estimator will do, for instance `sksstruct.LPMAPPredictor` for a bag of factor
+    graphs, or a transformer with ``method="transform"``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, where the method needs that.
+    X : dask bag or array, list of delayed, or Shards
+        Inputs of the method.
+    method : str, default="predict"
+        Name of the method.
+    meta : ndarray, default=None
+        Empty array of the dtype and number of axes of the results for a dask array.
+
+    Returns
+    -------
+    results : dask bag or array, or list of delayed
+        Results in the same partitions, in the form of X.
+
+    Examples
+    --------
+    >>> import dask.bag as db
+    >>> from sksstruct import LPMAPPredictor
+    >>> from sksstruct.dask import apply
+    >>> from sksstruct.factor_graphs import FactorGraph
+    >>> graphs = [FactorGraph([[0.0, score]]) for score in (1.0, -1.0)]
+    >>> labelings = apply(LPMAPPredictor(), db.from_sequence(graphs))
+    >>> [y.tolist() for y in labelings.compute(scheduler="sync")]
+    [[1], [0]]
+    """
+    if isinstance(X, Shards):
+        part = delayed(_of_shard)
+        return [part(delayed(estimator), method, X.load, k) for k in range(X.n_shards)]
+    if isinstance(X, list | tuple) and all(map(_is_lazy, X)):
+        part = delayed(_of_part)
+        return [part(delayed(estimator), method, each) for each in X]
+    if not is_dask_collection(X) or isinstance(X, Delayed):
+        raise TypeError(
+            f"X is a {type(X).__name__}: pass a dask bag or array, a list of delayed "
+            "partitions, or Shards(load, n_shards)"
+        )
+    if hasattr(X, "map_partitions"):
+        return X.map_partitions(_of_bag, delayed(estimator), method)
+    return _of_array(estimator, X, method, meta)
+
+
+def _of_array(estimator, X, method, meta):
+    import dask.array as da
+
+    if X.numblocks[1] != 1:
+        raise ValueError(f"X is cut into {X.numblocks} chunks: rows must be whole")
+    if meta is None:
+        # of one row of zeros, as the method alone knows
+        meta = np.asarray(getattr(estimator, method)(np.zeros((1, X.shape[1]))))
+    parts = [
+        da.from_delayed(
+            delayed(_of_part)(delayed(estimator), method, each),
+            (rows, *meta.shape[1:]),
+            dtype=meta.dtype,
+        )
+        for each, rows in zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
+    ]
+    return da.concatenate(parts, axis=0)
+
+
+# ---- on the workers ----
+
+
+def inputs_of(part):
+    """X of a part, which may have more."""
+    return part[0] if isinstance(part, tuple) else part
+
+
+def _of_part(estimator, method, part):
+    return getattr(estimator, method)(inputs_of(part))
+
+
+def _of_shard(estimator, method, load, number):
+    return _of_part(estimator, method, load(number))
+
+
+def _of_bag(part, estimator, method):
+    part = whole(part)
+    return getattr(estimator, method)(part) if len(part) else []

@@ -1,0 +1,245 @@
+"""Training on a cluster: what parts tell of the whole, blocks of them, rounds.
+
+As in `sksstruct.estimators._train`, but nobody sees all data: first each part is read
+for its `Facts`, which are merged in a tree; then each part becomes a block.
+"""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from distributed import wait
+
+from sksstruct.dask._executor import Builder, DaskExecutor
+from sksstruct.dask._parts import as_parts
+from sksstruct.estimators._callbacks import PassCallbacks
+from sksstruct.estimators._train import (
+    Problem,
+    checked_model,
+    report_result,
+    set_attributes,
+)
+from sksstruct.solvers import BCFW, SDCA, SOLVERS, Partitioned
+from sksstruct.solvers.core.base import Options
+from sksstruct.solvers.partitioned.blocks import Lender, make_block
+
+# Parts whose facts are merged by one task.
+_MERGED = 8
+
+
+@dataclass
+class Plan:
+    """What a worker needs to know to make a block of a part.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        The model, which has learned from all parts.
+    set_loss : callable or None
+        ``set_loss(spec, model)``, where the loss is a parameter of the estimator.
+    read : callable
+        Makes ``(X, y, sample_weight)`` of the inputs of a part.
+    solver : solver object
+        `Partitioned`.
+    alpha, l1 : float
+        Regularisation.
+    outline : Outline, default=None
+        The problem.
+    """
+
+    spec: Any
+    set_loss: Any
+    read: Any
+    solver: Any
+    alpha: float
+    l1: float
+    outline: Any = None
+
+    def bind(self, *inputs):
+        """The model bound to a part."""
+        model = self.spec._bind(self.spec._read_part(*self.read(*inputs)))
+        if self.set_loss is not None:
+            self.set_loss(self.spec, model)
+        return model
+
+
+def train(estimator, X, y, sample_weight, noun):
+    """Train an estimator on a cluster and set its fitted attributes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has the parameters of the local one, and `client`.
+    X, y, sample_weight : objects
+        Data in parts.
+    noun : str
+        What messages call the estimator.
+
+    Returns
+    -------
+    estimator : estimator
+        The same object.
+    """
+    spec = checked_model(estimator)
+    solver = partitioned(estimator)
+    client = estimator._client()
+    parts = as_parts(X, y, sample_weight, client)
+    facts = gather_facts(client, spec, parts)
+    spec._learn_facts(facts)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
+    l1_ratio = getattr(estimator, "l1_ratio", 0.0)
+    solver.check_alpha(alpha)
+    plan = Plan(
+        spec,
+        getattr(estimator.to_local(), "_set_loss", None),
+        parts.read,
+        solver,
+        alpha * (1.0 - l1_ratio),
+        alpha * l1_ratio,
+    )
+    numbers = [number for number, size in sorted(facts.sizes.items()) if size]
+    outline = client.submit(
+        _outline, plan, *parts.inputs[numbers[0]], key=_key("outline", spec), pure=False
+    ).result()
+    plan.outline = replace(outline, n_examples=facts.n_examples)
+    problem = Problem(
+        spec,
+        plan.outline,
+        solver,
+        partial(_attributes, estimator, spec, facts),
+        alpha,
+        l1_ratio,
+    )
+    builders = [
+        Builder(partial(_make, plan, block), parts.inputs[number])
+        for block, number in enumerate(numbers)
+    ]
+    callbacks = PassCallbacks(estimator, solver.max_iter, problem.attributes, X, y)
+    options = Options(
+        random_state=estimator.random_state,
+        verbose=estimator.verbose,
+        callback=callbacks,
+        l1=plan.l1,
+        max_seconds=getattr(estimator, "max_seconds", None),
+    )
+    try:
+        run = _on_cluster(solver, client)
+        result = run.solve_blocks(plan.outline, builders, plan.alpha, options)
+    except BaseException:
+        callbacks.close()
+        raise
+    set_attributes(estimator, problem, result)
+    callbacks.close()
+    report_result(result, noun, solver.remedy)
+    return estimator
+
+
+def partitioned(estimator):
+    """The solver of an estimator as `Partitioned`."""
+    solver = SOLVERS.resolve(
+        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
+    )
+    if estimator.solver == "auto":
+        solver = Partitioned(max_iter=estimator.max_iter, tol=estimator.tol)
+    elif isinstance(solver, BCFW | SDCA):
+        solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
+    elif not isinstance(solver, Partitioned):
+        raise ValueError(
+            f"{type(solver).__name__} cannot train on data in parts: solver must be "
+            "'auto', 'partitioned', or an object of BCFW, SDCA or Partitioned"
+        )
+    if solver.blocks != "auto":
+        raise ValueError("blocks must be 'auto': the parts of the data are the blocks")
+    solver.check()
+    return solver
+
+
+def _on_cluster(solver, client):
+    """A copy of the solver whose blocks are on a cluster."""
+    solver = copy(solver)
+    solver.executor = DaskExecutor(client)
+    return solver
+
+
+def gather_facts(client, spec, parts):
+    """The facts of all parts, merged in a tree that depends on their number alone."""
+    nodes = [
+        client.submit(
+            _facts, spec, parts.read, number, *inputs,
+            key=_key(f"facts-{number}", spec), pure=False,
+        )
+        for number, inputs in enumerate(parts.inputs)
+    ]  # fmt: skip
+    wait(nodes)
+    level = 0
+    while len(nodes) > 1:
+        level += 1
+        nodes = [
+            client.submit(
+                _merge, *nodes[k : k + _MERGED],
+                key=_key(f"merge-{level}-{k}", spec), pure=False,
+            )
+            for k in range(0, len(nodes), _MERGED)
+        ]  # fmt: skip
+    facts = nodes[0].result()
+    if facts is None or not facts.n_examples:
+        raise ValueError("X has no examples of positive weight in any of its parts")
+    return facts
+
+
+def _key(name, spec):
+    return f"sksstruct-{name}-{id(spec):x}"
+
+
+def _attributes(estimator, spec, facts, weights):
+    """All fitted attributes for flat weights."""
+    seen = {"n_features_in_": facts.n_features}
+    if facts.feature_names is not None:
+        seen["feature_names_in_"] = facts.feature_names
+    views = None
+    if hasattr(spec, "_layout"):  # blocks of weights cannot be told without a model
+        views = spec._layout().views(weights)
+    if hasattr(estimator, "_describe"):
+        return {**seen, **estimator._describe(spec, weights, views)}
+    return {**seen, **spec._attributes(weights, views)}
+
+
+# ---- on the workers ----
+
+
+def _facts(spec, read, number, *inputs):
+    """The facts of a part; None where it is empty."""
+    X, y, sample_weight = read(*inputs)
+    if (X.shape[0] if hasattr(X, "shape") else len(X)) == 0:
+        return None
+    try:
+        return spec._facts(X, y, sample_weight, number)
+    except (ValueError, TypeError) as error:
+        error.add_note(f"in part {number} of the data")
+        raise
+
+
+def _merge(*facts):
+    merged = None
+    for each in facts:
+        if each is not None:
+            merged = each if merged is None else merged.merge(each)
+    return merged
+
+
+def _outline(plan, *inputs):
+    """What the driver must know of the problem, from one part."""
+    model = plan.bind(*inputs)
+    plan.solver.check_model(model)
+    plan.solver.local(model.surrogate).check_penalty(plan.l1)
+    return plan.solver.outline(model, plan.alpha, plan.l1)
+
+
+def _make(plan, block, shared, *inputs):
+    """A block of a part."""
+    # one for all blocks of the worker; which of two threads comes first does not matter
+    lender = shared.setdefault("lender", Lender(plan.outline))
+    model = plan.bind(*inputs)
+    local = plan.solver.local(model.surrogate)
+    return make_block(local, model, block, plan.alpha, lender)

@@ -1,0 +1,122 @@
+"""One vocabulary of a bag."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from dask.delayed import delayed
+from sklearn.base import clone
+
+from sksstruct.dask._client import OnCluster
+from sksstruct.dask._lazy import apply
+from sksstruct.dask._parts import whole
+from sksstruct.feature_extraction import SequenceVectorizer
+from sksstruct.utils._doc import fill_doc, section
+
+# Parts whose vocabularies are merged by one task.
+_MERGED = 8
+
+
+@fill_doc({"parameters": section(SequenceVectorizer, "Parameters")})
+@dataclass(eq=False, repr=False)
+class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_keys=None):
+    """Feature rows from bags of sequences, with one vocabulary for all of them.
+
+    Each partition is read by itself; the vocabularies are merged in a tree. Columns are
+    those of `SequenceVectorizer` fitted to all sequences in order.
+
+    Parameters
+    ----------
+    %(parameters)s
+    client : distributed.Client or None, default=None
+        Client of the cluster; None: the client that was made last.
+
+    See Also
+    --------
+    sksstruct.feature_extraction.SequenceHasher : Needs no pass over the data; use it
+        with `apply`.
+    """
+
+    _: KW_ONLY
+    client: Any = None
+
+    _parameter_constraints = {
+        **SequenceVectorizer._parameter_constraints,
+        "client": "no_validation",
+    }
+    _local = SequenceVectorizer
+
+    def fit(self, X, y=None):
+        """Learn the features that occur.
+
+        Parameters
+        ----------
+        X : dask bag of sequences of {mapping, iterable of str}
+            Sequences.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DaskSequenceVectorizer
+            The fitted transformer.
+        """
+        self._check_parameters()
+        part = clone(self.to_local()).set_params(min_count=1)
+        nodes = [delayed(_fit)(part, each) for each in X.to_delayed()]
+        while len(nodes) > 1:
+            nodes = [
+                delayed(_merge)(part, nodes[k : k + _MERGED])
+                for k in range(0, len(nodes), _MERGED)
+            ]
+        found = self._client().compute(nodes[0]).result()
+        if found is None:
+            raise ValueError("X has no features at all")
+        return self.merge([found])
+
+    def fit_transform(self, X, y=None):
+        """Learn the features that occur and transform X.
+
+        Parameters
+        ----------
+        X : dask bag of sequences of {mapping, iterable of str}
+            Sequences.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X_new : dask bag
+            A `PackedSequences` in each partition.
+        """
+        return self.fit(X).transform(X)
+
+    def transform(self, X):
+        """Transform sequences lazily; features not seen in fit are left out.
+
+        Parameters
+        ----------
+        X : dask bag of sequences of {mapping, iterable of str}
+            Sequences.
+
+        Returns
+        -------
+        X_new : dask bag
+            A `PackedSequences` in each partition.
+        """
+        return apply(self.to_local(), X, "transform")
+
+
+# ---- on the workers ----
+
+
+def _fit(vectorizer, part):
+    """A vectorizer of a part; None where it has no features."""
+    part = whole(part)
+    if not any(len(features) for sequence in part for features in sequence):
+        return None
+    return clone(vectorizer).fit(part)
+
+
+def _merge(vectorizer, parts):
+    parts = [each for each in parts if each is not None]
+    return clone(vectorizer).merge(parts) if parts else None

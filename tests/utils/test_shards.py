@@ -1,0 +1,166 @@
+"""Folders of packed sequences: what is read is what was written, mapped or not."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sksstruct import ChainCRF
+from sksstruct.models.chain.data import TrainingData
+from sksstruct.utils.packed import PackedLabels, PackedSequences
+
+Y = [["b", "a"], [], ["c", None, "b"], ["a"]]
+
+
+def packed(form, names=None, seed=0):
+    values = np.random.default_rng(seed).normal(size=(6, 4))
+    values *= np.abs(values) > 0.5
+    if form == "csr":
+        values = sparse.csr_array(values.astype(np.float32))
+    return PackedSequences(values, [0, 2, 2, 5, 6], names)
+
+
+def as_lists(y):
+    return [list(row) for row in y]
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("form", ["csr", "dense"])
+def test_round_trip(form, mmap, tmp_path):
+    names = ["é", "a=\n", "", "w"] if form == "csr" else None
+    X = packed(form, names)
+    X.save(tmp_path / "a" / "b", Y)
+    back, y = PackedSequences.open(tmp_path / "a" / "b", mmap, labels=True)
+    assert repr(back) == repr(X)
+    assert as_lists(y) == Y
+    assert np.array_equal(back.offsets, X.offsets)
+    for one, other in zip(X, back, strict=True):
+        difference = one - other
+        assert not abs(difference).sum()
+    if names:
+        assert back.feature_names.tolist() == names
+    data = back.values.data if form == "csr" else back.values
+    assert np.asarray(data).flags.writeable != mmap
+
+
+def test_no_entries_and_no_sequences(tmp_path):
+    for number, X in enumerate([
+        PackedSequences(sparse.csr_array((2, 3)), [0, 2]),
+        PackedSequences(np.zeros((0, 3)), [0]),
+    ]):  # fmt: skip
+        X.save(tmp_path / str(number))
+        assert repr(PackedSequences.open(tmp_path / str(number))) == repr(X)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+@pytest.mark.parametrize("form", ["csr", "dense"])
+def test_training_from_disk_gives_the_same_bits(form, loss, tmp_path):
+    X = packed(form)
+    y = [[label or "a" for label in row] for row in Y]
+    X.save(tmp_path / "x", y)
+    back, labels = PackedSequences.open(tmp_path / "x", labels=True)
+    fits = [
+        ChainCRF(alpha=0.1, loss=loss, solver=solver, random_state=0).fit(*data)
+        for data in ((X, y), (back, labels))
+        for solver in ("auto", "sdca" if loss == "log" else "gdmm")
+    ]
+    for one, other in zip(fits[:2], fits[2:], strict=True):
+        np.testing.assert_array_equal(one.coef_, other.coef_)
+        assert one.classes_.tolist() == other.classes_.tolist()
+        assert as_lists(one.predict(X)) == as_lists(other.predict(back))
+        assert one.score(X, y) == other.score(back, labels)
+
+
+def test_labels_of_a_part_are_renumbered():
+    X = packed("dense")
+    codes = [2, 0, 2, -1, 0, 2]
+    y = PackedLabels(codes, X.offsets, ["z", "unused", "b"])
+    one, other = (TrainingData.read(X, labels, None) for labels in (y, as_lists(y)))
+    assert one.classes.tolist() == other.classes.tolist() == ["b", "z"]
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(one.known, other.known)
+
+
+def test_labels_that_do_not_fit():
+    X = packed("dense")
+    with pytest.raises(ValueError, match=r"y\[1\] has 1 labels, but X\[1\] has 0"):
+        ChainCRF().fit(X, PackedLabels([0] * 6, [0, 2, 3, 5, 6], ["a", "b"]))
+    with pytest.raises(ValueError, match=r"y has 1 sequences, but X has 4"):
+        ChainCRF().fit(X, PackedLabels([0], [0, 1], ["a"]))
+    with pytest.raises(ValueError, match=r"y\[3\] has a missing label"):
+        labels = PackedLabels([0, 1, 0, 1, 0, -1], X.offsets, ["a", "b"])
+        ChainCRF().fit(X, labels)
+    with pytest.raises(ValueError, match="from -1 to 0"):
+        PackedLabels([1], [0, 1], ["a"])
+
+
+def damage_header(change):
+    def damage(folder):
+        header = json.loads((folder / "header.json").read_text())
+        change(header)
+        (folder / "header.json").write_text(json.dumps(header))
+
+    return damage
+
+
+def truncate(name):
+    def damage(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:-9])
+
+    return damage
+
+
+def write_columns_beyond(folder):
+    indices = np.load(folder / "indices.npy")
+    indices[1] = 99
+    np.save(folder / "indices.npy", indices)
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda f: shutil.rmtree(f), "is not a folder: expected one"),
+        (lambda f: (f / "header.json").unlink(), "has no header.json"),
+        (lambda f: (f / "data.npy").unlink(), "data.npy is missing; expected <f4"),
+        (lambda f: (f / "feature_names.json").unlink(), "feature_names.json is miss"),
+        (lambda f: (f / "header.json").write_text("{"), "header.json is damaged"),
+        (truncate("data.npy"), "data.npy is truncated or damaged; expected <f4 of sh"),
+        (truncate("indptr.npy"), "indptr.npy is truncated"),
+        (
+            lambda f: np.save(f / "labels.npy", np.zeros(6)),
+            r"labels.npy is <f8 of shape \(6,\); expected <i4",
+        ),
+        (damage_header(lambda h: h.update(version=7)), "version 7 of the format"),
+        (damage_header(lambda h: h.update(format="x")), "is of another program"),
+        (damage_header(lambda h: h.pop("n_features")), "lacks n_features"),
+        (damage_header(lambda h: h.pop("classes")), "lacks classes"),
+        (damage_header(lambda h: h["arrays"].pop("data")), "which is no form"),
+        (write_columns_beyond, "is damaged: .*the column index 99"),
+    ],
+)
+@pytest.mark.parametrize("mmap", [False, True])
+def test_damage_is_found(damage, message, mmap, tmp_path):
+    packed("csr", ["a", "b", "c", "d"]).save(tmp_path / "x", Y)
+    PackedSequences.open(tmp_path / "x", mmap)
+    damage(tmp_path / "x")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        PackedSequences.open(tmp_path / "x", mmap, labels=True)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    X = packed("csr")
+    X.save(tmp_path / "x")
+    with pytest.raises(ValueError, match="has no labels"):
+        PackedSequences.open(tmp_path / "x", labels=True)
+    with pytest.raises(FileExistsError, match="x exists"):
+        X.save(tmp_path / "x")
+    labels = [[("b",), ("a",)], [], [("c",)] * 3, [("a",)]]
+    with pytest.raises(TypeError, match=r"label \('a',\)"):
+        X.save(tmp_path / "y", labels)
+    with pytest.raises(ValueError, match="4 sequences"):
+        X.save(tmp_path / "y", labels[1:])
+    # nothing half-written is left
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
