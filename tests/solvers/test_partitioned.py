@@ -294,6 +294,17 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
     ):
         with pytest.raises(ValueError, match="of another run"):
             fit(data, solver, **parameters)
+    # as many examples of the same lengths
+    X, y = data
+    others = (
+        ([x + 0.5 for x in X], y, {}),
+        (X, [(row + 1) % 3 for row in y], {}),
+        (X, y, {"weight": np.linspace(0.5, 1.5, len(X))}),
+        (X, y, {"class_weight": {0: 2.0}}),
+    )
+    for *other, parameters in others:
+        with pytest.raises(ValueError, match="of other examples"):
+            fit(other, again, **parameters)
     (block,) = tmp_path.glob("block-1-*")
     written = block.read_bytes()
     block.write_bytes(written[:-10])
