@@ -18,7 +18,7 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import KilledWorker
+from distributed import KilledWorker, TimeoutError
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import TreeSum
@@ -26,6 +26,8 @@ from sksstruct.solvers.partitioned.executors import Executor
 
 # Seconds to wait for a worker where there is none.
 PATIENCE = 300
+# Seconds between two times that a worker is looked for whose task takes long.
+_LOOK = 3
 # Shorter vectors than this go with the tasks, and not ahead of them.
 _SMALL = 2**16
 
@@ -173,7 +175,7 @@ class DaskExecutor(Executor):
             )  # fmt: skip
         lost = []
         for number, job in jobs.items():
-            where = _result(job)
+            where = self._result(job, self._slots[number])
             if where is None:
                 lost.append(number)
             else:
@@ -191,17 +193,16 @@ class DaskExecutor(Executor):
             tickets = {number: self._tickets[number] for number in group}
             own = None if each is None else {number: each[number] for number in group}
             adds = self.n_blocks if total is not None else None
-            jobs.append(
-                self._submit(
-                    method, slot, _call_blocks, self._run, tickets, self._ticket + 1,
-                    method, own, adds, *sent,
-                )
+            job = self._submit(
+                method, slot, _call_blocks, self._run, tickets, self._ticket + 1,
+                method, own, adds, *sent,
             )  # fmt: skip
+            jobs.append((job, slot))
             for number in group:
                 self._tickets[number] = self._ticket
         values = {}
-        for job in jobs:
-            answer = _result(job)
+        for job, slot in jobs:
+            answer = self._result(job, slot)
             if answer is None:
                 continue
             some, nodes = answer
@@ -210,6 +211,22 @@ class DaskExecutor(Executor):
                 self.received += change.nbytes
                 total.add(_writable(change), node=node)
         return {number: values[number] for number in numbers if number in values}
+
+    def _result(self, job, slot):
+        """The result of a task; None where it was lost with its worker."""
+        while True:
+            try:
+                return job.result(timeout=_LOOK)
+            except (CancelledError, KilledWorker):
+                return None
+            except TimeoutError:
+                if job.done():
+                    # of the task itself
+                    raise
+            # without any worker, Dask waits for the one that is gone, and no other
+            if slot[0] not in self.client.nthreads():
+                job.cancel()
+                return None
 
     def _send(self, common, workers):
         """Arguments for the tasks: long vectors go to each worker once.
@@ -235,14 +252,6 @@ class DaskExecutor(Executor):
 
 def _is_future(value):
     return hasattr(value, "key") and hasattr(value, "result")
-
-
-def _result(job):
-    """The result of a task; None where it was lost with its worker."""
-    try:
-        return job.result()
-    except (CancelledError, KilledWorker):
-        return None
 
 
 def _writable(change):
