@@ -17,8 +17,8 @@ from sksstruct.inference.lp.tightening._cycles import (
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
 # A round without new clusters is the last if the gap falls by less than this share.
 _STALLED = 0.001
-# Triplets that are added at once, for each variable and at least, and the numbers that
-# their tables may have in all.
+# Triplets for each variable and at least, above which no more triangles are added at
+# once, and no cycles of smaller weight; and the numbers that all tables may have.
 _SHARE, _AT_ONCE, _MOST_ENTRIES = 0.5, 20, 10_000_000
 # Triplets are not added where they are certain to lower the bound by less than this
 # share of the gap only.
