@@ -168,6 +168,11 @@ class Partitioned(Solver):
             Model with its data.
         """
         self.local(model.surrogate).check_model(model)
+        if "completion" in model.oracles:
+            raise ValueError(
+                "Partitioned cannot complete labels that were not observed: for the "
+                "hinge, use solver='auto'"
+            )
 
     def check_penalty(self, l1):
         """Raise an error if there is an l1 penalty, and blocks cannot have one.
