@@ -1,6 +1,6 @@
 """Estimators whose work is done by a cluster."""
 
-from distributed import default_client
+from distributed import Client, default_client
 from sklearn.base import clone
 
 
@@ -14,7 +14,14 @@ class OnCluster:
     """
 
     def _client(self):
-        return default_client() if self.client is None else self.client
+        if self.client is None:
+            return default_client()
+        if not isinstance(self.client, Client):
+            raise TypeError(
+                "client must be a distributed.Client or None, got a "
+                f"{type(self.client).__name__}"
+            )
+        return self.client
 
     def to_local(self):
         """The same estimator without a cluster, fitted if this one is.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from dask.delayed import delayed
 from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.dask._client import OnCluster
 from sksstruct.dask._lazy import apply
@@ -83,6 +84,7 @@ class Distributed(OnCluster):
         y : dask bag or array, or list of delayed
             Outputs in the same parts, in the form of X.
         """
+        check_is_fitted(self)
         return apply(self.to_local(), X, "predict")
 
     def predict_proba(self, X):
@@ -97,6 +99,7 @@ class Distributed(OnCluster):
         probabilities : dask bag or array, or list of delayed
             Probabilities in the same parts, in the form of X.
         """
+        check_is_fitted(self)
         local = self.to_local()
         # whether there are any is an error now, and not on a worker
         local.predict_proba  # noqa: B018
@@ -114,6 +117,7 @@ class Distributed(OnCluster):
         score : float
             Mean of the scores of the parts, by their weight.
         """
+        check_is_fitted(self)
         client = self._client()
         parts = as_parts(X, y, sample_weight, client)
         local = delayed(self.to_local())
@@ -125,6 +129,8 @@ class Distributed(OnCluster):
                 ]
             )
         )
+        if not any(size for _, size in pairs):
+            raise ValueError("X has no examples of positive weight in any of its parts")
         scores, sizes = np.array([pair for pair in pairs if pair[1]]).T
         return float(np.average(scores, weights=sizes))
 

@@ -71,6 +71,11 @@ class DaskExecutor(Executor):
     # ---- where blocks are ----
 
     def place(self, builders):
+        if not all(isinstance(each, Builder) for each in builders):
+            raise TypeError(
+                "DaskExecutor needs data in parts on the workers: use an estimator of "
+                "sksstruct.dask"
+            )
         self.builders = builders
         self.n_blocks = len(builders)
         # a worker, and which of its threads
@@ -224,7 +229,8 @@ class DaskExecutor(Executor):
     def close(self):
         super().close()
         # a worker that does not answer has nothing any more
-        self.client.run(_forget, self._run, on_error="ignore")
+        if self.client.status == "running":
+            self.client.run(_forget, self._run, on_error="ignore")
 
 
 def _is_future(value):

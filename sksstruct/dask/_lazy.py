@@ -59,6 +59,8 @@ def apply(estimator, X, method="predict", *, meta=None):
 def _of_array(estimator, X, method, meta):
     import dask.array as da
 
+    if X.ndim != 2:
+        raise ValueError(f"X must be 2-D, got {X.ndim}-D")
     if X.numblocks[1] != 1:
         raise ValueError(f"X is cut into {X.numblocks} chunks: rows must be whole")
     if meta is None:

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from distributed import wait
 
@@ -100,7 +101,7 @@ def train(estimator, X, y, sample_weight, noun):
     )
     numbers = [number for number, size in sorted(facts.sizes.items()) if size]
     outline = client.submit(
-        _outline, plan, *parts.inputs[numbers[0]], key=_key("outline", spec), pure=False
+        _outline, plan, *parts.inputs[numbers[0]], key=_key("outline"), pure=False
     ).result()
     plan.outline = replace(outline, n_examples=facts.n_examples)
     problem = Problem(
@@ -167,7 +168,7 @@ def gather_facts(client, spec, parts):
     nodes = [
         client.submit(
             _facts, spec, parts.read, number, *inputs,
-            key=_key(f"facts-{number}", spec), pure=False,
+            key=_key(f"facts-{number}"), pure=False,
         )
         for number, inputs in enumerate(parts.inputs)
     ]  # fmt: skip
@@ -178,7 +179,7 @@ def gather_facts(client, spec, parts):
         nodes = [
             client.submit(
                 _merge, *nodes[k : k + _MERGED],
-                key=_key(f"merge-{level}-{k}", spec), pure=False,
+                key=_key(f"merge-{level}-{k}"), pure=False,
             )
             for k in range(0, len(nodes), _MERGED)
         ]  # fmt: skip
@@ -188,8 +189,9 @@ def gather_facts(client, spec, parts):
     return facts
 
 
-def _key(name, spec):
-    return f"sksstruct-{name}-{id(spec):x}"
+def _key(name):
+    # results of other runs, also of other clients of the cluster, must not be taken
+    return f"sksstruct-{name}-{uuid4().hex}"
 
 
 def _attributes(estimator, spec, facts, weights):

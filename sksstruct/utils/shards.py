@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from scipy import sparse
@@ -31,9 +32,8 @@ def save_shard(path, X, y=None):
     arrays, header = _arrays(X), {}
     if y is not None:
         arrays["labels"], header["classes"] = _codes(y, X.lengths)
-    # the name stands for a complete folder only
-    part = path.with_name(path.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
+    # the name stands for a complete folder only; nobody else has this one
+    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
     part.mkdir(parents=True)
     try:
         _write(part, X, arrays, header)
@@ -104,6 +104,11 @@ def open_shard(path, mmap=True, labels=False):
     names = None
     if header["has_feature_names"]:
         names = _json(path / "feature_names.json")
+        if not isinstance(names, list) or len(names) != header["n_features"]:
+            raise ValueError(
+                f"{path / 'feature_names.json'} has {len(names)} feature names for "
+                f"{header['n_features']} columns"
+            )
     if "values" in arrays:
         values = arrays["values"]
     else:
@@ -113,13 +118,13 @@ def open_shard(path, mmap=True, labels=False):
         )
     try:
         X = PackedSequences(values, arrays["offsets"], names)
+        if not labels:
+            return X
+        if "labels" in arrays:
+            return X, PackedLabels(arrays["labels"], X.offsets, header["classes"])
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-    if not labels:
-        return X
-    if "labels" not in arrays:
-        raise ValueError(f"{path} has no labels: it was saved without y")
-    return X, PackedLabels(arrays["labels"], X.offsets, header["classes"])
+    raise ValueError(f"{path} has no labels: it was saved without y")
 
 
 def _header(path):
@@ -148,6 +153,9 @@ def _header(path):
         raise ValueError(f"{file} names the arrays {sorted(arrays)}, which is no form")
     if "labels" in header["arrays"] and not isinstance(header.get("classes"), list):
         raise ValueError(f"{file} lacks classes")
+    for name, entry in header["arrays"].items():
+        if not isinstance(entry, dict) or not {"dtype", "shape"} <= set(entry):
+            raise ValueError(f"{file} lacks the dtype or the shape of {name}")
     return header
 
 
@@ -171,7 +179,7 @@ def _array(path, name, header, mmap):
     mode = "r" if mmap and np.prod(entry["shape"]) else None
     try:
         array = np.load(file, mmap_mode=mode, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # NumPy parses the header of the file as Python
         raise ValueError(
             f"{file} is truncated or damaged; expected {expected}: {error}"
         ) from None

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import joblib
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from sksstruct import (
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
+from distributed.client import ClosedClientError  # noqa: E402
 
 import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
@@ -45,6 +48,7 @@ from sksstruct.dask import (  # noqa: E402
     Shards,
     apply,
 )
+from sksstruct.dask._parts import as_parts  # noqa: E402
 
 N, B = 60, 5
 # a dozen rounds
@@ -114,7 +118,7 @@ def test_same_bits_anywhere(client, data, loss, monkeypatch):
     expected = local(data, loss=loss)
     same_bits(local(data, loss=loss, n_jobs=2), expected)
     workers = client.nthreads()
-    for n_workers in (1, 2, 3):
+    for n_workers in (1, 3):
         some = dict(sorted(workers.items())[:n_workers])
         monkeypatch.setattr(DaskExecutor, "_threads", lambda self, some=some: some)
         tagger = DaskChainCRF(loss=loss, client=client, **OPTIONS)
@@ -318,6 +322,42 @@ def test_forms_that_are_none(client, data):
         )
     with pytest.raises(ValueError, match="n_shards must be at least 1"):
         Shards(print, 0)
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client"):
+        DaskChainCRF(client="tcp://host").fit(in_parts(data))
+    for method in (tagger.predict, tagger.score):
+        with pytest.raises(NotFittedError, match="This DaskChainCRF"):
+            method(in_parts(data))
+    with pytest.raises(ValueError, match="X must be 2-D, got 1-D"):
+        apply(SSVMClassifier(), da.zeros(3))
+    with pytest.raises(TypeError, match="data in parts on the workers"):
+        local(data, solver=Partitioned(executor=DaskExecutor(client)))
+
+
+def test_a_client_that_is_closed_meanwhile(client, data, monkeypatch):
+    other = distributed.Client(client.scheduler.address, set_as_default=False)
+
+    def call(executor, method, *common, **options):
+        if method == "advance":
+            other.close()
+        return called(executor, method, *common, **options)
+
+    called = DaskExecutor.call
+    monkeypatch.setattr(DaskExecutor, "call", call)
+    tagger = DaskChainCRF(client=other, **OPTIONS)
+    with pytest.raises(ClosedClientError, match="Client is closed"):
+        tagger.fit(in_parts(data))
+
+
+def test_keys_of_two_models_with_one_address(client, data, monkeypatch):
+    # as in two processes that use the same cluster
+    monkeypatch.setattr(training, "id", lambda each: 1, raising=False)
+    parts = as_parts(in_parts(data), None, None, client)
+    few = replace(parts, inputs=parts.inputs[:2])
+    kept = []
+    monkeypatch.setattr(training, "wait", kept.extend)
+    spec = ChainCRF()._model()
+    assert training.gather_facts(client, spec, few).n_examples == CUTS[2]
+    assert training.gather_facts(client, spec, parts).n_examples == N
 
 
 def test_without_dask_it_says_what_to_install():

@@ -1,5 +1,7 @@
 """Training in blocks: the optimum of others, and the same bits whoever computes."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,8 @@ from sksstruct.solvers.partitioned.changes import (
     add,
     compress,
 )
-from sksstruct.solvers.partitioned.executors import Serial
+from sksstruct.solvers.partitioned.executors import Serial, Threads
+from sksstruct.solvers.partitioned.rounds import Rounds
 
 LOSSES = ("hinge", "log")
 
@@ -322,6 +325,17 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
     ):
         with pytest.raises(ValueError, match="of another run"):
             fit(data, solver, **parameters)
+    # as many examples of the same lengths
+    X, y = data
+    others = (
+        ([x + 0.5 for x in X], y, {}),
+        (X, [(row + 1) % 3 for row in y], {}),
+        (X, y, {"weight": np.linspace(0.5, 1.5, len(X))}),
+        (X, y, {"class_weight": {0: 2.0}}),
+    )
+    for *other, parameters in others:
+        with pytest.raises(ValueError, match="of other examples"):
+            fit(other, again, **parameters)
     (block,) = tmp_path.glob("block-1-*")
     written = block.read_bytes()
     block.write_bytes(written[:-10])
@@ -349,3 +363,51 @@ def test_an_interrupt_leaves_a_tagger(data):
     with pytest.raises(KeyboardInterrupt, match="can be used"):
         tagger.fit(*data)
     assert 0.0 < tagger.dual_gap_ < 1.0 and len(tagger.predict(data[0])) == 23
+
+
+def test_an_interrupt_between_weights_and_losses_leaves_no_bound(data, monkeypatch):
+    added, n_added = Rounds._add, []
+
+    def add_and_interrupt(rounds, change):
+        of_sum = added(rounds, change)
+        n_added.append(1)
+        if len(n_added) == 7:
+            raise KeyboardInterrupt
+        return of_sum
+
+    solver = partitioned(solver=BCFW(averaging=False))
+    tagger = ChainCRF(0.05, solver=solver, random_state=0)
+    monkeypatch.setattr(Rounds, "_add", add_and_interrupt)
+    with pytest.raises(KeyboardInterrupt, match="can be used"):
+        tagger.fit(*data)
+    assert tagger.dual_gap_ == np.inf and len(tagger.predict(data[0])) == 23
+
+
+def test_a_block_is_called_by_one_thread_at_a_time():
+    class Block:
+        n_calls, together = 0, False
+
+        def work(self, seconds):
+            self.together |= bool(self.n_calls)
+            self.n_calls += 1
+            time.sleep(seconds)
+            self.n_calls -= 1
+
+    block = Block()
+    executor = Threads(2)
+    executor.place([lambda: block])
+    executor.call("work", 0.0)
+    submit = executor._pool.submit
+
+    def submit_and_interrupt(*job):
+        submit(*job)
+        raise KeyboardInterrupt
+
+    # nobody knows of this job
+    executor._pool.submit = submit_and_interrupt
+    with pytest.raises(KeyboardInterrupt):
+        executor.call("work", 0.1)
+    executor._pool.submit = submit
+    executor.call("work", 0.0)
+    executor.close()
+    assert not block.together

@@ -138,7 +138,23 @@ def write_columns_beyond(folder):
         (damage_header(lambda h: h.pop("n_features")), "lacks n_features"),
         (damage_header(lambda h: h.pop("classes")), "lacks classes"),
         (damage_header(lambda h: h["arrays"].pop("data")), "which is no form"),
+        (damage_header(lambda h: h["arrays"]["data"].pop("dtype")), "lacks the dtype"),
         (write_columns_beyond, "is damaged: .*the column index 99"),
+        (
+            lambda f: np.save(f / "labels.npy", np.full(6, 9, dtype=np.int32)),
+            "x is damaged: numbers of labels must be from -1 to 2",
+        ),
+        # the end of a line in the header, which NumPy reads as Python
+        (
+            lambda f: (f / "data.npy").write_bytes(
+                (f / "data.npy").read_bytes().replace(b"}", b"(", 1)
+            ),
+            "data.npy is truncated or damaged",
+        ),
+        (
+            lambda f: (f / "feature_names.json").write_text('["a"]'),
+            "1 feature names for 4 columns",
+        ),
     ],
 )
 @pytest.mark.parametrize("mmap", [False, True])
@@ -162,5 +178,11 @@ def test_what_cannot_be_saved(tmp_path):
         X.save(tmp_path / "y", labels)
     with pytest.raises(ValueError, match="4 sequences"):
         X.save(tmp_path / "y", labels[1:])
+    # folders of others stay as they are
+    X.save(tmp_path / "z.part")
+    X.save(tmp_path / "z")
+    assert len(PackedSequences.open(tmp_path / "z.part")) == len(X)
+    shutil.rmtree(tmp_path / "z.part")
+    shutil.rmtree(tmp_path / "z")
     # nothing half-written is left
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

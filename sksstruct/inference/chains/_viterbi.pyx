@@ -82,7 +82,7 @@ def viterbi(unary, pairwise):
         lowest, then the last but one, and so on.
     score : float
         Its score; ``-inf`` if every labeling is forbidden, and the one returned means
-    nothing.
+        nothing.
 
     Raises
     ------

@@ -48,8 +48,9 @@ class Auto(MAPSolver):
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
     and large domains start with a few iterations of `MAPGDMM`, where all factors have
-    two variables. Where a labeling is not optimal then,
-    branch and bound takes turns with iterated local search with exact moves in
+    two variables. Where a labeling is not optimal then, branch and bound comes next,
+    and after it triplets of variables, as in `Tightened`. What is open after that is
+    searched by branch and bound in turns with a local search with exact moves in
     windows, which combines the best parts of its labelings [2]_. Where some entries are
     so low that one of them decides, they are constraints: another local search avoids
     them first, with weights on those that are violated, which grow [1]_.

@@ -10,6 +10,7 @@ The driver then calls `rebuild`, and repeats the rounds since the states were ke
 """
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from threading import Lock
 
 from joblib import effective_n_jobs
 
@@ -143,6 +144,15 @@ class Threads(Serial):
         super().__init__()
         self.n_threads = effective_n_jobs(n_jobs)
         self._pool = None
+
+    def place(self, builders):
+        super().place(builders)
+        # an interrupt may leave a job that nobody waits for
+        self._locks = [Lock() for _ in builders]
+
+    def _one(self, number, method, common, each):
+        with self._locks[number]:
+            return super()._one(number, method, common, each)
 
     def call(self, method, *common, blocks=None, each=None, total=None):
         if self.n_threads == 1:

@@ -113,8 +113,11 @@ class Rounds:
         steps = self._change(
             "advance", v, self.scaling.value, turn, self._changed, total=total
         )
+        loss = float(sum(step.loss for step in steps))
+        # an interrupt before both have changed leaves no bound, and not a wrong one
+        self.loss = -np.inf
         of_sum = self._add(total.total())
-        self.loss = float(sum(step.loss for step in steps))
+        self.loss = loss
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
         before, self.dual = self.dual, self._dual_now()

@@ -1,5 +1,7 @@
 """Exact search along a tree of clusters."""
 
+import itertools
+
 import numpy as np
 import pytest
 from map_graphs import all_costs
@@ -165,3 +167,10 @@ def test_loose_clusters_are_proved(monkeypatch):
         graph, random_state=0, callback=lambda k, *_: k >= 1
     )
     assert stopped.bound >= best.score - 1e-9
+
+
+def test_no_tree_of_dense_graphs(monkeypatch):
+    """Seen before the fill is counted, which would take minutes without a clock."""
+    monkeypatch.setattr(_clusters, "_fill", None)
+    scopes = list(itertools.combinations(range(300), 2))
+    assert tree_of_clusters([2] * 300, scopes, bool) == (None, [])

@@ -114,6 +114,10 @@ def _eliminate(n, scopes, late):
             around[v].update(scope)
     for v in range(n):
         around[v].discard(v)
+    # finding the fill takes as long, before any clock is looked at
+    n_pairs = sum(min(len(near), len(around[u])) for near in around for u in near)
+    if n_pairs > _MOST_PAIRS:
+        return None
     heap = [(_fill(around, v), v) for v in range(n)]
     heapq.heapify(heap)
     order, gone, n_pairs = [], {}, 0

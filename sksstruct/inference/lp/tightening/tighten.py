@@ -17,8 +17,8 @@ from sksstruct.inference.lp.tightening._cycles import (
 _SWEEPS, _LEAST_PROGRESS = 10, 0.002
 # A round without new clusters is the last if the gap falls by less than this share.
 _STALLED = 0.001
-# Triplets that are added at once, for each variable and at least, and the numbers that
-# their tables may have in all.
+# Triplets for each variable and at least, above which no more triangles are added at
+# once, and no cycles of smaller weight; and the numbers that all tables may have.
 _SHARE, _AT_ONCE, _MOST_ENTRIES = 0.5, 20, 10_000_000
 # Triplets are not added where they are certain to lower the bound by less than this
 # share of the gap only.
@@ -170,9 +170,10 @@ class Tightening:
         for share in _THRESHOLDS:
             if top <= least or len(new) >= most:
                 break
-            for cycle in graph.cycles(max(least, share * top), self._rounds, budget):
+            walks = graph.cycles(max(least, share * top), self._rounds, budget)
+            for cycle in (cycle for walk in walks for cycle in simple_cycles(walk)):
                 key = frozenset(cycle)
-                if 3 <= len(cycle) == len(key) and key not in seen:
+                if key not in seen:
                     seen.add(key)
                     triplets = triangulate(cycle, clusters.place)
                     new.update((t, None) for t in triplets if t not in taken)
@@ -217,6 +218,34 @@ def _splits(clusters, tables):
         best = best[: {1: 0, 2: 1}.get(int(size), n)]
         out[v, : len(best)] = best
     return out
+
+
+def simple_cycles(walk):
+    """The cycles of a closed walk, cut where it comes back to a variable.
+
+    Through different splits of one variable it may contradict itself although no single
+    cycle does. Triplets of its cycles help nevertheless: they see all states.
+
+    Parameters
+    ----------
+    walk : list of int
+        Variables; the last one is followed by the first.
+
+    Yields
+    ------
+    cycle : list of int
+        At least three different variables.
+    """
+    path = []
+    for v in walk:
+        if v in path:
+            begin = path.index(v)
+            if len(path) - begin > 2:
+                yield path[begin:]
+            del path[begin:]
+        path.append(v)
+    if len(path) > 2:
+        yield path
 
 
 def triangulate(cycle, edges):
