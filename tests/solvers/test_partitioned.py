@@ -11,6 +11,7 @@ from scipy import sparse
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain import chain
 from sksstruct.solvers import BCFW, SDCA, Partitioned
 from sksstruct.solvers.partitioned import blocks
 from sksstruct.solvers.partitioned.changes import (
@@ -188,18 +189,45 @@ def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
     assert all(executor.n_lost for executor in losing)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("sparse_transitions", [False, True])
+@pytest.mark.parametrize(
+    "loss, solver",
+    [
+        ("hinge", None),
+        ("hinge", BCFW(sampling="gap", averaging=False)),
+        ("log", None),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:training did not converge")
-def test_copies_of_what_changed_are_copies_of_all(loss, monkeypatch):
+def test_rows_that_are_marked_are_all_that_changed(
+    loss, solver, sparse_transitions, monkeypatch
+):
+    monkeypatch.setattr(chain, "sparse_pays", lambda *numbers: sparse_transitions)
     rng = np.random.RandomState(1)
     X = [sparse.random_array((3, 400), density=0.01, rng=rng) for _ in range(60)]
     y = [rng.randint(5, size=3) for _ in X]
     found = []
     for few, n_jobs in ((10**9, 1), (0, 1), (0, 2)):
         monkeypatch.setattr(blocks, "_FEW_WEIGHTS", few)
-        solver = partitioned(blocks=4, max_iter=6)
-        found.append(fit((X, y), solver, loss=loss, n_jobs=n_jobs))
-    assert all(np.array_equal(weights(found[0]), weights(each)) for each in found)
+        each = partitioned(solver=solver, blocks=4, max_iter=6)
+        found.append(fit((X, y), each, loss=loss, n_jobs=n_jobs))
+    for each in found[1:]:
+        assert np.array_equal(each.coef_, found[0].coef_)
+        assert each.objective_ == found[0].objective_
+
+
+@pytest.mark.parametrize("problem", problems(), ids=lambda problem: problem[0])
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_other_models_mark_what_they_change(problem, monkeypatch):
+    _, estimator, X, y = problem
+    estimator.set_params(
+        alpha=0.1, random_state=0, solver=partitioned(blocks=3, max_iter=4)
+    )
+    found = []
+    for few in (10**9, 0):
+        monkeypatch.setattr(blocks, "_FEW_WEIGHTS", few)
+        found.append(estimator.fit(X, y).objective_)
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
 
 
 @given(

@@ -557,8 +557,8 @@ cdef class BoundChain(BoundModel):
             tail[ws.changed_edges[k]] += scale * ws.edge_change[ws.changed_edges[k]]
         return 0
 
-    cdef int truncate(self, Workspace workspace, Py_ssize_t i,
-                      Weights weights) except -1 nogil:
+    cdef int touch(self, Workspace workspace, Py_ssize_t i,
+                   Weights weights) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry
         cdef RowEntries entries
@@ -566,10 +566,10 @@ cdef class BoundChain(BoundModel):
         for k in range(ws.n_changed_rows):
             entries = self._rows.row(self._starts[i] + ws.changed_rows[k])
             for entry in range(entries.count):
-                weights.truncate(feature_at(entries.index, entry) * ld, ld)
-        weights.truncate(tail, TRANSITIONS * ld)
+                weights.touch(feature_at(entries.index, entry) * ld, ld)
+        weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
-            weights.truncate(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)
+            weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:

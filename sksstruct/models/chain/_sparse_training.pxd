@@ -64,8 +64,8 @@ cdef class SparseBoundChain(BoundChain):
                        double* value) except -1 nogil
     cdef int _scatter(self, SparseWorkspace own, Py_ssize_t i, double scale,
                       double* out) except -1 nogil
-    cdef int _truncate(self, SparseWorkspace own, Py_ssize_t i,
-                       Weights weights) except -1 nogil
+    cdef int _touch(self, SparseWorkspace own, Py_ssize_t i,
+                    Weights weights) except -1 nogil
     cdef Py_ssize_t _slot(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
     cdef void _keep_changed(self, SparseScratch* ws) noexcept nogil
     cdef double _label_norm(self, SparseScratch* ws, Py_ssize_t i,

@@ -493,12 +493,12 @@ loss_length : objects
                 own.transitions.set(pair, scores[pair])
         return 0
 
-    cdef int truncate(self, Workspace workspace, Py_ssize_t i,
-                      Weights weights) except -1 nogil:
-        return self._truncate(<SparseWorkspace> workspace, i, weights)
+    cdef int touch(self, Workspace workspace, Py_ssize_t i,
+                   Weights weights) except -1 nogil:
+        return self._touch(<SparseWorkspace> workspace, i, weights)
 
-    cdef int _truncate(self, SparseWorkspace own, Py_ssize_t i,
-                       Weights weights) except -1 nogil:
+    cdef int _touch(self, SparseWorkspace own, Py_ssize_t i,
+                    Weights weights) except -1 nogil:
         cdef SparseScratch* ws = &own._scratch
         cdef Py_ssize_t ld = self.ld, k, label, entry, pair
         cdef RowEntries entries
@@ -507,12 +507,12 @@ loss_length : objects
             label = ws.changed_nodes[k] % ld
             entries = self._rows.row(self._starts[i] + ws.changed_nodes[k] // ld)
             for entry in range(entries.count):
-                weights.truncate(feature_at(entries.index, entry) * ld + label, 1)
+                weights.touch(feature_at(entries.index, entry) * ld + label, 1)
             for entry in range(TRANSITIONS):
-                weights.truncate((self.n_features + entry) * ld + label, 1)
+                weights.touch((self.n_features + entry) * ld + label, 1)
         for k in range(ws.n_changed_pairs):
             pair = ws.changed_pairs[k]
-            weights.truncate(self.first_pair + pair, 1)
+            weights.touch(self.first_pair + pair, 1)
             if <const double*> weights._w == own.w:
                 own.transitions.set(pair, weights._w[self.first_pair + pair])
         return 0

@@ -19,6 +19,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from sksstruct.models.protocols._bound_model cimport Workspace
+from sksstruct.models.protocols._weights cimport Weights
 from sksstruct.models.tables._table cimport (
     Block, BoundTable, FeatureRow, TableScratch, TableWorkspace, feature_row,
 )
@@ -216,6 +217,19 @@ cdef class BoundMulticlass(BoundTable):
                         block.ld, out)
         if block.has_bias:
             sks_axpy(block.ld, scale, ws.d, out + block.n_features * block.ld)
+        return 0
+
+    cdef int touch(self, Workspace workspace, Py_ssize_t i,
+                   Weights weights) except -1 nogil:
+        cdef Block* block = self._blocks
+        cdef FeatureRow features = feature_row(block, i)
+        cdef Py_ssize_t entry, feature
+        for entry in range(features.count):
+            # dense rows have no indices
+            feature = entry if features.index == NULL else features.index[entry]
+            weights.touch(feature * block.ld, block.ld)
+        if block.has_bias:
+            weights.touch(block.n_features * block.ld, block.ld)
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:

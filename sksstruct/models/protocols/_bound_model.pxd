@@ -54,8 +54,7 @@ cdef class BoundModel:
                          double* value) except -1 nogil
     cdef int scatter(self, Workspace ws, Py_ssize_t i, double scale,
                      double* out) except -1 nogil
-    cdef int truncate(self, Workspace ws, Py_ssize_t i,
-                      Weights weights) except -1 nogil
+    cdef int touch(self, Workspace ws, Py_ssize_t i, Weights weights) except -1 nogil
     cdef int clear(self, Workspace ws, Py_ssize_t i) except -1 nogil
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil
     cdef int apply_change(self, Workspace ws, Py_ssize_t i, Weights weights,

@@ -154,31 +154,6 @@ cdef class BoundModel:
             model.support = self.support
         return model
 
-    def weights_of(self, examples):
-        """Return which weights visits of some examples read, where it pays to know.
-
-        Parameters
-        ----------
-        examples : ndarray of int
-            Numbers of the examples.
-
-        Returns
-        -------
-        read : ndarray of bool, or None
-            For each row of `ld` weights whether it is read; None for all.
-        """
-        packed = getattr(self, "packed", None)
-        # of chains: rows of sparse features come first, all others are read always
-        if packed is None or not packed.is_sparse:
-            return None
-        read = np.ones(self.n_weights // self.ld, dtype=bool)
-        read[:self.n_features] = False
-        values, starts = packed.values, self.starts
-        for i in np.asarray(examples).tolist():
-            first, last = values.indptr[starts[i]], values.indptr[starts[i + 1]]
-            read[values.indices[first:last]] = True
-        return read
-
     # ---- what solvers may ask for ----
 
     def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
@@ -443,9 +418,8 @@ cdef class BoundModel:
 
     # Tell `weights` which entries of v the change went to; all of them, unless a model
     # knows better.
-    cdef int truncate(self, Workspace ws, Py_ssize_t i,
-                      Weights weights) except -1 nogil:
-        weights.truncate(0, self.n_weights)
+    cdef int touch(self, Workspace ws, Py_ssize_t i, Weights weights) except -1 nogil:
+        weights.touch(0, self.n_weights)
         return 0
 
     # d = 0
@@ -466,8 +440,8 @@ cdef class BoundModel:
             self.scatter(ws, i, scale, weights._v)
             if weights._u != NULL:
                 self.scatter(ws, i, average * scale, weights._u)
-            if weights._truncates:
-                self.truncate(ws, i, weights)
+            if weights._asks:
+                self.touch(ws, i, weights)
         return self.clear(ws, i)
 
     # Whether gram_row is cheap: the example's Gram matrix is kept.

@@ -18,7 +18,14 @@ cdef class Weights:
     cdef const unsigned char* _kept
     # whether w is another vector than v
     cdef bint _truncates
+    # whether models must call `touch`, for one reason or another
+    cdef bint _asks
+    # 1 for rows of `_width` weights that changed; NULL where nobody wants to know
+    cdef readonly object marks
+    cdef unsigned char* _marks
+    cdef size_t _width
 
+    cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
 
 

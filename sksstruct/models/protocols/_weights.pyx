@@ -20,6 +20,7 @@ only a few of them. Weights are numbered by k, rows of them are what is read tog
 import numpy as np
 
 from libc.math cimport copysign, fabs
+from libc.string cimport memset
 
 from sksstruct.utils._simd cimport sks_axpy
 
@@ -48,6 +49,8 @@ cdef class Weights:
         See the head of the module; u is None without an average.
     lower, upper : ndarray of shape (size,) or None
         The box.
+    marks : ndarray of uint8, or None
+        See `mark_rows`.
     """
 
     def __init__(self, Py_ssize_t size, *, bint average=False, box=None,
@@ -59,6 +62,7 @@ cdef class Weights:
         self.u = aligned_zeros(size) if average else None
         self.threshold = threshold
         self._truncates = box is not None or threshold > 0.0 or support is not None
+        self._asks = self._truncates
         if self._truncates:
             self.v = aligned_zeros(size)
             self._bind_limits(box, support)
@@ -95,6 +99,13 @@ cdef class Weights:
             view = self.u
             self._u = &view[0]
 
+    def mark_rows(self, Py_ssize_t width):
+        """Mark what changes from now on in `marks`, by rows of so many weights."""
+        cdef unsigned char[::1] marks
+        self.marks = np.zeros((self.size + width - 1) // width, dtype=np.uint8)
+        marks = self.marks
+        self._marks, self._width, self._asks = &marks[0], width, True
+
     def set(self, v):
         """Go to other unconstrained weights."""
         # in place: models and solvers hold addresses of these vectors
@@ -103,6 +114,16 @@ cdef class Weights:
             # the squared norm anew: rounding errors of earlier changes stay behind
             self.w[:], self.squares = 0.0, 0.0
             self.truncate(0, self.size)
+
+    cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
+        """Take note that v was changed for first <= k < first + count."""
+        cdef size_t row, last
+        if self._truncates:
+            self.truncate(first, count)
+        if self._marks != NULL and count > 0:
+            row = <size_t> first // self._width
+            last = <size_t> (first + count - 1) // self._width
+            memset(self._marks + row, 1, last - row + 1)
 
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
         """Bring w up to date with v for first <= k < first + count.

@@ -500,13 +500,13 @@ cdef class BoundTable(BoundModel):
                 out[entry] += scale * ws.g[entry]
         return 0
 
-    cdef int truncate(self, Workspace workspace, Py_ssize_t i,
-                      Weights weights) except -1 nogil:
+    cdef int touch(self, Workspace workspace, Py_ssize_t i,
+                   Weights weights) except -1 nogil:
         cdef TableScratch* ws = <TableScratch*> workspace.scratch
         cdef Py_ssize_t k, row
         for k in range(ws.n_changed_rows):
             row = ws.changed_rows[k]
-            weights.truncate(self._row_start[row], self._row_length[row])
+            weights.touch(self._row_start[row], self._row_length[row])
         return 0
 
     cdef int clear(self, Workspace workspace, Py_ssize_t i) except -1 nogil:

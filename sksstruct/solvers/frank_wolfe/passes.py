@@ -80,20 +80,13 @@ class Passes:
 
     def known(self, order):
         """Visit known labelings of examples; return the number of visits."""
-        order, least = order.astype(np.intp), self._least_promise()
+        promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
+        order = order.astype(np.intp)
+        least = _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
         return sum(
             self.kernel.visit_known(order[k : k + self.visits_of_a_call], least)
             for k in range(0, len(order), self.visits_of_a_call)
         )
-
-    def promising(self, order):
-        """Those of the examples that `known` would visit."""
-        return order[self.kernel.promises_[order] > self._least_promise()]
-
-    def _least_promise(self):
-        """Blocks that promised no more than this at their last visit are left out."""
-        promises = self.kernel.promises_[np.isfinite(self.kernel.promises_)]
-        return _LEAST_PROMISE * promises.mean() if len(promises) else 0.0
 
 
 def known_passes(solver, gain, model, one_pass):

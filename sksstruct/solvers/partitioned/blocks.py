@@ -19,20 +19,15 @@ import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
-from sksstruct.solvers.partitioned.changes import (
-    ROW,
-    SPARSE_BELOW,
-    SparseChange,
-    compress,
-    difference,
-)
+from sksstruct.solvers.partitioned._rows import copy_rows
+from sksstruct.solvers.partitioned.changes import ROW, SparseChange, compress, marked
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 
 # Changes of so many rounds are remembered, for weights that were not used for a while.
 _REMEMBERED = 32
-# Vectors of fewer weights are copied whole: to look for what was changed takes longer.
+# Vectors of fewer weights are copied whole: to mark what was changed takes longer.
 _FEW_WEIGHTS = 100_000
 
 
@@ -91,7 +86,6 @@ class Lender:
 
     def __init__(self, outline):
         self.outline = outline
-        # each with the round that it was copied in, and what blocks changed since then
         self._free = []
         # rows that the rounds before each round have changed; None: any of them
         self._changed = {}
@@ -115,7 +109,7 @@ class Lender:
         try:
             lent = self._free.pop()
         except IndexError:
-            lent = Lent(self.outline.weights())
+            lent = self._make()
         try:
             if v is not None:
                 self._copy(v, lent, number)
@@ -123,21 +117,29 @@ class Lender:
         finally:
             self._free.append(lent)
 
+    def _make(self):
+        """Weights that mark what is changed, where there are many."""
+        outline = self.outline
+        weights = outline.weights()
+        many = outline.n_weights >= _FEW_WEIGHTS
+        whole = outline.n_weights % outline.width == 0
+        if many and whole and weights.w is weights.v:
+            weights.mark_rows(outline.width)
+        return Lent(weights)
+
     def _copy(self, v, lent, number):
         """Bring lent weights to the values of a round."""
-        rows = [lent.changed]
-        behind = range(lent.number + 1, number + 1)
-        rows += [self._changed.get(each) for each in behind]
-        known = lent.number <= number and all(each is not None for each in rows)
-        weights = lent.weights
-        if not known or weights.w is not weights.v:
+        weights, before = lent.weights, lent.number
+        behind = [self._changed.get(k) for k in range(before + 1, number + 1)]
+        # they stay unknown where visits are not finished
+        lent.number = -1
+        if before < 0 or before > number or any(rows is None for rows in behind):
             weights.set(v)
+            if weights.marks is not None:
+                weights.marks[:] = 0
         else:
-            shape = -1, self.outline.width
-            table, source = weights.v.reshape(shape), v.reshape(shape)
-            for some in rows:
-                table[some] = source[some]
-        lent.number, lent.changed = number, None
+            for rows in behind:
+                copy_rows(v, weights.v, rows, self.outline.width)
 
 
 @dataclass
@@ -149,14 +151,11 @@ class Lent:
     weights : Weights
         The weights.
     number : int, default=-1
-        The round whose weights they were.
-    changed : ndarray of int or None
-        Rows that were changed since then; None: any.
+        The round whose weights they are; -1 if they are of none.
     """
 
     weights: Weights
     number: int = -1
-    changed: Any = None
 
 
 @dataclass(frozen=True)
@@ -292,40 +291,21 @@ class Block:
         change : ndarray or SparseChange
             dv_b.
         """
-        rows, width = self._rows(turn), self.lender.outline.width
+        width = self.lender.outline.width
         with self.lender.lend(v, turn.round, changed) as lent:
             weights = lent.weights
             step = self._visit(weights, self.alpha / sigma, turn)
-            if rows is None:
+            if weights.marks is None:
                 # a vector of its own: what was lent is used again
-                change = compress(weights.v - v, width)
+                change = compress((weights.v - v) * (1.0 / sigma), width)
             else:
-                change = difference(weights.v, v, rows, width)
-            if isinstance(change, SparseChange):
-                lent.changed = change.rows
-        values = change.values if isinstance(change, SparseChange) else change
-        values /= sigma
-        step.squares = float(np.einsum("i,i->", values.ravel(), values.ravel()))
+                change = marked(weights, v, 1.0 / sigma, width)
+                lent.number = turn.round
+        if isinstance(change, SparseChange):
+            step.squares = change.squares
+        else:
+            step.squares = float(np.einsum("i,i->", change, change))
         return step, change
-
-    def _rows(self, turn):
-        """Rows of weights that the visits of a round may change; None: any."""
-        if self.lender.outline.n_weights < _FEW_WEIGHTS or self._by_gap(turn):
-            return None
-        read = self.model.weights_of(self._visited(turn))
-        if read is None:
-            return None
-        rows = np.flatnonzero(read)
-        return rows if len(rows) < SPARSE_BELOW * len(read) else None
-
-    def _visited(self, turn):
-        """The examples that a round visits, where visits are those of `order`."""
-        first, last = turn.part(self.model.n_examples)
-        return self.order(turn)[first:last]
-
-    def _by_gap(self, turn):
-        """Whether visits are not those of `order`."""
-        raise NotImplementedError
 
     def _visit(self, weights, alpha, turn):
         """Make visits that change the weights; return a step without its squares."""
@@ -424,19 +404,6 @@ class HingeBlock(Block):
         with lender.lend() as lent:
             self.kernel = solver._kernel(model, lent.weights, alpha)
 
-    def _by_gap(self, turn):
-        sampling = self.solver.sampling
-        by_gap = sampling == "gap" and turn.number > 1 and not turn.known
-        return by_gap or sampling == "uniform"
-
-    def _visited(self, turn):
-        order = super()._visited(turn)
-        return (
-            Passes(self.solver, self.kernel, None).promising(order)
-            if (turn.known)
-            else order
-        )
-
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
@@ -494,15 +461,12 @@ class EntropyBlock(Block):
         with self.lender.lend() as lent:
             self.kernel = DualAscentKernel(self.dual, lent.weights, self.alpha)
 
-    def _by_gap(self, turn):
-        return self.solver.sampling == "gap" and turn.number > IN_ORDER
-
     def _visit(self, weights, alpha, turn):
         kernel, n = self.kernel, self.model.n_examples
         kernel.use(weights, alpha)
         kernel.gain, calls, complete = 0.0, kernel.oracle_calls, True
         first, last = turn.part(n)
-        if self._by_gap(turn):
+        if self.solver.sampling == "gap" and turn.number > IN_ORDER:
             complete = kernel.visit_by_gap(self.rng(turn).random_sample(last - first))
         else:
             kernel.visit_in_order(self.order(turn)[first:last])

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sksstruct.solvers.partitioned._rows import merge, squared_norm, take_back
+
 # Weights are sent by rows, of so many if nothing else is known, where fewer than this
 # share of the rows changed.
 ROW, SPARSE_BELOW = 8, 0.5
@@ -37,6 +39,11 @@ class SparseChange:
     def nbytes(self):
         """Memory of the arrays."""
         return self.rows.nbytes + self.values.nbytes
+
+    @property
+    def squares(self):
+        """Squared norm of the vector."""
+        return squared_norm(self.values)
 
     def add_to(self, vector):
         """Add to a dense vector, in place."""
@@ -67,14 +74,39 @@ def compress(vector, width=ROW):
     return SparseChange(rows.astype(np.int32), table[rows], len(vector))
 
 
-def difference(vector, other, rows, width):
-    """vector - other, which differ in the given rows only."""
-    values = vector.reshape(-1, width)[rows]
-    values -= other.reshape(-1, width)[rows]
-    changed = np.einsum("ij,ij->i", values, values) > 0.0
-    if not changed.all():
-        rows, values = rows[changed], values[changed]
-    return SparseChange(rows.astype(np.int32), values, len(vector))
+def marked(weights, origin, factor, width):
+    """What was changed in the marked rows of weights, times a factor.
+
+    The weights are as before afterwards, and nothing is marked.
+
+    Parameters
+    ----------
+    weights : Weights
+        Weights that mark rows, and are not truncated.
+    origin : ndarray of shape (size,)
+        What they were before.
+    factor : float
+        The factor.
+    width : int
+        Length of the rows.
+
+    Returns
+    -------
+    change : ndarray or SparseChange
+        The change, in the form that takes less memory.
+    """
+    rows, values = take_back(weights.v, origin, weights.marks, factor, width)
+    change = SparseChange(rows, values, len(origin))
+    return change if len(rows) < SPARSE_BELOW * len(weights.marks) else dense(change)
+
+
+def dense(change):
+    """A change as a vector."""
+    if not isinstance(change, SparseChange):
+        return change
+    out = np.zeros(change.size)
+    change.add_to(out)
+    return out
 
 
 def add(first, second):
@@ -87,23 +119,10 @@ def add(first, second):
         else:
             second += first
         return second
-    width = first.values.shape[1]
-    n_rows = first.size // width
-    either = np.zeros(n_rows, dtype=bool)
-    either[first.rows] = either[second.rows] = True
-    rows = np.flatnonzero(either).astype(np.int32)
-    if len(rows) >= SPARSE_BELOW * n_rows:
-        out = np.zeros(first.size)
-        first.add_to(out)
-        second.add_to(out)
-        return out
-    # where each row of the sum is; the entries of others are never read
-    place = np.empty(n_rows, dtype=np.int32)
-    place[rows] = np.arange(len(rows), dtype=np.int32)
-    values = np.zeros((len(rows), width))
-    values[place[first.rows]] = first.values
-    values[place[second.rows]] += second.values
-    return SparseChange(rows, values, first.size)
+    rows, values = merge(first.rows, first.values, second.rows, second.values)
+    change = SparseChange(rows, values, first.size)
+    n_rows = first.size // values.shape[1]
+    return change if len(rows) < SPARSE_BELOW * n_rows else dense(change)
 
 
 class TreeSum:

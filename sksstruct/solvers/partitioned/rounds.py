@@ -8,6 +8,7 @@ import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
+from sksstruct.solvers.partitioned._rows import add_rows
 from sksstruct.solvers.partitioned.blocks import Turn
 from sksstruct.solvers.partitioned.changes import SparseChange, TreeSum
 from sksstruct.solvers.partitioned.scaling import Scaling
@@ -127,21 +128,17 @@ class Rounds:
 
     def _add(self, change):
         """Add a change to the weights; return its squared norm."""
-        weights, values = self.weights, change
+        weights = self.weights
         if isinstance(change, SparseChange):
-            values, self._changed = change.values, change.rows
-            table = weights.v.reshape(-1, values.shape[1])
-            before = table[change.rows]
-            after = before + values
-            table[change.rows] = after
-            self._squares += _norm(after) - _norm(before)
+            self._changed, of_change = change.rows, change.squares
+            self._squares += add_rows(weights.v, change.rows, change.values)
         else:
-            self._changed = None
+            self._changed, of_change = None, _norm(change)
             np.add(weights.v, change, out=weights.v)
             self._squares = _norm(weights.v)
         if weights.w is not weights.v:
             weights.set(weights.v)
-        return _norm(values)
+        return of_change
 
     def _dual_now(self):
         """Dual value of the iterate, by the squared norm as it has changed."""

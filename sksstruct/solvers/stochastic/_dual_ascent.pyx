@@ -316,6 +316,6 @@ cdef class DualAscentKernel:
     cdef int _move(self, Py_ssize_t i, double scale) except -1 nogil:
         """Add the prepared change of means to the weights, and keep it prepared."""
         self.model.scatter(self.workspace, i, scale, self.weights._v)
-        if self.weights._truncates:
-            self.model.truncate(self.workspace, i, self.weights)
+        if self.weights._asks:
+            self.model.touch(self.workspace, i, self.weights)
         return 0
