@@ -30,6 +30,8 @@ _FIRST_WORK = 20_000_000
 _FIRST_VIOLATIONS = 2e6
 # Seconds that setting it up may take, and their share of what is left.
 _BUILD_SECONDS, _BUILD_SHARE = 10.0, 0.3
+# Entries that it looks at in addition before tightening, which may not help.
+_BEFORE_TIGHTENING = 40_000_000
 # Work of tightening, in entries of tables, and its share of the time that is left. It
 # ends where so much work closes less than a share of the gap.
 _TIGHTEN_WORK, _TIGHTEN_SHARE = 4e9, 0.25
@@ -150,6 +152,8 @@ class Auto(MAPSolver):
         if run.status is not None or exact is None or exact.closed:
             return exact
         if run.messages is None or run.score < run.lowest:
+            return exact
+        if exact.advance(_BEFORE_TIGHTENING):
             return exact
         before = run.bound - run.score
         tightening = self._tighten(run)

@@ -388,7 +388,8 @@ cdef class SignedGraph:
 
     def _path(self, Py_ssize_t root):
         """The nodes of the cycle that was found."""
-        nodes, node = [], self._from[2 * root + 1]
+        cdef Py_ssize_t node = self._from[2 * root + 1]
+        nodes = []
         # backward from the end; the root itself comes first
         while node != 2 * root:
             nodes.append(node // 2)
