@@ -12,6 +12,9 @@ _MOST_ENTRIES = 1e7
 # What is missing from the best entry is counted in classes, each twice the one before.
 # So many empty classes, at least, are between violations and all other scores.
 _EMPTY = 2
+# Real scores get rare towards zero, class by class, and leave classes empty: a gap with
+# less than this share of the entries below it, and next above it, is no limit.
+_THIN = 0.01
 # Limits that are tried, those with the most between them.
 _MOST_LIMITS = 3
 # Steps for which states are taboo: short where constraints decide, long where many
@@ -124,7 +127,12 @@ class Levels:
     def _choose(self, used, count, total, penalty):
         """Find the largest gaps between the classes in use."""
         gaps = [(high - low, low) for low, high in pairwise(used)]
-        gaps = [gap for gap in gaps if gap[0] > _EMPTY]
+        below, thin = np.cumsum(count), _THIN * count.sum()
+        gaps = [
+            (width, low)
+            for width, low in gaps
+            if width > _EMPTY and max(below[low], count[low + width]) >= thin
+        ]
         for _, low in sorted(gaps, reverse=True)[:_MOST_LIMITS]:
             unit = total[: low + 1].sum() / count[: low + 1].sum()
             # the upper end of the class
