@@ -25,9 +25,6 @@ from sksstruct.utils._param_validation import Interval, StrOptions, validate_par
 from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
 
-# How "auto" ends where it gives up.
-_ENDED_EARLY = Status.STALLED, Status.FRACTIONAL
-
 
 @fill_doc(
     {
@@ -63,8 +60,8 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         probabilities by `sksstruct.inference.lp.BeliefPropagation`, of that kind or by
         that object. With a name, `max_iter` and `tol` are those of its messages.
     time_limit : float, default=None
-        Seconds for each graph. If "auto" ends earlier without a proof, there is a
-        `ConvergenceWarning`.
+        Seconds for each graph. Without a proof "auto" uses all of them; with None its
+        search has an end of its own.
     n_jobs : int, default=None
         Number of threads, each of which solves a graph. Results are the same for any
         number, as long as no time limit is reached.
@@ -217,15 +214,6 @@ class LPMAPPredictor(Versioned, BaseEstimator):
                 f"the gap is {gap:.3g}, the tolerance {tol:.3g}. "
                 f"{result.status.remedy} Another solver may do better.",
             )
-            # "auto" searches as long as it may, if that is of any use
-            if self.time_limit and result.plan_ and result.status in _ENDED_EARLY:
-                warnings.warn(
-                    f"graph {k}: the search ended before its time limit, without a "
-                    f"proof; the gap is {gap:.3g}, the tolerance {tol:.3g}. A larger "
-                    "effort of Auto, or another solver, may do better.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
         return results
 
     def predict(self, X):

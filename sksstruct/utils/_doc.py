@@ -59,12 +59,13 @@ def section(documented, name):
     Returns
     -------
     text : str
-        The text below the heading; empty where docstrings were left out.
+        The text below the heading, without marks of references, which are in another
+        section; empty where docstrings were left out.
     """
     text = inspect.getdoc(documented) or ""
     _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")
     # up to the heading of the next one
-    return re.split(r"\n\n[^\n]+\n---", rest)[0]
+    return re.sub(r"\s\[\d+\]_", "", re.split(r"\n\n[^\n]+\n---", rest)[0])
 
 
 def listing(names, last="or", indent=8):

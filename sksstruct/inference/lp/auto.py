@@ -67,9 +67,8 @@ class Auto(MAPSolver):
     effort : float, default=1.0
         How long to search while the bound is not reached. The search ends after
         `effort` times as much work without an improvement as was done before it, and at
-        least `effort` times some thousand visits of each variable; with a time limit
-        and branch and bound it goes on until then. With 0 there is no search beyond
-        that of the solvers.
+        least `effort` times some thousand visits of each variable; with a time limit it
+        goes on until then. With 0 there is no search beyond that of the solvers.
 
     References
     ----------

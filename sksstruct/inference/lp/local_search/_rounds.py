@@ -46,10 +46,10 @@ def search_in_rounds(run, effort, exact=None, violations=None):
         Receives the labelings, and says when to stop.
     effort : float
         The search ends after this much work without an improvement, in units of the
-        work before it or, if more, of some thousand visits of each variable.
+        work before it or, if more, of some thousand visits of each variable. With a
+        time limit it goes on until then.
     exact : ExactSearch, default=None
-        Branch and bound that takes turns with the rounds, until nothing is left. Where
-        there is a time limit, the search goes on with it until then.
+        Branch and bound that takes turns with the rounds, until nothing is left.
     violations : ViolationsFirst, default=None
         A search for labelings that violate little, which takes turns as well.
     """
@@ -116,8 +116,8 @@ class _Turns:
         """Whether to go on after a long time without an improvement."""
         run, exact = self.run, self.exact
         # a labeling that is not allowed is no result; and what was given may be used
-        limited = run.time_limit is not None and exact is not None
-        return run.score < run.lowest or (limited and not exact.closed)
+        closed = exact is not None and exact.closed
+        return run.score < run.lowest or (run.time_limit is not None and not closed)
 
     def take(self, work, improved):
         """Search for as long as so many visits take, times a share."""
