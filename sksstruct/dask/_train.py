@@ -152,6 +152,8 @@ def partitioned(estimator):
         )
     if solver.blocks != "auto":
         raise ValueError("blocks must be 'auto': the parts of the data are the blocks")
+    if solver.executor is not None:
+        raise ValueError("executor must be None: blocks are on the workers of client")
     solver.check()
     return solver
 

@@ -27,6 +27,7 @@ from sksstruct import (
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
 from sksstruct.solvers import BCFW, Partitioned
+from sksstruct.solvers.partitioned.executors import Serial
 from sksstruct.utils.packed import PackedSequences
 
 distributed = pytest.importorskip("distributed")
@@ -286,6 +287,7 @@ def test_searches_on_the_cluster(client, data):
     [
         ({"solver": "lbfgs"}, None, "LBFGS cannot train on data in parts"),
         ({"solver": Partitioned(blocks=3)}, None, "the parts of the data are the bl"),
+        ({"solver": Partitioned(executor=Serial())}, None, "executor must be None"),
         ({"solver": BCFW(sampling="x")}, None, "sampling"),
         ({"warm_start": True}, None, "warm_start=True needs a local"),
         ({"transition_features": [0]}, None, "transition_features looks at all data"),

@@ -21,7 +21,8 @@ cdef inline double _square(Py_ssize_t width, const double* row) noexcept nogil:
     """Return the squared norm of a row."""
     cdef Py_ssize_t k
     cdef double total = 0.0
-    # one accumulator: the same bits however wide registers are
+    # one accumulator, in the order of the entries: the same bits however wide registers
+    # are, and whoever adds
     for k in range(width):
         total += row[k] * row[k]
     return total
