@@ -6,6 +6,7 @@ from scipy import sparse
 from sksstruct.models.binary._binary import BoundBinary
 from sksstruct.models.chain._chain import BoundChain
 
+from sksstruct.solvers import DCD
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.utils.packed import PackedSequences
 
@@ -182,3 +183,10 @@ def test_a_pass_can_be_made_in_parts():
         assert whole.visit(a) == parts.visit(b)
         assert whole.steps.n_active == parts.steps.n_active
     assert np.array_equal(whole.w, parts.w) and whole.gap == parts.gap
+
+
+def test_an_estimate_of_the_gap_calls_for_a_check():
+    model = binary(seed=1)[0]
+    result = DCD(tol=1e-3, check_every=1000).solve(model, 0.01, random_state=0)
+    assert result.status == "converged"
+    assert result.n_iter < 1000

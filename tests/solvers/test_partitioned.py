@@ -22,6 +22,7 @@ from sksstruct.solvers.partitioned.changes import (
 )
 from sksstruct.solvers.partitioned.executors import Serial, Threads
 from sksstruct.solvers.partitioned.rounds import Rounds
+from sksstruct.solvers.partitioned.scaling import Scaling
 
 LOSSES = ("hinge", "log")
 
@@ -411,3 +412,21 @@ def test_a_block_is_called_by_one_thread_at_a_time():
     executor.call("work", 0.0)
     executor.close()
     assert not block.together
+
+
+def test_the_lower_limit_of_caution_doubles_where_the_dual_gains_little():
+    scaling = Scaling(8, adaptive=True)
+    # changes that have nothing in common, and all of the promised gain
+    scaling.update(squares=1.0, of_sum=1.0, gain=1.0, promised=1.0)
+    assert scaling.value == pytest.approx(1.1)
+    limits = []
+    for _ in range(4):
+        scaling.update(squares=1.0, of_sum=1.0, gain=0.05, promised=1.0)
+        limits.append(scaling.value)
+    assert limits == pytest.approx([2.2, 4.4, 8.0, 8.0])
+    again = Scaling(8, adaptive=True)
+    again.resume(scaling.state())
+    assert again.value == 8.0
+    safe = Scaling(8, adaptive=False)
+    safe.update(squares=1.0, of_sum=1.0, gain=1.0, promised=1.0)
+    assert safe.value == 8.0
