@@ -38,4 +38,8 @@ def test_page(name, tmp_path, monkeypatch):
 def test_pages_are_found():
     if not PAGES.is_dir():
         pytest.skip("not a source checkout")
-    assert {"crfsuite", "get_started/first_tagger", "how_to/service"} <= set(pages())
+    assert {
+        "coming_from/crfsuite",
+        "get_started/first_tagger",
+        "how_to/service",
+    } <= set(pages())
