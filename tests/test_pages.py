@@ -14,6 +14,8 @@ NEEDED = {
     "how_to/save_and_load": "skops",
     "how_to/tables": "pandas",
 }
+# Pages that use data sets, which users download.
+WITH_DATA = {"tutorials/chunking"}
 
 
 def pages():
@@ -26,9 +28,11 @@ def pages():
 
 
 @pytest.mark.parametrize("name", pages())
-def test_page(name, tmp_path, monkeypatch):
+def test_page(name, tmp_path, monkeypatch, request):
     if name in NEEDED and find_spec(NEEDED[name]) is None:
         pytest.skip(f"{NEEDED[name]} is not installed")
+    if name in WITH_DATA:
+        monkeypatch.setenv("SKSSTRUCT_DATA", str(request.getfixturevalue("data_home")))
     monkeypatch.chdir(tmp_path)
     page = str(PAGES / f"{name}.rst")
     result = doctest.testfile(page, module_relative=False, optionflags=FLAGS)
