@@ -7,6 +7,7 @@ it can of its own blocks, and sends the nodes that are left.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -132,6 +133,9 @@ class TreeSum:
     ----------
     n_blocks : int
         Number of blocks B.
+    halves : bool, default=False
+        Whether the two children of the root are left as they are: who adds them to
+        weights does that in one go.
 
     Attributes
     ----------
@@ -141,8 +145,10 @@ class TreeSum:
         Bytes of what was added.
     """
 
-    def __init__(self, n_blocks):
+    def __init__(self, n_blocks, halves=False):
         self.n_blocks = n_blocks
+        self.root = (n_blocks - 1).bit_length()
+        self.top = self.root - 1 if halves else self.root
         self.nodes = {}
         self.received = 0
 
@@ -150,7 +156,7 @@ class TreeSum:
         """Add the change of a block, or the sum of a node."""
         level, k = (0, block) if node is None else node
         self.received += change.nbytes
-        while k << level or (1 << level) < self.n_blocks:
+        while level < self.top:
             # a node without a sibling is its parent
             if (k ^ 1) << level < self.n_blocks:
                 sibling = self.nodes.pop((level, k ^ 1), None)
@@ -160,11 +166,16 @@ class TreeSum:
             level, k = level + 1, k >> 1
         self.nodes[level, k] = change
 
+    def terms(self):
+        """The sum of all blocks, as one or two terms in their order.
+
+        An error where some blocks are missing.
+        """
+        last = self.root - 1
+        if set(self.nodes) not in ({(self.root, 0)}, {(last, 0), (last, 1)}):
+            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
+        return [change for _, change in sorted(self.nodes.items())]
+
     def total(self):
         """The sum of all blocks; an error where some are missing."""
-        if len(self.nodes) != 1 or next(iter(self.nodes))[1] != 0:
-            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        (((level, _), change),) = self.nodes.items()
-        if 1 << level < self.n_blocks:
-            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        return change
+        return reduce(add, self.terms())

@@ -12,7 +12,6 @@ from threadpoolctl import ThreadpoolController
 from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
-from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
@@ -24,6 +23,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 # blocks="auto": so many examples in each, but two blocks at least where there are so
 # many examples, and not more than so many blocks.
 _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
+# check_every="auto": the first pass of the hinge after which the gap is computed.
+_FIRST_CHECK = 4
 
 
 @fill_doc(
@@ -307,8 +308,7 @@ class Run:
         self.l1, self.weights = options.l1, rounds.weights
         local = solver.local(outline.surrogate)
         self.hinge = outline.surrogate is None
-        averaging = local.averaging if self.hinge else False
-        self.average = Average(self.weights, averaging)
+        self.average = rounds.average
         # gaps of examples, which only visits by gap ask for
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
@@ -325,7 +325,9 @@ class Run:
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
-        self.check_at = 1 if every == "auto" else every
+        # as the solvers of blocks begin without blocks
+        first = _FIRST_CHECK if self.hinge else 1
+        self.check_at = first if every == "auto" else every
 
     def run(self):
         """Make passes."""

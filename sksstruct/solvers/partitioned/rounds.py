@@ -4,17 +4,29 @@ A round sends v to the blocks, and adds the changes that come back. The duality 
 exact: it is the sum of what the blocks find at the same weights w.
 """
 
+from functools import reduce
+
 import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
-from sksstruct.solvers.partitioned._rows import add_rows
+from sksstruct.solvers.partitioned._rows import add_terms
+from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Turn
-from sksstruct.solvers.partitioned.changes import SparseChange, TreeSum
+from sksstruct.solvers.partitioned.changes import (
+    SPARSE_BELOW,
+    SparseChange,
+    TreeSum,
+    add,
+)
 from sksstruct.solvers.partitioned.scaling import Scaling
 
+# The rows of a vector that is taken for a single one.
+_FIRST = np.zeros(1, dtype=np.int32)
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
 _LEAST_VISITS = 20
+# A pass over known labelings is short, and changes little: it takes no more rounds.
+_KNOWN_ROUNDS = 2
 
 
 class Rounds:
@@ -47,6 +59,8 @@ class Rounds:
         Whether the last round made all its visits; if not, gaps must be computed.
     n_rounds, n_known : int
         Rounds, and passes over known labelings.
+    average : Average
+        Average of the iterates.
     """
 
     def __init__(self, solver, outline, executor, alpha, seed, checkpoint=None):
@@ -54,12 +68,14 @@ class Rounds:
         self.alpha, self.seed = alpha, seed
         self.weights = outline.weights()
         self.scaling = Scaling(executor.n_blocks, solver.scaling == "adaptive")
-        # only the visits of Frank-Wolfe know labelings
+        # only the visits of Frank-Wolfe know labelings, and have an average
         self.local = solver.local(None) if outline.surrogate is None else None
+        averaging = self.local.averaging if self.local else False
+        self.average = Average(self.weights, averaging)
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
         # rows of weights that the last round has changed; None: any
-        self._changed, self._squares = None, 0.0
+        self._changed, self._squares = np.empty(0, dtype=np.int32), 0.0
         self.dual = self.dual_of()
         # files of the blocks in the checkpoint, once there is one
         self.checkpoint, self.files = checkpoint, {}
@@ -95,7 +111,8 @@ class Rounds:
         """Make a pass in rounds; return what they promised, and the visits."""
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        n_parts = max(1, min(self.solver.rounds, most))
+        wanted = min(self.solver.rounds, _KNOWN_ROUNDS if known else most)
+        n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
             self.n_rounds += 1
@@ -107,7 +124,7 @@ class Rounds:
 
     def _one_round(self, turn):
         """Let all blocks make their visits, and add up what they change."""
-        total = TreeSum(self.executor.n_blocks)
+        total = TreeSum(self.executor.n_blocks, halves=True)
         # a copy where it may be read again, as the weights change in place
         v = self.weights.v.copy() if self.executor.loses_blocks else self.weights.v
         steps = self._change(
@@ -116,7 +133,7 @@ class Rounds:
         loss = float(sum(step.loss for step in steps))
         # an interrupt before both have changed leaves no bound, and not a wrong one
         self.loss = -np.inf
-        of_sum = self._add(total.total())
+        of_sum = self._add(total.terms())
         self.loss = loss
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
@@ -126,19 +143,21 @@ class Rounds:
         self.scaling.update(squares, of_sum, self.dual - before, promised)
         return steps
 
-    def _add(self, change):
-        """Add a change to the weights; return its squared norm."""
+    def _add(self, terms):
+        """Add changes to the weights; return the squared norm of their sum."""
         weights = self.weights
-        if isinstance(change, SparseChange):
-            self._changed, of_change = change.rows, change.squares
-            self._squares += add_rows(weights.v, change.rows, change.values)
-        else:
-            self._changed, of_change = None, _norm(change)
-            np.add(weights.v, change, out=weights.v)
-            self._squares = _norm(weights.v)
+        if not all(isinstance(each, SparseChange) for each in terms):
+            # one row: sums of squares are the same as of rows one by one
+            change = reduce(add, terms)
+            terms = [SparseChange(_FIRST, change.reshape(1, -1), change.size)]
+        average = self.average
+        rows, of_sum, risen = add_terms(weights.v, terms, average.u, average.factor)
+        self._squares += risen
+        n_rows = weights.size // terms[0].values.shape[1]
+        self._changed = rows if len(rows) < SPARSE_BELOW * n_rows else None
         if weights.w is not weights.v:
             weights.set(weights.v)
-        return of_change
+        return of_sum
 
     def _dual_now(self):
         """Dual value of the iterate, by the squared norm as it has changed."""
@@ -204,6 +223,7 @@ class Rounds:
         self.files = dict(enumerate(map(tuple, state.pop("files"))))
         self.scaling.resume(state.pop("scaling"))
         self.weights.set(state.pop("v"))
+        self._changed = None
         for name, value in state.items():
             setattr(self, name, value)
         # those that are lost meanwhile read it again
