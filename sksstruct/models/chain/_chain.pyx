@@ -566,7 +566,7 @@ cdef class BoundChain(BoundModel):
         for k in range(ws.n_changed_rows):
             entries = self._rows.row(self._starts[i] + ws.changed_rows[k])
             for entry in range(entries.count):
-                weights.touch(feature_at(entries.index, entry) * ld, ld)
+                weights.touch_row(feature_at(entries.index, entry), ld)
         weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
             weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)

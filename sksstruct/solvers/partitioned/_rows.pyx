@@ -65,6 +65,23 @@ def squared_norm(const double[:, ::1] rows):
     return _total(lanes)
 
 
+cdef object _marked(const unsigned char[::1] marks):
+    """Return the numbers of the rows that are marked, with the lock released."""
+    cdef Py_ssize_t n_marks = marks.shape[0], n = 0, r
+    with nogil:
+        for r in range(n_marks):
+            n += marks[r]
+    found = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] rows = found
+    n = 0
+    with nogil:
+        for r in range(n_marks):
+            if marks[r]:
+                rows[n] = r
+                n += 1
+    return found
+
+
 def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] marks,
               double factor, Py_ssize_t width):
     """Return what was changed in marked rows, and put these and the marks back.
@@ -88,9 +105,9 @@ def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] m
         factor * (vector - origin), in these.
     """
     # ascending: the order of the rows decides that of the sums
-    found = np.flatnonzero(marks).astype(np.int32)
+    found = _marked(marks)
     cdef const int32_t[::1] rows = found
-    cdef Py_ssize_t n_rows = len(found), r, k
+    cdef Py_ssize_t n_rows = rows.shape[0], r, k
     out = np.empty((n_rows, width))
     cdef double[:, ::1] values = out
     cdef double* changed

@@ -34,11 +34,16 @@ class Average:
         self.is_on = kind is True
         self._memory = np.zeros((2, weights.size)) if kind else (None, None)
         self.count = self.factor = self.loss = 0.0
+        # whether there is anything in u: writing zeros to so much memory takes time
+        self._is_used = False
 
     @property
     def u(self):
-        # the first iterate is the average
-        return self._memory[0] if self.is_on and self.factor else None
+        # the first iterate is the average, whatever led to it
+        if not self.is_on or self.factor == 0.0:
+            return None
+        self._is_used = True
+        return self._memory[0]
 
     def plan(self, number, check_at):
         """Restart a suffix average before a pass, or pause one that is not used."""
@@ -51,7 +56,9 @@ class Average:
             self.is_on = False
         elif restart:
             self.is_on = True
-            self._memory[0][:] = 0.0
+            if self._is_used:
+                self._memory[0][:] = 0.0
+            self._is_used = False
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
@@ -65,9 +72,10 @@ class Average:
     def current(self, loss):
         """Weights before truncation and the linear term of their dual.
 
-        Those of the iterate, whose linear term is given, where there is no average.
+        Those of the iterate, whose linear term is given, where there is no average or
+        this is the only one.
         """
-        if not self.is_on or self.count == 0.0:
+        if not self.is_on or self.count <= 1.0:
             return self.weights.v, loss
         u, mean = self._memory
         np.divide(u, -self.factor, out=mean)
@@ -85,4 +93,4 @@ class Average:
             "numbers"
         ]
         if self.kind:
-            self._memory[0][:] = state["u"]
+            self._memory[0][:], self._is_used = state["u"], True

@@ -7,15 +7,24 @@ it can of its own blocks, and sends the nodes that are left.
 """
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from itertools import pairwise
 
 import numpy as np
 
-from sksstruct.solvers.partitioned._rows import merge, squared_norm, take_back
+from sksstruct.solvers.partitioned._rows import (
+    add_terms,
+    merge,
+    squared_norm,
+    take_back,
+)
 
 # Weights are sent by rows, of so many if nothing else is known, where fewer than this
 # share of the rows changed.
 ROW, SPARSE_BELOW = 8, 0.5
+# Long vectors are added to in so many ranges of rows, side by side.
+_LONG, _RANGES = 2**18, 4
+_FIRST = np.zeros(1, dtype=np.int32)
 
 
 @dataclass
@@ -45,6 +54,11 @@ class SparseChange:
     def squares(self):
         """Squared norm of the vector."""
         return squared_norm(self.values)
+
+    def between(self, first, last):
+        """The part in a range of rows."""
+        a, b = np.searchsorted(self.rows, (first, last))
+        return SparseChange(self.rows[a:b], self.values[a:b], self.size)
 
     def add_to(self, vector):
         """Add to a dense vector, in place."""
@@ -124,6 +138,57 @@ def add(first, second):
     change = SparseChange(rows, values, first.size)
     n_rows = first.size // values.shape[1]
     return change if len(rows) < SPARSE_BELOW * n_rows else dense(change)
+
+
+def add_sum(terms, vector, other, factor, width, side_by_side):
+    """Add the sum of changes to a vector, and a multiple of it to another one.
+
+    Parameters
+    ----------
+    terms : list of changes
+        One change or two; may be overwritten.
+    vector : ndarray of shape (size,)
+        Changed in place.
+    other : ndarray of shape (size,) or None
+        Changed in place, unless it is None.
+    factor : float
+        What the sum is multiplied by there.
+    width : int
+        Length of the rows.
+    side_by_side : callable
+        Calls functions without arguments; returns what they return, in their order.
+
+    Returns
+    -------
+    rows : ndarray of int32 or None
+        Rows of the sum; None if they are half of all or more.
+    squares, risen : float
+        Squared norm of the sum, and by how much that of the vector rose. Both are the
+        same whatever the form of the terms.
+    """
+    size, n_rows = len(vector), len(vector) // width
+    n_ranges = _RANGES if size >= _LONG and size % width == 0 else 1
+    bounds = [n_rows * k // n_ranges for k in range(n_ranges + 1)]
+    sparse = all(isinstance(each, SparseChange) for each in terms)
+    if not sparse:
+        terms = [reduce(add, terms)]
+        bounds = [first * width for first in bounds[:-1]] + [size]
+
+    def work(first, last):
+        if sparse:
+            parts = [each.between(first, last) for each in terms]
+            return add_terms(vector, parts, other, factor)
+        # one long row
+        part = SparseChange(_FIRST, terms[0][first:last].reshape(1, -1), last - first)
+        out = None if other is None else other[first:last]
+        return add_terms(vector[first:last], [part], out, factor)
+
+    jobs = [partial(work, *each) for each in pairwise(bounds)]
+    rows, squares, risen = zip(*side_by_side(jobs), strict=True)
+    found = np.concatenate(rows) if sparse else None
+    if found is not None and len(found) >= SPARSE_BELOW * n_rows:
+        found = None
+    return found, sum(squares), sum(risen)
 
 
 class TreeSum:

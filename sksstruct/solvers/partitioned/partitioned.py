@@ -23,7 +23,8 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 # blocks="auto": so many examples in each, but two blocks at least where there are so
 # many examples, and not more than so many blocks.
 _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
-# check_every="auto": the first pass of the hinge after which the gap is computed.
+# check_every="auto": the first pass of the hinge after which the gap is computed, and
+# the passes after which it is computed again, as part of all and at least so many.
 _FIRST_CHECK = 4
 
 
@@ -58,9 +59,9 @@ class Partitioned(Solver):
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
-    rounds : int, default=4
+    rounds : int or "auto", default="auto"
         Rounds of a pass: how often changes are added. More rounds need fewer passes,
-        and more traffic.
+        and more traffic. "auto": 4 with the hinge, 16 with losses that have a gradient.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
@@ -108,7 +109,7 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    rounds: int = 4
+    rounds: int | str = "auto"
     scaling: str = "adaptive"
     check_every: int | str = "auto"
     keep_every: int = 5
@@ -124,7 +125,7 @@ class Partitioned(Solver):
         **Solver._parameter_constraints,
         "solver": [BCFW, SDCA, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "scaling": [StrOptions({"adaptive", "safe"})],
         "check_every": [
             Interval(Integral, 1, None, closed="left"),
@@ -347,6 +348,10 @@ class Run:
         if checks:
             self.look()
             self.check_at = next_check(loop, self.solver.check_every)
+            if self.solver.check_every == "auto":
+                # cheap beside passes over known labelings, which may be many
+                most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
+                self.check_at = min(self.check_at, loop.n_iter + most)
         if loop.n_iter % self.solver.keep_every == 0:
             self._keep()
         return stalled and checks and rounds.complete

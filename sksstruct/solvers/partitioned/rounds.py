@@ -4,27 +4,20 @@ A round sends v to the blocks, and adds the changes that come back. The duality 
 exact: it is the sum of what the blocks find at the same weights w.
 """
 
-from functools import reduce
-
 import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
-from sksstruct.solvers.partitioned._rows import add_terms
 from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Turn
-from sksstruct.solvers.partitioned.changes import (
-    SPARSE_BELOW,
-    SparseChange,
-    TreeSum,
-    add,
-)
+from sksstruct.solvers.partitioned.changes import TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
 
-# The rows of a vector that is taken for a single one.
-_FIRST = np.zeros(1, dtype=np.int32)
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
 _LEAST_VISITS = 20
+# rounds="auto": without and with the hinge. Visits of smooth losses move far more of
+# the weights: with 4 rounds they need twice as many passes as with 16.
+_ROUNDS = 16, 4
 # A pass over known labelings is short, and changes little: it takes no more rounds.
 _KNOWN_ROUNDS = 2
 
@@ -70,6 +63,8 @@ class Rounds:
         self.scaling = Scaling(executor.n_blocks, solver.scaling == "adaptive")
         # only the visits of Frank-Wolfe know labelings, and have an average
         self.local = solver.local(None) if outline.surrogate is None else None
+        rounds = _ROUNDS[self.local is not None]
+        self.rounds = rounds if solver.rounds == "auto" else solver.rounds
         averaging = self.local.averaging if self.local else False
         self.average = Average(self.weights, averaging)
         self.loss, self.calls, self.complete = 0.0, 0, True
@@ -111,7 +106,7 @@ class Rounds:
         """Make a pass in rounds; return what they promised, and the visits."""
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        wanted = min(self.solver.rounds, _KNOWN_ROUNDS if known else most)
+        wanted = min(self.rounds, _KNOWN_ROUNDS) if known else self.rounds
         n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
@@ -145,16 +140,16 @@ class Rounds:
 
     def _add(self, terms):
         """Add changes to the weights; return the squared norm of their sum."""
-        weights = self.weights
-        if not all(isinstance(each, SparseChange) for each in terms):
-            # one row: sums of squares are the same as of rows one by one
-            change = reduce(add, terms)
-            terms = [SparseChange(_FIRST, change.reshape(1, -1), change.size)]
-        average = self.average
-        rows, of_sum, risen = add_terms(weights.v, terms, average.u, average.factor)
+        weights, average = self.weights, self.average
+        self._changed, of_sum, risen = add_sum(
+            terms,
+            weights.v,
+            average.u,
+            average.factor,
+            self.outline.width,
+            self.executor.side_by_side,
+        )
         self._squares += risen
-        n_rows = weights.size // terms[0].values.shape[1]
-        self._changed = rows if len(rows) < SPARSE_BELOW * n_rows else None
         if weights.w is not weights.v:
             weights.set(weights.v)
         return of_sum
