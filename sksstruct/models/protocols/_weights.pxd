@@ -26,7 +26,6 @@ cdef class Weights:
     cdef size_t _width
 
     cdef void touch(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
-    cdef void touch_row(self, Py_ssize_t row, Py_ssize_t width) noexcept nogil
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
 
 

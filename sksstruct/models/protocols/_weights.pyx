@@ -125,16 +125,6 @@ cdef class Weights:
             last = <size_t> (first + count - 1) // self._width
             memset(self._marks + row, 1, last - row + 1)
 
-    cdef void touch_row(self, Py_ssize_t row, Py_ssize_t width) noexcept nogil:
-        """Take note that v was changed in a row of so many weights."""
-        # the usual rows are those that are marked: two divisions less
-        if self._marks != NULL and width == <Py_ssize_t> self._width:
-            self._marks[row] = 1
-            if self._truncates:
-                self.truncate(row * width, width)
-        else:
-            self.touch(row * width, width)
-
     cdef void truncate(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
         """Bring w up to date with v for first <= k < first + count.
 

@@ -1,4 +1,4 @@
-"""The average of the iterates of passes, with weights 1, 2, 3, ..."""
+"""The average of the iterates of rounds, with weights 1, 2, 3, ..."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class Average:
     weights : Weights
         The iterate.
     kind : bool or "suffix"
-        As `averaging` of `sksstruct.solvers.BCFW`.
+        As `averaging` of `sksstruct.solvers.BCFW`, rounds being its visits.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Average:
             self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
-        """Count the iterate after a pass, and the linear term of its dual."""
+        """Count the iterate after a round, and the linear term of its dual."""
         if not self.is_on:
             return
         self.count += 1.0
@@ -72,10 +72,9 @@ class Average:
     def current(self, loss):
         """Weights before truncation and the linear term of their dual.
 
-        Those of the iterate, whose linear term is given, where there is no average or
-        this is the only one.
+        Those of the iterate, whose linear term is given, where there is no average.
         """
-        if not self.is_on or self.count <= 1.0:
+        if not self.is_on or self.count == 0.0:
             return self.weights.v, loss
         u, mean = self._memory
         np.divide(u, -self.factor, out=mean)

@@ -20,8 +20,8 @@ from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# blocks="auto": so many examples in each, but two blocks at least where there are so
-# many examples, and not more than so many blocks.
+# blocks="auto": so many examples in each, or more, but two blocks at least where there
+# are so many examples, and not more than so many blocks.
 _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
 # check_every="auto": the first pass of the hinge after which the gap is computed, and
 # the passes after which it is computed again, as part of all and at least so many.
@@ -51,9 +51,9 @@ class Partitioned(Solver):
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
         these two.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": one for 2,000
-        examples, at least 2 for 200, and at most 8. No more threads than blocks are of
-        use; more blocks need more passes.
+        Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
+        2,000 examples in each where there are more than two, and 1 for fewer than 200
+        examples. No more threads than blocks are of use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
@@ -200,8 +200,12 @@ class Partitioned(Solver):
         n_blocks : int
         """
         if self.blocks == "auto":
-            least = 1 if n_examples < _LEAST_EXAMPLES else 2
-            return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
+            # powers of two: on two threads three blocks take as long as four
+            most = n_examples // _EXAMPLES
+            n_blocks = 1 << max(
+                most.bit_length() - 1, int(n_examples >= _LEAST_EXAMPLES)
+            )
+            return min(n_blocks, _MOST_BLOCKS)
         return min(self.blocks, n_examples)
 
     def outline(self, model, alpha, l1=0.0):
@@ -343,7 +347,6 @@ class Run:
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
         stalled = rounds.one_pass(loop.n_iter)
-        self.average.add(rounds.loss)
         checks = not rounds.complete or loop.n_iter == self.check_at
         if checks:
             self.look()

@@ -130,6 +130,7 @@ class Rounds:
         self.loss = -np.inf
         of_sum = self._add(total.terms())
         self.loss = loss
+        self.average.add(loss)
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
         before, self.dual = self.dual, self._dual_now()
