@@ -125,7 +125,8 @@ class Lender:
         whole = outline.n_weights % outline.width == 0
         if many and whole and weights.w is weights.v:
             weights.mark_rows(outline.width)
-        return Lent(weights)
+            return Lent(weights)
+        return Lent(weights, -1)
 
     def _copy(self, v, lent, number):
         """Bring lent weights to the values of a round."""
@@ -150,12 +151,13 @@ class Lent:
     ----------
     weights : Weights
         The weights.
-    number : int, default=-1
-        The round whose weights they are; -1 if they are of none.
+    number : int, default=0
+        The round whose weights they are; 0 if they are zero, and -1 if they are of
+        none.
     """
 
     weights: Weights
-    number: int = -1
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from threadpoolctl import ThreadpoolController
 from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
-from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
@@ -21,9 +20,12 @@ from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# blocks="auto": so many examples in each, but two blocks at least where there are so
-# many examples, and not more than so many blocks.
+# blocks="auto": so many examples in each, or more, but two blocks at least where there
+# are so many examples, and not more than so many blocks.
 _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
+# check_every="auto": the first pass of the hinge after which the gap is computed, and
+# the passes after which it is computed again, as part of all and at least so many.
+_FIRST_CHECK = 4
 
 
 @fill_doc(
@@ -49,17 +51,17 @@ class Partitioned(Solver):
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
         these two.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": one for 2,000
-        examples, at least 2 for 200, and at most 8. No more threads than blocks are of
-        use; more blocks need more passes.
+        Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
+        2,000 examples in each where there are more than two, and 1 for fewer than 200
+        examples. No more threads than blocks are of use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
-    rounds : int, default=4
+    rounds : int or "auto", default="auto"
         Rounds of a pass: how often changes are added. More rounds need fewer passes,
-        and more traffic.
+        and more traffic. "auto": 4 with the hinge, 16 with losses that have a gradient.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
@@ -107,7 +109,7 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    rounds: int = 4
+    rounds: int | str = "auto"
     scaling: str = "adaptive"
     check_every: int | str = "auto"
     keep_every: int = 5
@@ -123,7 +125,7 @@ class Partitioned(Solver):
         **Solver._parameter_constraints,
         "solver": [BCFW, SDCA, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "scaling": [StrOptions({"adaptive", "safe"})],
         "check_every": [
             Interval(Integral, 1, None, closed="left"),
@@ -198,8 +200,12 @@ class Partitioned(Solver):
         n_blocks : int
         """
         if self.blocks == "auto":
-            least = 1 if n_examples < _LEAST_EXAMPLES else 2
-            return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
+            # powers of two: on two threads three blocks take as long as four
+            most = n_examples // _EXAMPLES
+            n_blocks = 1 << max(
+                most.bit_length() - 1, int(n_examples >= _LEAST_EXAMPLES)
+            )
+            return min(n_blocks, _MOST_BLOCKS)
         return min(self.blocks, n_examples)
 
     def outline(self, model, alpha, l1=0.0):
@@ -307,8 +313,7 @@ class Run:
         self.l1, self.weights = options.l1, rounds.weights
         local = solver.local(outline.surrogate)
         self.hinge = outline.surrogate is None
-        averaging = local.averaging if self.hinge else False
-        self.average = Average(self.weights, averaging)
+        self.average = rounds.average
         # gaps of examples, which only visits by gap ask for
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
@@ -325,7 +330,9 @@ class Run:
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
-        self.check_at = 1 if every == "auto" else every
+        # as the solvers of blocks begin without blocks
+        first = _FIRST_CHECK if self.hinge else 1
+        self.check_at = first if every == "auto" else every
 
     def run(self):
         """Make passes."""
@@ -340,11 +347,14 @@ class Run:
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
         stalled = rounds.one_pass(loop.n_iter)
-        self.average.add(rounds.loss)
         checks = not rounds.complete or loop.n_iter == self.check_at
         if checks:
             self.look()
             self.check_at = next_check(loop, self.solver.check_every)
+            if self.solver.check_every == "auto":
+                # cheap beside passes over known labelings, which may be many
+                most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
+                self.check_at = min(self.check_at, loop.n_iter + most)
         if loop.n_iter % self.solver.keep_every == 0:
             self._keep()
         return stalled and checks and rounds.complete
