@@ -1,5 +1,7 @@
 """Layout of score tables: rows padded to whole vectors, as `_simd.h` expects."""
 
+import mmap
+
 import numpy as np
 
 
@@ -33,3 +35,13 @@ def object_array(items):
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def is_mapped(array):
+    """Whether an array is part of a file that is mapped into memory."""
+    base = array
+    while base is not None:
+        if isinstance(base, mmap.mmap):
+            return True
+        base = getattr(base, "base", None)
+    return False

@@ -1,11 +1,12 @@
 """Ragged sequences, packed once: stacked rows and offsets."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from scipy import sparse
 
-from sksstruct.utils._layout import object_array
+from sksstruct.utils._layout import is_mapped, object_array
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 
@@ -153,6 +154,11 @@ class PackedSequences(Versioned, Sequence):
     def is_sparse(self):
         """Whether the rows are stored as CSR."""
         return sparse.issparse(self.values)
+
+    @property
+    def is_mapped(self):
+        """Whether the rows are on disk, and read where they are used."""
+        return is_mapped(self.values.data if self.is_sparse else self.values)
 
     @property
     def lengths(self):
@@ -307,7 +313,10 @@ def _canonical_csr(values):
         raise ValueError(f"values must be 2-D, got {values.ndim}-D")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    out = sparse.csr_array(sound_csr(values, "values"))
+    sound = sound_csr(values, "values")
+    # the constructor copies arrays that are less than half of others, say of a file
+    is_array = isinstance(sound, sparse.csr_array)
+    out = copy(sound) if is_array else sparse.csr_array(sound)
     if not out.has_canonical_format:
         if values.format == "csr" and np.may_share_memory(out.data, values.data):
             out = out.copy()
