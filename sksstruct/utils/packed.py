@@ -99,9 +99,45 @@ class PackedSequences(Versioned, Sequence):
             If there is something of that name.
         """
         # not above: that module needs this one
-        from sksstruct.utils.shards import save_shard
+        from sksstruct.utils.shards import save_parts
 
-        save_shard(path, self, y)
+        save_parts(path, [(self, y)])
+
+    @staticmethod
+    def save_parts(path, parts):
+        """Write sequences that come in parts to one folder, as `save` does.
+
+        Parts are written one after the other, and not kept: together they may be larger
+        than memory.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the folder, which must not exist.
+        parts : iterable of PackedSequences, or of tuple (X, y)
+            The parts, with their labels if there are any: of the same features, all
+            sparse or all dense, and of the same type.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something of that name.
+        ValueError
+            If parts differ in their features.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sksstruct.utils.packed import PackedSequences
+        >>> parts = (PackedSequences([[float(k)]] * k, [0, k]) for k in (1, 2, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     PackedSequences.save_parts(f"{folder}/train", parts)
+        ...     PackedSequences.open(f"{folder}/train")
+        PackedSequences(3 sequences, 6 rows, 1 features, dense float64)
+        """
+        from sksstruct.utils.shards import save_parts
+
+        save_parts(path, parts)
 
     @staticmethod
     def open(path, mmap=True, *, labels=False):

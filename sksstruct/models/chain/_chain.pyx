@@ -146,7 +146,7 @@ cdef class BoundChain(BoundModel):
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         self._rows = FeatureRows(X)
         self._grams = GramMatrices(
-            self._rows, self.starts, self.ld, fit_intercept, boundary)
+            self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
         # if not, workspaces have memory for F' d, as much as the weights
         self._all_grams = self._grams.all_fit()
 
@@ -168,6 +168,11 @@ cdef class BoundChain(BoundModel):
     def costs(self):
         """Loss of missing the label of each position."""
         return np.asarray(self._cost)
+
+    @property
+    def on_disk(self):
+        """Whether features are mapped from a file."""
+        return self.packed.is_mapped
 
     @property
     def is_constrained(self):

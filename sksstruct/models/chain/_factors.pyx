@@ -229,6 +229,9 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
     observed cost nothing, and do not count.
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
+    if not np.any(costs):
+        # zeros that nobody writes to take no memory
+        return np.zeros(len(labels))
     cost = np.asarray(costs, dtype=np.float64)[labels]
     if known is not None:
         cost = np.where(known, cost, 0.0)

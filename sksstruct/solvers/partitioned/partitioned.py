@@ -251,8 +251,7 @@ class Partitioned(Solver):
             box=model.box(getattr(local, "bounds", None)),
             threshold=l1 / alpha if l1 else 0.0,
             support=getattr(model, "support", None),
-            # only chains have features that may be on disk
-            lean=hasattr(model, "packed") and model.packed.is_mapped,
+            lean=model.on_disk,
         )
 
     def _solve(self, model, alpha, options):
