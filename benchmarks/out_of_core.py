@@ -32,7 +32,7 @@ from sksstruct.metrics import flat_f1_score
 from sksstruct.solvers import LBFGS, Partitioned
 from sksstruct.utils.packed import PackedSequences
 
-# Bytes of a position: attributes in double precision with their columns, pointer, label.
+# Bytes of a position: attributes in double precision, and their columns.
 PART, ATTRIBUTES = 200_000, 16
 POSITION = 12 * ATTRIBUTES
 CGROUP = Path("/sys/fs/cgroup/memory")
@@ -81,7 +81,7 @@ def train(folder, options):
     solver = Partitioned(
         local, n_blocks, tol=options.tol, max_iter=options.max_iter, rounds=1
     )
-    loss = {"loss": "log", "alpha": 1e-5} if local else {}
+    loss = {"loss": "log", "alpha": 1e-3} if local else {}
     tagger = ChainCRF(solver=solver, random_state=0, n_jobs=options.jobs, **loss)
     started, cpu = time.perf_counter(), time.process_time()
     tagger.fit(X, y)

@@ -1,6 +1,8 @@
 """Layout of score tables: rows padded to whole vectors, as `_simd.h` expects."""
 
 import mmap
+import os
+import tempfile
 
 import numpy as np
 
@@ -45,3 +47,18 @@ def is_mapped(array):
             return True
         base = getattr(base, "base", None)
     return False
+
+
+def file_zeros(size):
+    """Zeros in a file without a name, which is gone with the array.
+
+    The system writes them to disk where it needs the room.
+    """
+    with tempfile.TemporaryFile() as file:
+        if hasattr(os, "posix_fallocate"):
+            # room now, or an error: without it a write would end the process
+            os.posix_fallocate(file.fileno(), 0, max(8 * size, 1))
+        else:
+            file.truncate(max(8 * size, 1))
+        memory = mmap.mmap(file.fileno(), max(8 * size, 1))
+    return np.frombuffer(memory, dtype=np.float64, count=size)
