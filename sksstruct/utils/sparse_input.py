@@ -134,8 +134,9 @@ def rows_between(X, first, last):
         return X[first:last]
     a, b = X.indptr[first], X.indptr[last]
     pointers = X.indptr[first : last + 1] - a
-    arrays = X.data[a:b], X.indices[a:b], pointers
-    out = type(X)(arrays, shape=(last - first, X.shape[1]), copy=False)
+    out = type(X)((last - first, X.shape[1]), dtype=X.dtype)
+    # not to the constructor, which copies what is less than half of an array
+    out.data, out.indices, out.indptr = X.data[a:b], X.indices[a:b], pointers
     # what is true of all rows need not be found anew
     if X.has_canonical_format:
         out.has_canonical_format = True

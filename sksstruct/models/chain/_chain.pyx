@@ -41,7 +41,7 @@ from sksstruct.utils._simd cimport (
 from sksstruct.models.chain._factors import ChainFactors, position_costs
 from sksstruct.models.chain.constraints import parts_of_mask
 from sksstruct.models.tables._box import fill_bounds
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._layout import file_zeros, padded_length
 
 # Below this a change of a mean parameter (at most 1) is rounding error.
 cdef double TINY = 1e-13
@@ -146,7 +146,7 @@ cdef class BoundChain(BoundModel):
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         self._rows = FeatureRows(X)
         self._grams = GramMatrices(
-            self._rows, self.starts, self.ld, fit_intercept, boundary)
+            self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
         # if not, workspaces have memory for F' d, as much as the weights
         self._all_grams = self._grams.all_fit()
 
@@ -157,7 +157,8 @@ cdef class BoundChain(BoundModel):
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
-            label_costs, known, loss_length)
+            label_costs, known, loss_length,
+            file_zeros if self.on_disk else np.zeros)
 
     @property
     def labels(self):
@@ -168,6 +169,11 @@ cdef class BoundChain(BoundModel):
     def costs(self):
         """Loss of missing the label of each position."""
         return np.asarray(self._cost)
+
+    @property
+    def on_disk(self):
+        """Whether features are mapped from a file."""
+        return self.packed.is_mapped
 
     @property
     def is_constrained(self):

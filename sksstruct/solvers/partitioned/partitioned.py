@@ -12,9 +12,11 @@ from threadpoolctl import ThreadpoolController
 from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
+from sksstruct.solvers.partitioned.gradients import Record, minimise_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
@@ -36,20 +38,22 @@ _FIRST_CHECK = 4
 )
 @dataclass(eq=False, repr=False)
 class Partitioned(Solver):
-    """Dual ascent in blocks of the examples, side by side: CoCoA+.
+    """Training in blocks of the examples, side by side: CoCoA+, or L-BFGS.
 
     The examples are cut into blocks. In a round every block makes visits of its
     own examples, from the same weights; what they change is added [1]_ [2]_.
+    With `LBFGS` every block computes its gradient, and the gradients are added.
     Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
     The result depends on the number of blocks, and is the same, bit for bit, for any
     number of threads or machines.
 
     Parameters
     ----------
-    solver : BCFW, SDCA or None, default=None
+    solver : BCFW, SDCA, LBFGS or None, default=None
         The solver of a block: its visits, and for `BCFW` its averaging. Its `max_iter`,
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
-        these two.
+        `BCFW` and `SDCA`. With `LBFGS`, which has no visits, `rounds`, `scaling`,
+        `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
         Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
         2,000 examples in each where there are more than two, and 1 for fewer than 200
@@ -78,7 +82,8 @@ class Partitioned(Solver):
     resume : bool, default=False
         Whether to go on from the checkpoint, with the same bits as a run that was not
         stopped. The data and all parameters must be those of the run that wrote it,
-        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`.
+        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`. The
+        checkpoint of `LBFGS` holds the gradient of every sweep.
     executor : Executor or None, default=None
         Where blocks are. None: threads of this process.
 
@@ -91,7 +96,9 @@ class Partitioned(Solver):
     of sigma' is doubled; it ends at B, which is safe.
 
     A block holds its dual variables; all blocks that run at the same time hold one copy
-    of the weights each.
+    of the weights each. With `LBFGS` there are no dual variables. Where features are
+    mapped from disk its blocks keep nothing from sweep to sweep, so that memory is
+    that of the blocks that run at the same time.
 
     References
     ----------
@@ -123,7 +130,7 @@ class Partitioned(Solver):
     bounded = in_parts = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
-        "solver": [BCFW, SDCA, None],
+        "solver": [BCFW, SDCA, LBFGS, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "scaling": [StrOptions({"adaptive", "safe"})],
@@ -155,7 +162,7 @@ class Partitioned(Solver):
 
         Returns
         -------
-        solver : BCFW or SDCA
+        solver : BCFW, SDCA or LBFGS
         """
         if self.solver is not None:
             return self.solver
@@ -175,6 +182,23 @@ class Partitioned(Solver):
                 "Partitioned cannot complete labels that were not observed: for the "
                 "hinge, use solver='auto'"
             )
+
+    def check_alpha(self, alpha):
+        """Raise an error if there is no regularisation, and blocks need it.
+
+        Parameters
+        ----------
+        alpha : float
+            Regularisation.
+        """
+        if self.solver is None:
+            super().check_alpha(alpha)
+        else:
+            self.solver.check_alpha(alpha)
+
+    def accepts(self, dual_state, model):
+        # dual variables of blocks are not kept
+        return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
     def check_penalty(self, l1):
         """Raise an error if there is an l1 penalty, and blocks cannot have one.
@@ -231,8 +255,9 @@ class Partitioned(Solver):
             getattr(model, "ld", 8),
             model.oracle_cost,
             box=model.box(getattr(local, "bounds", None)),
-            threshold=l1 / alpha,
+            threshold=l1 / alpha if l1 else 0.0,
             support=getattr(model, "support", None),
+            lean=model.on_disk,
         )
 
     def _solve(self, model, alpha, options):
@@ -244,8 +269,8 @@ class Partitioned(Solver):
         bounds = [n * b // n_blocks for b in range(n_blocks + 1)]
 
         def build(number):
-            part = model.part(bounds[number], bounds[number + 1])
-            return make_block(local, part, number, alpha, lender)
+            bind = partial(model.part, bounds[number], bounds[number + 1])
+            return make_block(local, bind, number, alpha, lender)
 
         builders = [partial(build, number) for number in range(n_blocks)]
         return self.solve_blocks(outline, builders, alpha, options)
@@ -278,10 +303,25 @@ class Partitioned(Solver):
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
+                if isinstance(self.solver, LBFGS):
+                    identity = self._identity(outline, executor, alpha, options.l1)
+                    record = checkpoint and Record(checkpoint, identity, self.resume)
+                    return minimise_sum(self, outline, executor, alpha, options, record)
                 rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
                 executor.close()
+
+    def _identity(self, outline, executor, alpha, l1):
+        """What must be the same for a run to go on, as a short text."""
+        free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
+        parameters = self.get_params(deep=False)
+        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
+        return fingerprint(
+            kept,
+            (outline.n_examples, outline.n_weights, outline.surrogate),
+            (executor.n_blocks, alpha, l1),
+        )
 
 
 @cache
@@ -396,16 +436,8 @@ class Run:
     # ---- checkpoints ----
 
     def _identity(self):
-        """What must be the same for a run to go on, as a short text."""
-        solver, outline = self.solver, self.outline
-        free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
-        parameters = solver.get_params(deep=False)
-        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
-        return fingerprint(
-            kept,
-            (outline.n_examples, outline.n_weights, outline.surrogate),
-            (self.rounds.executor.n_blocks, self.alpha, self.l1),
-        )
+        executor = self.rounds.executor
+        return self.solver._identity(self.outline, executor, self.alpha, self.l1)
 
     def _keep(self):
         """Keep states of blocks where they may be lost, and write the checkpoint."""
