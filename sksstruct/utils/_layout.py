@@ -49,12 +49,12 @@ def is_mapped(array):
     return False
 
 
-def file_zeros(size):
+def file_zeros(size, dtype=np.float64):
     """Zeros in a file without a name, which is gone with the array.
 
     The system writes them to disk where it needs the room.
     """
-    n_bytes = max(8 * size, 1)
+    n_bytes = max(np.dtype(dtype).itemsize * size, 1)
     try:
         with tempfile.TemporaryFile() as file:
             if hasattr(os, "posix_fallocate"):
@@ -65,7 +65,7 @@ def file_zeros(size):
             memory = mmap.mmap(file.fileno(), n_bytes)
     except OSError as error:
         raise no_room() from error
-    return np.frombuffer(memory, dtype=np.float64, count=size)
+    return np.frombuffer(memory, dtype=dtype, count=size)
 
 
 def no_room():

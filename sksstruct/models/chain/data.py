@@ -89,15 +89,16 @@ class TrainingData:
     def between(self, first, last):
         """The sequences first <= i < last, with the weights that they have here."""
         rows = slice(*self.packed.offsets[[first, last]])
-        weight = self.weight
-        if weight is None:
-            weight = np.full(len(self.packed), 1.0 / len(self.packed))
+        if self.weight is None:
+            weight = np.full(last - first, 1.0 / len(self.packed))
+        else:
+            weight = self.weight[first:last]
         return replace(
             self,
             packed=self.packed[first:last],
             labels=self.labels[rows],
             known=None if self.known is None else self.known[rows],
-            weight=weight[first:last],
+            weight=weight,
             numbers=self.numbers[first:last],
         )
 
