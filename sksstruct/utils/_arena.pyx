@@ -18,6 +18,8 @@ from libc.string cimport memcpy
 
 from sksstruct.utils._memory cimport resize
 
+from sksstruct.utils._layout import no_room
+
 
 cdef extern from "sksstruct/utils/_file_memory.h" nogil:
     void* sks_file_memory(size_t size, const char* folder)
@@ -84,9 +86,7 @@ cdef class Arena:
             chunk = <char*> sks_file_memory(size + LINE, self._path)
             if chunk == NULL:
                 with gil:
-                    raise MemoryError(
-                        "no room for what training keeps of mapped features in "
-                        f"{os.fsdecode(self._folder)}: set TMPDIR to a larger folder")
+                    raise no_room()
         # only now: a chunk that could not be had must not be freed
         self._chunks[self._n_chunks] = chunk
         self._n_chunks += 1

@@ -49,16 +49,28 @@ def is_mapped(array):
     return False
 
 
-def file_zeros(size):
+def file_zeros(size, dtype=np.float64):
     """Zeros in a file without a name, which is gone with the array.
 
     The system writes them to disk where it needs the room.
     """
-    with tempfile.TemporaryFile() as file:
-        if hasattr(os, "posix_fallocate"):
-            # room now, or an error: without it a write would end the process
-            os.posix_fallocate(file.fileno(), 0, max(8 * size, 1))
-        else:
-            file.truncate(max(8 * size, 1))
-        memory = mmap.mmap(file.fileno(), max(8 * size, 1))
-    return np.frombuffer(memory, dtype=np.float64, count=size)
+    n_bytes = max(np.dtype(dtype).itemsize * size, 1)
+    try:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):
+                # room now, or an error: without it a write would end the process
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+            memory = mmap.mmap(file.fileno(), n_bytes)
+    except OSError as error:
+        raise no_room() from error
+    return np.frombuffer(memory, dtype=dtype, count=size)
+
+
+def no_room():
+    """The error where a temporary file cannot be made."""
+    return MemoryError(
+        "no room for what training keeps of mapped features in "
+        f"{tempfile.gettempdir()}: set TMPDIR to a larger folder"
+    )

@@ -108,6 +108,7 @@ cdef class BoundChain(BoundModel):
 
     oracles = ("max", "topk", "exp", "projection", "factors")
     prefers_topk = True
+    on_disk = property(lambda self: self.packed.is_mapped)
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
@@ -157,8 +158,7 @@ cdef class BoundChain(BoundModel):
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
-            label_costs, known, loss_length,
-            file_zeros if self.on_disk else np.zeros)
+            label_costs, known, loss_length, file_zeros if self.on_disk else np.zeros)
 
     @property
     def labels(self):
@@ -169,11 +169,6 @@ cdef class BoundChain(BoundModel):
     def costs(self):
         """Loss of missing the label of each position."""
         return np.asarray(self._cost)
-
-    @property
-    def on_disk(self):
-        """Whether features are mapped from a file."""
-        return self.packed.is_mapped
 
     @property
     def is_constrained(self):
@@ -202,8 +197,7 @@ cdef class BoundChain(BoundModel):
     @property
     def entropy_dual_bytes(self):
         """Memory that `entropy_dual` takes."""
-        tables = self.n_examples * self.n_labels
-        return 16 * self.ld * (int(self.starts[self.n_examples]) + tables)
+        return 16 * self.ld * (int(self.starts[-1]) + self.n_examples * self.n_labels)
 
     def dual_space(self):
         from sksstruct.models.chain._dual import ChainDual
