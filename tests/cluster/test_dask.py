@@ -59,19 +59,6 @@ PARTS = list(zip(CUTS[:-1], CUTS[1:], strict=True))
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        # a worker that was killed may take long to be back
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     words = [rng.integers(0, 12, rng.integers(1, 7)) for _ in range(N)]
@@ -289,12 +276,16 @@ def test_searches_on_the_cluster(client, data):
         ({"solver": Partitioned(blocks=3)}, None, "the parts of the data are the bl"),
         ({"solver": Partitioned(executor=Serial())}, None, "executor must be None"),
         ({"solver": BCFW(sampling="x")}, None, "sampling"),
-        ({"warm_start": True}, None, "warm_start=True needs a local"),
-        ({"transition_features": [0]}, None, "transition_features looks at all data"),
+        ({"warm_start": True}, None, "warm_start=True needs all dual"),
         ({"alpha": -1.0}, None, "alpha"),
         ({}, lambda X, y: (X, y[1:]), "y has 11 sequences, but X has 12"),
         ({}, lambda X, y: ([x[:, :5] for x in X], y), "part 2 of X has 5 features, b"),
-        ({}, lambda X, y: (X, [[None] * len(r) for r in y]), "missing label"),
+        ({}, lambda X, y: (X, [[*r[1:], None] for r in y]), "missing label"),
+        (
+            {"loss": "log"},
+            lambda X, y: (X, [["a", *r[1:-1], None] for r in y]),
+            "labels that were not observed make loss='log' non-convex",
+        ),
         ({}, lambda X, y: X, "a part must be a tuple"),
     ],
 )
@@ -359,8 +350,8 @@ def test_keys_of_two_models_with_one_address(client, data, monkeypatch):
     kept = []
     monkeypatch.setattr(training, "wait", kept.extend)
     spec = ChainCRF()._model()
-    assert training.gather_facts(client, spec, few).n_examples == CUTS[2]
-    assert training.gather_facts(client, spec, parts).n_examples == N
+    assert training.learn(client, spec, few).n_examples == CUTS[2]
+    assert training.learn(client, spec, parts).n_examples == N
 
 
 def test_without_dask_it_says_what_to_install():
