@@ -2,10 +2,12 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -39,6 +41,7 @@ import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
 from distributed.client import ClosedClientError  # noqa: E402
 
+import sksstruct.dask._executor  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
@@ -269,6 +272,73 @@ def test_searches_on_the_cluster(client, data):
     assert path.alpha_ == expected.fit(rows, labels).alpha_
 
 
+_KILLED = """
+import os, pickle, signal, sys
+import dask, distributed
+from sksstruct.dask import DaskChainCRF, DaskExecutor
+
+address, path = sys.argv[1:]
+with open(path, "rb") as file:
+    parameters, parts = pickle.load(file)
+called, n_rounds = DaskExecutor.call, 0
+
+def call(self, method, *common, **options):
+    global n_rounds
+    n_rounds += method == "advance"
+    if n_rounds == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return called(self, method, *common, **options)
+
+DaskExecutor.call = call
+client = distributed.Client(address)
+parts = [dask.delayed(part, traverse=False) for part in parts]
+DaskChainCRF(client=client, **parameters).fit(parts)
+"""
+
+
+def n_hosts():
+    return len(sksstruct.dask._executor._HOSTS)
+
+
+def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
+    X, y = data
+    solver = Partitioned(
+        tol=0.02, keep_every=2, checkpoint=f"file://{tmp_path}/states", rounds=2
+    )
+    parameters = {**OPTIONS, "solver": solver}
+    script = tmp_path / "killed.py"
+    script.write_text(_KILLED)
+    with open(tmp_path / "data", "wb") as file:
+        pickle.dump((parameters, [(X[a:b], y[a:b]) for a, b in PARTS]), file)
+    command = [sys.executable, script, client.scheduler.address, tmp_path / "data"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    # what it had on the workers is gone with it
+    for _ in range(100):
+        if not any(client.run(n_hosts).values()):
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("the blocks of a killed client are still there")
+    # another client goes on, and loses a worker
+    monkeypatch.setattr(training, "DaskExecutor", Killing)
+    monkeypatch.setattr(Killing, "kill_at", {2})
+    monkeypatch.setattr(Killing, "seen", Counter())
+    solver.set_params(resume=True)
+    tagger = DaskChainCRF(client=client, **parameters).fit(in_parts(data))
+    whole = Partitioned(blocks=B, tol=0.02, rounds=2)
+    expected = local(data, solver=whole)
+    same_bits(tagger, expected)
+    assert Killing.seen["load"] == 2
+    # it is not there any more
+    next((tmp_path / "states").glob("block-1-*")).unlink()
+    with pytest.raises(ValueError, match=r"block-1-.* is missing from it"):
+        tagger.fit(in_parts(data))
+    shutil.rmtree(tmp_path / "states")
+    with pytest.raises(ValueError, match="there is no checkpoint in 'file://"):
+        tagger.fit(in_parts(data))
+
+
 @pytest.mark.parametrize(
     "parameters, change, message",
     [
@@ -283,7 +353,7 @@ def test_searches_on_the_cluster(client, data):
         ({}, lambda X, y: (X, [[*r[1:], None] for r in y]), "missing label"),
         (
             {"loss": "log"},
-            lambda X, y: (X, [["a", *r[1:-1], None] for r in y]),
+            lambda X, y: (X, [[*r[:-1], None] if len(r) > 1 else r for r in y]),
             "labels that were not observed make loss='log' non-convex",
         ),
         ({}, lambda X, y: X, "a part must be a tuple"),
