@@ -311,7 +311,8 @@ def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
     with open(tmp_path / "data", "wb") as file:
         pickle.dump((parameters, [(X[a:b], y[a:b]) for a, b in PARTS]), file)
     command = [sys.executable, script, client.scheduler.address, tmp_path / "data"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == -signal.SIGKILL, done.stderr
     # what it had on the workers is gone with it
     for _ in range(100):
