@@ -16,6 +16,7 @@ from collections import defaultdict
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -33,6 +34,9 @@ PATIENCE = 300
 _LOOK = 3
 # Shorter vectors than this go with the tasks, and not ahead of them.
 _SMALL = 2**16
+
+# Methods that keep or change states, from which later calls are repeated.
+_STATES = "state", "save", "load"
 
 # On a worker: its host of each run.
 _HOSTS: WeakValueDictionary = WeakValueDictionary()
@@ -55,6 +59,30 @@ class Builder:
     inputs: tuple = ()
 
 
+@dataclass
+class Snapshot:
+    """Weights for the blocks, as what has changed since the last snapshot.
+
+    Parameters
+    ----------
+    number : int
+        Number of the snapshot; that of a worker must be this one, or the one before.
+    values : ndarray of shape (n_weights,) or (n_rows, width)
+        All weights, or those of the rows.
+    rows : ndarray of int, default=None
+        The rows that may have changed; None: all weights are there.
+    """
+
+    number: int
+    values: np.ndarray
+    rows: np.ndarray | None = None
+
+    @property
+    def nbytes(self):
+        """Memory of the arrays."""
+        return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
+
+
 class DaskExecutor(Executor):
     """Blocks on the workers of a cluster.
 
@@ -73,6 +101,7 @@ class DaskExecutor(Executor):
         self._ticket = 0
         # futures of the hosts, by the address of their worker
         self._hosts = {}
+        self._n_snapshots, self._whole = 0, True
 
     # ---- where blocks are ----
 
@@ -200,7 +229,16 @@ class DaskExecutor(Executor):
 
     # ---- calls ----
 
+    def snapshot(self, v, changed, width):
+        self._n_snapshots += 1
+        # who repeats calls since states were kept begins with the first of them
+        whole, self._whole = self._whole, False
+        if whole or changed is None or 2 * len(changed) * width > len(v):
+            return Snapshot(self._n_snapshots, v.copy())
+        return Snapshot(self._n_snapshots, v.reshape(-1, width)[changed], changed)
+
     def call(self, method, *common, blocks=None, each=None, total=None):
+        self._whole |= method in _STATES
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
         groups = self._by_slot(numbers)
         sent = self._send(common, {slot[0] for slot in groups})
@@ -252,7 +290,7 @@ class DaskExecutor(Executor):
         """
         out = []
         for value in common:
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray | Snapshot):
                 self.sent += value.nbytes * len(workers)
                 if value.nbytes >= _SMALL:
                     value = self._submit("send", None, _hold, value)
@@ -296,8 +334,25 @@ class _Host:
 
     def __init__(self, run):
         self.blocks, self.shared = {}, {}
+        self._lock, self._weights, self._number = Lock(), None, -1
         # the first one stays, where the scheduler makes that of a lost worker here
         _HOSTS.setdefault(run, self)
+
+    def read(self, snapshot):
+        """The weights of a snapshot; None where the one before it was missed."""
+        # threads that share them are all at the same snapshot
+        with self._lock:
+            if self._number == snapshot.number:
+                return self._weights
+            if snapshot.rows is None:
+                self._weights = np.array(snapshot.values)
+            elif self._number == snapshot.number - 1:
+                width = snapshot.values.shape[1]
+                self._weights.reshape(-1, width)[snapshot.rows] = snapshot.values
+            else:
+                return None
+            self._number = snapshot.number
+            return self._weights
 
 
 def _make_block(run, number, ticket, function, state, *inputs):
@@ -326,6 +381,10 @@ def _call_blocks(run, tickets, ticket, method, each, adds, *common):
     """
     values, total, host = {}, TreeSum(adds or 1), _HOSTS.get(run)
     blocks = {} if host is None else host.blocks
+    if common and isinstance(common[0], Snapshot) and host is not None:
+        common = (host.read(common[0]), *common[1:])
+        if common[0] is None:
+            blocks = {}
     for number, expected in tickets.items():
         # taken out while it changes: an error leaves no block in an unknown state
         held, block = blocks.pop(number, (None, None))

@@ -131,6 +131,24 @@ def test_killed_workers_change_nothing(client, data, monkeypatch):
     assert Killing.seen["advance"] > tagger.n_iter_
 
 
+def test_only_what_has_changed_is_sent(client, monkeypatch):
+    rng = np.random.default_rng(0)
+    words = [rng.integers(0, 4000, rng.integers(1, 4)) for _ in range(N)]
+    X = [sparse.eye_array(4000, format="csr")[row] for row in words]
+    y = [["abc"[w % 3] for w in row] for row in words]
+    monkeypatch.setattr(training, "DaskExecutor", Killing)
+    monkeypatch.setattr(Killing, "kill_at", {5})
+    monkeypatch.setattr(Killing, "seen", Counter())
+    solver = Partitioned(tol=0.02, keep_every=3)
+    tagger = DaskChainCRF(client=client, **{**OPTIONS, "solver": solver})
+    tagger.fit(in_parts((X, y)))
+    same_bits(tagger, local((X, y)))
+    # all weights are sent when states were kept, and to the worker that repeats rounds
+    whole = 2 * 8 * tagger.coef_.base.size
+    sent = tagger.history_["bytes_down"][-1]
+    assert whole < sent < Killing.seen["advance"] * whole / 3
+
+
 def test_data_in_any_form(client, data, tmp_path):
     expected = local(data)
     X, y = data
