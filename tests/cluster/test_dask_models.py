@@ -24,6 +24,7 @@ from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
     DaskMultilabelPairwise,
     DaskSSVMClassifier,
+    Shards,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -82,6 +83,40 @@ def test_stopping_by_parts_set_aside(client):
     assert last in [pytest.approx(score) for score in scores]
     with pytest.raises(ValueError, match="X needs two, it has one"):
         tagger.fit(in_parts(X, y)[:1])
+
+
+def test_probabilities_in_any_form(client):
+    X, y = sequences()
+    tagger = DaskChainCRF(loss="log", random_state=0, client=client)
+    local = tagger.fit(in_parts(X, y)).to_local()
+    expected = np.vstack(local.predict_proba(X))
+    bag = db.from_sequence(X, npartitions=4)
+    for lazy in (bag, in_parts(X, y), Shards(lambda k: X[slice(*CUTS[k])], B)):
+        found = tagger.predict_proba(lazy)
+        assert isinstance(found, list if lazy is not bag else db.Bag)
+        parts = found.compute() if lazy is bag else dask.compute(*found)
+        rows = np.vstack(parts if lazy is bag else [np.vstack(part) for part in parts])
+        np.testing.assert_array_equal(rows, expected)
+    tagger.set_params(loss="hinge").fit(bag, db.from_sequence(y, npartitions=4))
+    with pytest.raises(AttributeError, match="predict_proba"):
+        tagger.predict_proba(bag)
+    samples = np.random.default_rng(0).normal(size=(N, 2))
+    classes = (samples[:, 0] > 0).astype(int)
+    shards = Shards(lambda k: (samples[slice(*CUTS[k])], classes[slice(*CUTS[k])]), B)
+    classifier = DaskSSVMClassifier(loss="log", random_state=0, client=client)
+    found = np.vstack(dask.compute(*classifier.fit(shards).predict_proba(shards)))
+    np.testing.assert_array_equal(found, classifier.to_local().predict_proba(samples))
+    assert classifier.score(shards) == classifier.to_local().score(samples, classes)
+
+
+def test_names_of_tasks(client):
+    X, y = sequences()
+    DaskChainCRF(random_state=0, client=client).fit(in_parts(X, y))
+    names = client.run_on_scheduler(
+        lambda dask_scheduler: list(dask_scheduler.task_prefixes)
+    )
+    kinds = "facts", "merge-facts", "outline", "host", "build", "advance", "check"
+    assert {f"sksstruct-{kind}" for kind in kinds} <= set(names)
 
 
 def test_classes_of_different_cost(client):
