@@ -4,8 +4,8 @@
 
 One and two workers of one thread, and the same blocks in this process, to a gap of
 0.01. Processes are warm: a short fit comes first. CPU seconds depend little on what
-else the machine does. "path" is what idle cores would take: CPU seconds of the client, which
-has the scheduler too, and of the worker that has most.
+else the machine does. "path" is what idle cores would take: CPU seconds of the client,
+which has the scheduler too, and of the worker that has most.
 
     python benchmarks/bench_dask.py corpus [--tokens 500000] [--attributes 100000]
         [--labels 30] [--shards 8] [--workers 2] [--memory 1.5] [--tol 0.05]
