@@ -50,14 +50,10 @@ def sequences():
         {"transition_features": [0, 2]},
         {"loss": "log", "all_possible_states": False, "transition_features": [1]},
         {"loss": "log", "all_possible_transitions": False, "boundary": False},
-        {"loss": "log", "l1_ratio": 0.3},
-        {"forbidden_transitions": [("a", None)], "fit_intercept": False},
     ],
 )
 def test_weights_that_exist(client, options):
     X, y = sequences()
-    if "forbidden_transitions" in options:
-        y = [[*row[:-1], "b"] for row in y]
     options = {"alpha": 0.3, "random_state": 0, **options}
     tagger = DaskChainCRF(client=client, **options).fit(in_parts(X, y))
     expected = ChainCRF(solver=Partitioned(blocks=B), **options).fit(X, y)
