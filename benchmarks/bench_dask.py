@@ -1,7 +1,16 @@
-"""A generated corpus from shards on disk, tagged by a cluster on this machine.
+"""Training on a cluster on this machine.
 
-    python benchmarks/bench_dask.py [--tokens 500000] [--attributes 100000]
+    python benchmarks/bench_dask.py ocr|conll2000 [--data-home FOLDER] [--shards 4]
+
+One and two workers of one thread, and the same blocks in this process, to a gap of
+0.01. Processes are warm: a short fit comes first. CPU seconds depend little on what
+else the machine does. "path" is what idle cores would take: CPU seconds of the client,
+which has the scheduler too, and of the worker that has most.
+
+    python benchmarks/bench_dask.py corpus [--tokens 500000] [--attributes 100000]
         [--labels 30] [--shards 8] [--workers 2] [--memory 1.5] [--tol 0.05]
+
+A generated corpus from shards on disk.
 
 Words come from a Zipf law, and each has three attributes besides itself that it shares
 with others. Labels follow a Markov chain, and a word is drawn from those of its label.
@@ -15,6 +24,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +32,12 @@ import dask
 import numpy as np
 from distributed import Client, LocalCluster
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from sksstruct import ChainCRF
 from sksstruct.dask import DaskChainCRF, Shards
+from sksstruct.datasets import fetch_ocr_letters
+from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.metrics import flat_f1_score
 from sksstruct.solvers import Partitioned
 from sksstruct.utils.packed import PackedLabels, PackedSequences
@@ -104,18 +118,89 @@ class Watch(threading.Thread):
                 self.peaks[name] = max(self.peaks.get(name, 0.0), value)
 
 
+def problem_data(name, data_home):
+    """Sequences, labels and parameters."""
+    if name == "ocr":
+        data = fetch_ocr_letters("rest", data_home=data_home)
+        # in random order: neighbors are the same words, in different hands
+        order = np.random.RandomState(0).permutation(len(data.X))
+        X, y = [data.X[i] for i in order], [data.y[i] for i in order]
+        return X, y, {"alpha": 0.001, "loss_normalization": "sequence"}
+    from _chunking import chunking_data
+
+    features, y = chunking_data("train", data_home)
+    return SequenceVectorizer().fit_transform(features), y, {}
+
+
+def ratios(name, options):
+    """Print seconds of one and two workers, and of this process, row by row."""
+    X, y, parameters = problem_data(name, options.data_home)
+    n, n_blocks = len(y), options.shards
+    cuts = [n * b // n_blocks for b in range(n_blocks + 1)]
+    parts = [(X[a:b], y[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parameters |= {"random_state": 0}
+    print(f"{'':24} passes    gap  wall s  client s  worker s  path s", flush=True)
+    for n_jobs in (1, 2):
+        solver = Partitioned(blocks=n_blocks, tol=0.01, max_iter=options.max_iter)
+        tagger = ChainCRF(solver=solver, n_jobs=n_jobs, **parameters)
+        clock, started = time.process_time(), time.perf_counter()
+        tagger.fit(X, y)
+        wall = time.perf_counter() - started
+        line(f"{name}, {n_jobs} threads", tagger, wall, time.process_time() - clock)
+    for n_workers in (1, 2):
+        with (
+            LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            # where each part is stays the same, and no time is taken to send it
+            workers = sorted(client.nthreads())
+            futures = [
+                client.scatter([part], workers=[workers[k * n_workers // n_blocks]])[0]
+                for k, part in enumerate(parts)
+            ]
+            for max_iter in (1, options.max_iter):
+                solver = Partitioned(tol=0.01, max_iter=max_iter)
+                tagger = DaskChainCRF(solver=solver, client=client, **parameters)
+                before = client.run(time.process_time)
+                clock, started = time.process_time(), time.perf_counter()
+                tagger.fit(futures)
+                wall = time.perf_counter() - started
+                clock = time.process_time() - clock
+                after = client.run(time.process_time)
+            most = max(after[each] - before[each] for each in after)
+            line(f"{name}, {n_workers} workers", tagger, wall, clock, most)
+
+
+def line(name, tagger, wall, client, worker=0.0):
+    """Print a row of the table."""
+    print(
+        f"{name:24} {tagger.n_iter_:6} {tagger.dual_gap_:6.4f} {wall:7.1f} "
+        f"{client:9.1f} {worker:9.1f} {client + worker:7.1f}",
+        flush=True,
+    )
+
+
 def main():
     """Generate, train, report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("problem", choices=["ocr", "conll2000", "corpus"])
+    parser.add_argument("--data-home", default=None, help="folder of the data sets")
     parser.add_argument("--tokens", type=int, default=500_000)
     parser.add_argument("--attributes", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=30)
-    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--shards", type=int, default=None)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", type=float, default=1.5, help="GB of a worker")
     parser.add_argument("--tol", type=float, default=0.05)
     parser.add_argument("--max-iter", type=int, default=100)
     options = parser.parse_args()
+    options.shards = options.shards or (8 if options.problem == "corpus" else 4)
+    if options.problem != "corpus":
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ratios(options.problem, options)
+        return
     folder = tempfile.mkdtemp(prefix="sksstruct-shards-")
     size = options.tokens // options.shards, options.attributes, options.labels
     try:

@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from dask.delayed import delayed
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,6 +11,7 @@ from sksstruct.dask._client import OnCluster
 from sksstruct.dask._lazy import apply
 from sksstruct.dask._parts import as_parts
 from sksstruct.dask._train import train
+from sksstruct.dask._validation import score_parts
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.ssvm import SSVMClassifier
@@ -51,11 +51,6 @@ class Distributed(OnCluster):
 
     _noun = "classifier"
 
-    def _check_local(self):
-        for name in ("warm_start", "early_stopping"):
-            if getattr(self, name, False):
-                raise ValueError(f"{name}=True needs a local estimator")
-
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Train on data in parts.
@@ -69,7 +64,11 @@ class Distributed(OnCluster):
         self : estimator
             The fitted estimator.
         """
-        self._check_local()
+        if getattr(self, "warm_start", False):
+            raise ValueError(
+                "warm_start=True needs all dual variables in one place; to go on from "
+                "a run on a cluster, use Partitioned(checkpoint=, resume=True)"
+            )
         return train(self, X, y, sample_weight, self._noun)
 
     def predict(self, X):
@@ -120,28 +119,7 @@ class Distributed(OnCluster):
         check_is_fitted(self)
         client = self._client()
         parts = as_parts(X, y, sample_weight, client)
-        local = delayed(self.to_local())
-        pairs = client.gather(
-            client.compute(
-                [
-                    delayed(_score)(local, self._size, parts.read, *inputs)
-                    for inputs in parts.inputs
-                ]
-            )
-        )
-        if not any(size for _, size in pairs):
-            raise ValueError("X has no examples of positive weight in any of its parts")
-        scores, sizes = np.array([pair for pair in pairs if pair[1]]).T
-        return float(np.average(scores, weights=sizes))
-
-
-def _score(estimator, size, read, *inputs):
-    """Score of a part, and its weight in the mean."""
-    X, y, sample_weight = read(*inputs)
-    total = size(X, y, sample_weight)
-    if not total:
-        return 0.0, 0.0
-    return estimator.score(X, y, sample_weight), total
+        return score_parts(client, self.to_local(), self._size, parts)
 
 
 def _n_positions(X, y, sample_weight):
@@ -177,8 +155,10 @@ class DaskChainCRF(Distributed, ChainCRF):
     -----
     `solver` is "auto", "partitioned", or the name or an object of `BCFW`, `SDCA`,
     `LBFGS` or `Partitioned`.
-    `score_function`, `transition_features`, `warm_start`, `early_stopping` and weights
-    that exist only where they were seen need all data in one place, and are refused.
+    `score_function`, `warm_start`, and, but with `LBFGS`, labels that were not observed
+    need all data in one place, and are refused. `early_stopping` sets whole parts aside,
+    at least one. With `transition_features`, and weights that exist only where they were
+    seen, parts are read three times.
     """
 
     _: KW_ONLY
@@ -196,7 +176,10 @@ class DaskChainCRF(Distributed, ChainCRF):
 class DaskSSVMClassifier(Distributed, SSVMClassifier):
     """`sksstruct.SSVMClassifier`, trained on data that are spread over a cluster.
 
-    Models that learn from all data at once cannot be trained so; "multiclass" can.
+    Models learn from each part what they learn from all data, and this is merged. Those
+    of which it cannot be merged are refused: `sksstruct.models.RelaxedGraphModel`, and
+    `sksstruct.models.PartsModel` with more than one type of displacement. What a model
+    of your own learns in `prepare` must be the same in all parts.
 
     Parameters
     ----------
@@ -217,11 +200,15 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
     }
     _local, _size = SSVMClassifier, staticmethod(_n_samples)
 
-    def _check_local(self):
-        super()._check_local()
-        for name in ("class_weight", "score_function"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} needs a local estimator")
+    def _model(self):
+        if self.score_function is not None:
+            raise ValueError(
+                "score_function cannot be trained on data in parts: use SSVMClassifier"
+            )
+        model = super()._model()
+        if self.class_weight is not None:
+            model._class_weight = self.class_weight
+        return model
 
 
 @fill_doc({**_TEXTS, "parameters": section(MultilabelPairwise, "Parameters")})
@@ -229,9 +216,9 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
 class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     """`sksstruct.MultilabelPairwise`, trained on data that are spread over a cluster.
 
-    It needs ``loss="structured_hinge"``, sets of labels that are enumerated, a number
-    for `interaction_scaling`, and `pairs` that are not chosen by counts: all else looks
-    at all data at once.
+    It needs ``loss="structured_hinge"``, sets of labels that are enumerated, and a
+    number for `interaction_scaling`: all else looks at all data at once. y is a label
+    indicator.
 
     Parameters
     ----------

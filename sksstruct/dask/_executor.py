@@ -1,9 +1,11 @@
 """Blocks on the workers of a Dask cluster, and what happens where workers are lost.
 
-A block is made on a worker and stays there, in a table of the process. A task names the
-blocks it is for and the ticket of the call that changed each last. Where a block is not
-in that state, because its worker was lost, or because the scheduler has run a task a
-second time, the answer is that it is lost, and the driver makes it again elsewhere.
+A block is made on a worker and stays there, with a host: an actor of Dask, which lives
+as long as the client asks for it. Blocks are gone with the client, however that ends. A
+task names the blocks it is for and the ticket of the call that changed each last. Where
+a block is not in that state, because its worker was lost, or because the scheduler has
+run a task a second time, the answer is that it is lost, and the driver makes it again
+elsewhere.
 
 Nothing of the result depends on where blocks are, or how many workers there are:
 changes are added in the order of a `TreeSum`, of which a task adds what it can.
@@ -14,7 +16,9 @@ from collections import defaultdict
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import dask
 import numpy as np
@@ -31,9 +35,11 @@ _LOOK = 3
 # Shorter vectors than this go with the tasks, and not ahead of them.
 _SMALL = 2**16
 
-# On a worker: what it holds, by run and number of the block, and what runs share.
-_BLOCKS: dict = {}
-_SHARED: dict = {}
+# Methods that keep or change states, from which later calls are repeated.
+_STATES = "state", "save", "load"
+
+# On a worker: its host of each run.
+_HOSTS: WeakValueDictionary = WeakValueDictionary()
 
 
 @dataclass
@@ -53,6 +59,30 @@ class Builder:
     inputs: tuple = ()
 
 
+@dataclass
+class Snapshot:
+    """Weights for the blocks, as what has changed since the last snapshot.
+
+    Parameters
+    ----------
+    number : int
+        Number of the snapshot; that of a worker must be this one, or the one before.
+    values : ndarray of shape (n_weights,) or (n_rows, width)
+        All weights, or those of the rows.
+    rows : ndarray of int, default=None
+        The rows that may have changed; None: all weights are there.
+    """
+
+    number: int
+    values: np.ndarray
+    rows: np.ndarray | None = None
+
+    @property
+    def nbytes(self):
+        """Memory of the arrays."""
+        return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
+
+
 class DaskExecutor(Executor):
     """Blocks on the workers of a cluster.
 
@@ -69,6 +99,9 @@ class DaskExecutor(Executor):
         self.client = client
         self._run = uuid.uuid4().hex
         self._ticket = 0
+        # futures of the hosts, by the address of their worker
+        self._hosts = {}
+        self._n_snapshots, self._whole = 0, True
 
     # ---- where blocks are ----
 
@@ -142,7 +175,7 @@ class DaskExecutor(Executor):
             groups[self._slots[number]].append(number)
         return groups
 
-    def _submit(self, name, slot, function, *arguments):
+    def _submit(self, name, slot, function, *arguments, **options):
         """A task with a name for the dashboard, for one worker while that is there."""
         self._ticket += 1
         # weights are long, and no mistake
@@ -157,7 +190,16 @@ class DaskExecutor(Executor):
                 # elsewhere, where nobody has the blocks, they are lost
                 allow_other_workers=slot is not None,
                 pure=False,
+                **options,
             )
+
+    def _find_hosts(self, blocks):
+        """Make hosts on the workers of some blocks, where there are none yet."""
+        slots = {self._slots[number] for number in blocks}
+        for slot in sorted({(name, 0) for name, _ in slots if name not in self._hosts}):
+            job = self._submit("host", slot, _Host, self._run, actor=True)
+            if self._result(job, slot) is not None:
+                self._hosts[slot[0]] = job
 
     def _make(self, blocks):
         """Make blocks in the states that were kept; return those that were lost again.
@@ -165,6 +207,7 @@ class DaskExecutor(Executor):
         Tasks that end up on another worker than theirs have made blocks all the same.
         """
         jobs = {}
+        self._find_hosts(blocks)
         for number in blocks:
             builder = self.builders[number]
             self._tickets[number] = self._ticket + 1
@@ -178,13 +221,24 @@ class DaskExecutor(Executor):
             where = self._result(job, self._slots[number])
             if where is None:
                 lost.append(number)
+                # a worker that is back under its old address has no host any more
+                self._hosts.pop(self._slots[number][0], None)
             else:
                 self._slots[number] = (where, self._slots[number][1])
         return lost
 
     # ---- calls ----
 
+    def snapshot(self, v, changed, width):
+        self._n_snapshots += 1
+        # who repeats calls since states were kept begins with the first of them
+        whole, self._whole = self._whole, False
+        if whole or changed is None or 2 * len(changed) * width > len(v):
+            return Snapshot(self._n_snapshots, v.copy())
+        return Snapshot(self._n_snapshots, v.reshape(-1, width)[changed], changed)
+
     def call(self, method, *common, blocks=None, each=None, total=None):
+        self._whole |= method in _STATES
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
         groups = self._by_slot(numbers)
         sent = self._send(common, {slot[0] for slot in groups})
@@ -236,7 +290,7 @@ class DaskExecutor(Executor):
         """
         out = []
         for value in common:
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray | Snapshot):
                 self.sent += value.nbytes * len(workers)
                 if value.nbytes >= _SMALL:
                     value = self._submit("send", None, _hold, value)
@@ -245,9 +299,7 @@ class DaskExecutor(Executor):
 
     def close(self):
         super().close()
-        # a worker that does not answer has nothing any more
-        if self.client.status == "running":
-            self.client.run(_forget, self._run, on_error="ignore")
+        self._hosts = {}
 
 
 def _is_future(value):
@@ -269,15 +321,51 @@ def _controller():
     return ThreadpoolController()
 
 
+class _Host:
+    """Has the blocks of a run that are on this worker.
+
+    Attributes
+    ----------
+    blocks : dict of int to tuple
+        The ticket of the last call, and the block, by its number.
+    shared : dict
+        What all blocks of the worker use.
+    """
+
+    def __init__(self, run):
+        self.blocks, self.shared = {}, {}
+        self._lock, self._weights, self._number = Lock(), None, -1
+        # the first one stays, where the scheduler makes that of a lost worker here
+        _HOSTS.setdefault(run, self)
+
+    def read(self, snapshot):
+        """The weights of a snapshot; None where the one before it was missed."""
+        # threads that share them are all at the same snapshot
+        with self._lock:
+            if self._number == snapshot.number:
+                return self._weights
+            if snapshot.rows is None:
+                self._weights = np.array(snapshot.values)
+            elif self._number == snapshot.number - 1:
+                width = snapshot.values.shape[1]
+                self._weights.reshape(-1, width)[snapshot.rows] = snapshot.values
+            else:
+                return None
+            self._number = snapshot.number
+            return self._weights
+
+
 def _make_block(run, number, ticket, function, state, *inputs):
-    """Make a block; return where it is."""
+    """Make a block; return where it is, or None where there is no host."""
     from distributed import get_worker
 
-    shared = _SHARED.setdefault(run, {})
-    block = function(shared, *inputs)
+    host = _HOSTS.get(run)
+    if host is None:
+        return None
+    block = function(host.shared, *inputs)
     if state is not None:
         block.restore(state)
-    _BLOCKS[run, number] = ticket, block
+    host.blocks[number] = ticket, block
     return get_worker().address
 
 
@@ -291,10 +379,15 @@ def _call_blocks(run, tickets, ticket, method, each, adds, *common):
     nodes : dict
         Sums of changes, as in `TreeSum`; none unless `adds` is the number of blocks.
     """
-    values, total = {}, TreeSum(adds or 1)
+    values, total, host = {}, TreeSum(adds or 1), _HOSTS.get(run)
+    blocks = {} if host is None else host.blocks
+    if common and isinstance(common[0], Snapshot) and host is not None:
+        common = (host.read(common[0]), *common[1:])
+        if common[0] is None:
+            blocks = {}
     for number, expected in tickets.items():
         # taken out while it changes: an error leaves no block in an unknown state
-        held, block = _BLOCKS.pop((run, number), (None, None))
+        held, block = blocks.pop(number, (None, None))
         if held != expected:
             continue
         own = () if each is None else each[number]
@@ -305,17 +398,10 @@ def _call_blocks(run, tickets, ticket, method, each, adds, *common):
             value, change = value
             total.add(change, number)
         values[number] = value
-        _BLOCKS[run, number] = ticket, block
+        blocks[number] = ticket, block
     return values, total.nodes
 
 
 def _hold(value):
     """An argument of later tasks."""
     return value
-
-
-def _forget(run):
-    """Let go of the blocks of a run."""
-    for key in [key for key in _BLOCKS if key[0] == run]:
-        _BLOCKS.pop(key, None)
-    _SHARED.pop(run, None)

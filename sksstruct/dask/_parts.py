@@ -155,6 +155,11 @@ def _read_columns(X, y, sample_weight=None):
     return whole(X), whole(y), None if sample_weight is None else whole(sample_weight)
 
 
+def n_rows(X):
+    """Number of examples of a part."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
 def whole(part):
     """A partition of a bag as something with a length; other partitions as they are."""
     return part if hasattr(part, "__len__") else list(part)

@@ -4,16 +4,19 @@ As in `sksstruct.estimators._train`, but nobody sees all data: first each part i
 for its `Facts`, which are merged in a tree; then each part becomes a block.
 """
 
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 from distributed import wait
 
 from sksstruct.dask._executor import Builder, DaskExecutor
-from sksstruct.dask._parts import as_parts
+from sksstruct.dask._parts import as_parts, n_rows
+from sksstruct.dask._validation import Validation
 from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._train import (
     Problem,
@@ -62,6 +65,8 @@ class Plan:
         model = self.spec._bind(self.spec._read_part(*self.read(*inputs)))
         if self.set_loss is not None:
             self.set_loss(self.spec, model)
+        # one part may have what others do not: labels that were not observed
+        self.solver.check_model(model)
         return model
 
 
@@ -86,8 +91,11 @@ def train(estimator, X, y, sample_weight, noun):
     solver = partitioned(estimator)
     client = estimator._client()
     parts = as_parts(X, y, sample_weight, client)
-    facts = gather_facts(client, spec, parts)
-    spec._learn_facts(facts)
+    validation = None
+    if getattr(estimator, "early_stopping", False):
+        validation = Validation(estimator, client, parts)
+        parts = validation.rest
+    facts = learn(client, spec, parts)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
     solver.check_alpha(alpha)
@@ -116,7 +124,9 @@ def train(estimator, X, y, sample_weight, noun):
         Builder(partial(_make, plan, block), parts.inputs[number])
         for block, number in enumerate(numbers)
     ]
-    callbacks = PassCallbacks(estimator, solver.max_iter, problem.attributes, X, y)
+    callbacks = PassCallbacks(
+        estimator, solver.max_iter, problem.attributes, X, y, validation=validation
+    )
     options = Options(
         random_state=estimator.random_state,
         verbose=estimator.verbose,
@@ -130,7 +140,7 @@ def train(estimator, X, y, sample_weight, noun):
     except BaseException:
         callbacks.close()
         raise
-    set_attributes(estimator, problem, result)
+    set_attributes(estimator, problem, result, validation)
     callbacks.close()
     report_result(result, noun, solver.remedy)
     return estimator
@@ -166,12 +176,53 @@ def _on_cluster(solver, client):
     return solver
 
 
-def gather_facts(client, spec, parts):
-    """The facts of all parts, merged in a tree that depends on their number alone."""
+def learn(client, spec, parts):
+    """Let a model learn from all parts what `fit` learns from all data.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    spec : ModelSpec
+        The model.
+    parts : Parts
+        The data.
+
+    Returns
+    -------
+    facts : Facts
+        The facts of all parts.
+    """
+    facts = _in_a_tree(client, parts, "facts", _facts, spec, _merge_facts)
+    if facts is None or not facts.n_examples:
+        raise ValueError("X has no examples of positive weight in any of its parts")
+    spec._learn_facts(facts)
+    if spec._looks_twice:
+        spec._learn_seen(_in_a_tree(client, parts, "seen", _seen, spec, _merge_seen))
+    return facts
+
+
+def _in_a_tree(client, parts, name, read, spec, merge):
+    """What is read of all parts, merged in a tree that depends on their number alone.
+
+    Parameters
+    ----------
+    client, parts, spec : objects
+        As in `learn`.
+    name : str
+        What the dashboard shows.
+    read, merge : callable
+        ``read(spec, parts.read, number, *inputs)`` and ``merge(*values)``, for workers.
+
+    Returns
+    -------
+    value : object
+        What the last merge returns.
+    """
     nodes = [
         client.submit(
-            _facts, spec, parts.read, number, *inputs,
-            key=_key(f"facts-{number}"), pure=False,
+            read, spec, parts.read, number, *inputs,
+            key=_key(f"{name}-{number}"), pure=False,
         )
         for number, inputs in enumerate(parts.inputs)
     ]  # fmt: skip
@@ -181,15 +232,12 @@ def gather_facts(client, spec, parts):
         level += 1
         nodes = [
             client.submit(
-                _merge, *nodes[k : k + _MERGED],
-                key=_key(f"merge-{level}-{k}"), pure=False,
+                merge, *nodes[k : k + _MERGED],
+                key=_key(f"merge-{name}-{level}-{k}"), pure=False,
             )
             for k in range(0, len(nodes), _MERGED)
         ]  # fmt: skip
-    facts = nodes[0].result()
-    if facts is None or not facts.n_examples:
-        raise ValueError("X has no examples of positive weight in any of its parts")
-    return facts
+    return nodes[0].result()
 
 
 def _key(name):
@@ -199,7 +247,9 @@ def _key(name):
 
 def _attributes(estimator, spec, facts, weights):
     """All fitted attributes for flat weights."""
-    seen = {"n_features_in_": facts.n_features}
+    seen = {}
+    if facts.n_features is not None:
+        seen["n_features_in_"] = facts.n_features
     if facts.feature_names is not None:
         seen["feature_names_in_"] = facts.feature_names
     views = None
@@ -215,17 +265,12 @@ def _attributes(estimator, spec, facts, weights):
 
 def _facts(spec, read, number, *inputs):
     """The facts of a part; None where it is empty."""
-    X, y, sample_weight = read(*inputs)
-    if (X.shape[0] if hasattr(X, "shape") else len(X)) == 0:
-        return None
-    try:
-        return spec._facts(X, y, sample_weight, number)
-    except (ValueError, TypeError) as error:
-        error.add_note(f"in part {number} of the data")
-        raise
+    with _naming(number):
+        X, y, sample_weight = read(*inputs)
+        return spec._facts(X, y, sample_weight, number) if n_rows(X) else None
 
 
-def _merge(*facts):
+def _merge_facts(*facts):
     merged = None
     for each in facts:
         if each is not None:
@@ -233,10 +278,34 @@ def _merge(*facts):
     return merged
 
 
+def _seen(spec, read, number, *inputs):
+    """What a part has seen, once facts are known."""
+    with _naming(number):
+        X, y, sample_weight = read(*inputs)
+        return spec._facts_seen(X, y, sample_weight) if n_rows(X) else {}
+
+
+def _merge_seen(*seen):
+    names = sorted(set().union(*seen))
+    return {
+        name: np.unique(np.concatenate([each[name] for each in seen if name in each]))
+        for name in names
+    }
+
+
+@contextmanager
+def _naming(number):
+    """Errors of a part tell which one it is."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        error.add_note(f"in part {number} of the data")
+        raise
+
+
 def _outline(plan, *inputs):
     """What the driver must know of the problem, from one part."""
     model = plan.bind(*inputs)
-    plan.solver.check_model(model)
     plan.solver.local(model.surrogate).check_penalty(plan.l1)
     return plan.solver.outline(model, plan.alpha, plan.l1)
 

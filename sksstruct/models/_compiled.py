@@ -32,8 +32,29 @@ class CompiledModel(StructuredModel):
         X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
         y = self._learn(X, y, weight)
         if self._score_function is None:
-            self.n_weights_ = self._bound(X[:1], None, None).n_weights
+            self.n_weights_ = self._empty().n_weights
         return X, y
+
+    def _empty(self):
+        """The model bound to the smallest input there is, which tells the weights."""
+        return self._bound([self._smallest()], None, None)
+
+    def _smallest(self):
+        """A checked input of zeros, once the numbers of features are known."""
+        raise NotImplementedError
+
+    def _learn_facts(self, facts):
+        super()._learn_facts(facts)
+        self._settle()
+        self.n_weights_ = self._empty().n_weights
+
+    def _settle(self):
+        """Learn what follows from the facts of all parts."""
+
+    def _read_part(self, X, y, sample_weight):
+        X, y, weight = super()._read_part(X, y, sample_weight)
+        X = self._check_input(X, None)
+        return X, self._outputs(X, y), weight
 
     def _forget(self):
         """Drop what was learned from an earlier training set."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 
 @dataclass
@@ -23,14 +24,18 @@ class Facts:
         Total weight of the examples.
     length : float
         Total weight of the positions.
+    learned : dict of str to tuple
+        What a model has learned from the part: how it is merged, and the value. "sum"
+        adds, "labels" joins lists of labels, "equal" must be the same in all parts.
     """
 
     sizes: dict
-    n_features: int
+    n_features: int | None
     feature_names: np.ndarray | None = None
     counts: dict = field(default_factory=dict)
     total: float = 0.0
     length: float = 0.0
+    learned: dict = field(default_factory=dict)
 
     @property
     def n_examples(self):
@@ -62,14 +67,57 @@ class Facts:
                 f"part {min(other.sizes)} of X has other feature names than part "
                 f"{min(self.sizes)}"
             )
-        counts = dict(self.counts)
-        for label, count in other.counts.items():
-            counts[label] = counts.get(label, 0.0) + count
+        learned = {
+            name: (rule, self._merged(name, rule, other))
+            for name, (rule, _) in self.learned.items()
+        }
         return Facts(
             {**self.sizes, **other.sizes},
             self.n_features,
             names,
-            counts,
+            added(self.counts, other.counts),
             self.total + other.total,
             self.length + other.length,
+            learned,
         )
+
+    def _merged(self, name, rule, other):
+        """What was learned here and from other parts under a name."""
+        one, two = self.learned[name][1], other.learned.get(name, (rule, None))[1]
+        if rule == "sum":
+            return added(one, two) if isinstance(one, dict) else one + two
+        if rule == "labels" and (one is None) == (two is None):
+            return None if one is None else [*one, *(k for k in two if k not in one)]
+        if rule == "equal" and same(one, two):
+            return one
+        raise ValueError(
+            f"{name} is {one!r:.60} in part {min(self.sizes)} of the data, and "
+            f"{two!r:.60} in part {min(other.sizes)}: what a model learns must not "
+            "depend on the part; make it a parameter of the model"
+        )
+
+
+def added(one, two):
+    """Sums of the values of two dicts."""
+    out = dict(one)
+    for key, value in two.items():
+        out[key] = out.get(key, 0.0) + value
+    return out
+
+
+def same(one, two):
+    """Whether two values that were learned are equal, arrays entry by entry."""
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return np.array_equal(one, two)
+    return type(one) is type(two) and one == two
+
+
+def part_weight(sample_weight, n_examples):
+    """Weights of the examples of a part as given, and which are positive."""
+    weight = _check_sample_weight(
+        sample_weight,
+        np.zeros((n_examples, 1)),
+        ensure_non_negative=True,
+        allow_all_zero_weights=True,
+    )
+    return weight, np.flatnonzero(weight)

@@ -98,6 +98,25 @@ class ModelSpec:
         """
         raise NotImplementedError
 
+    @property
+    def _looks_twice(self):
+        """Whether parts tell more once labels are known, by `_facts_seen`."""
+        return False
+
+    def _facts_seen(self, X, y, sample_weight):
+        """What a part tells once facts of all parts are known.
+
+        Returns
+        -------
+        seen : dict of str to ndarray of int64
+            Numbers of what was seen, ascending; those of all parts are joined.
+        """
+        raise NotImplementedError
+
+    def _learn_seen(self, seen):
+        """Learn from what all parts have seen."""
+        raise NotImplementedError
+
     def _attributes(self, weights, views=None):
         """Fitted attributes for flat weights.
 

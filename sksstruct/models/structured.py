@@ -2,10 +2,11 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
+from sksstruct.models.facts import Facts, part_weight
 from sksstruct.models.spec import ModelSpec
-from sksstruct.utils.validation import check_example_weight
+from sksstruct.utils.validation import LabelEncoder, check_example_weight
 
 
 class StructuredModel(ModelSpec, BaseEstimator):
@@ -37,6 +38,9 @@ class StructuredModel(ModelSpec, BaseEstimator):
     _loss_parameters = ()
     # Tells those who ask for an oracle that is missing why it is.
     _oracle_note = None
+    # How what parts of the data teach is merged, as in `Facts`, where it need not be
+    # equal; a "mean" is of the examples, "later" left out. None: it needs all data.
+    _from_parts = {}
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 
@@ -239,6 +243,43 @@ class StructuredModel(ModelSpec, BaseEstimator):
         self.prepare(X, y)
         return X, y
 
+    # ---- data in parts ----
+
+    def _facts(self, X, y, sample_weight, number):
+        if self._from_parts is None:
+            return super()._facts(X, y, sample_weight, number)
+        X, y, weight = _part(X, y, sample_weight)
+        if not len(X):
+            return None
+        part, total, learned = clone(self), float(weight.sum()), {}
+        part._learn_from_part(X, y, weight)
+        for name, value in vars(part).items():
+            rule = self._from_parts.get(name, "equal")
+            if name.endswith("_") and rule != "later":
+                if rule == "mean":
+                    rule, value = "sum", total * value
+                elif rule == "labels" and value is not None:
+                    value = value.tolist()
+                learned[name] = rule, value
+        return Facts({number: len(X)}, None, total=total, learned=learned)
+
+    def _learn_from_part(self, X, y, weight):
+        """Learn from a part of the data, which may lack some labels."""
+        self._learn_from(X, y, weight)
+
+    def _learn_facts(self, facts):
+        self._total = facts.total
+        for name, (rule, value) in facts.learned.items():
+            if self._from_parts.get(name) == "mean":
+                value = value / facts.total
+            elif rule == "labels" and value is not None:
+                value = LabelEncoder.from_labels(value).classes_
+            setattr(self, name, value)
+
+    def _read_part(self, X, y, sample_weight):
+        X, y, weight = _part(X, y, sample_weight)
+        return X, y, weight / self._total
+
     def _check_input(self, X, estimator):
         """Check inputs for prediction."""
         return as_list("X", X)
@@ -295,6 +336,13 @@ class StructuredModel(ModelSpec, BaseEstimator):
         if sample_weight is not None and not np.sum(sample_weight) > 0:
             raise ValueError("sample_weight must have a sum above zero")
         return 1.0 - float(np.average(losses, weights=sample_weight))
+
+
+def _part(X, y, sample_weight):
+    """Examples of positive weight, and their weights as given."""
+    X, y = as_pairs(X, y)
+    weight, keep = part_weight(sample_weight, len(X))
+    return [X[i] for i in keep], [y[i] for i in keep], weight[keep]
 
 
 def as_pairs(X, y):

@@ -2,10 +2,12 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -39,6 +41,7 @@ import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
 from distributed.client import ClosedClientError  # noqa: E402
 
+import sksstruct.dask._executor  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
@@ -56,19 +59,6 @@ N, B = 60, 5
 OPTIONS = {"alpha": 0.5, "tol": 0.02, "random_state": 0}
 CUTS = [N * k // B for k in range(B + 1)]
 PARTS = list(zip(CUTS[:-1], CUTS[1:], strict=True))
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        # a worker that was killed may take long to be back
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +137,24 @@ def test_killed_workers_change_nothing(client, data, monkeypatch):
     # states were kept, blocks made again, and rounds repeated
     assert Killing.seen["state"] >= 1
     assert Killing.seen["advance"] > tagger.n_iter_
+
+
+def test_only_what_has_changed_is_sent(client, monkeypatch):
+    rng = np.random.default_rng(0)
+    words = [rng.integers(0, 4000, rng.integers(1, 4)) for _ in range(N)]
+    X = [sparse.eye_array(4000, format="csr")[row] for row in words]
+    y = [["abc"[w % 3] for w in row] for row in words]
+    monkeypatch.setattr(training, "DaskExecutor", Killing)
+    monkeypatch.setattr(Killing, "kill_at", {5})
+    monkeypatch.setattr(Killing, "seen", Counter())
+    solver = Partitioned(tol=0.02, keep_every=3)
+    tagger = DaskChainCRF(client=client, **{**OPTIONS, "solver": solver})
+    tagger.fit(in_parts((X, y)))
+    same_bits(tagger, local((X, y)))
+    # all weights are sent when states were kept, and to the worker that repeats rounds
+    whole = 2 * 8 * tagger.coef_.base.size
+    sent = tagger.history_["bytes_down"][-1]
+    assert whole < sent < Killing.seen["advance"] * whole / 3
 
 
 def test_data_in_any_form(client, data, tmp_path):
@@ -290,6 +298,74 @@ def test_searches_on_the_cluster(client, data):
     assert path.alpha_ == expected.fit(rows, labels).alpha_
 
 
+_KILLED = """
+import os, pickle, signal, sys
+import dask, distributed
+from sksstruct.dask import DaskChainCRF, DaskExecutor
+
+address, path = sys.argv[1:]
+with open(path, "rb") as file:
+    parameters, parts = pickle.load(file)
+called, n_rounds = DaskExecutor.call, 0
+
+def call(self, method, *common, **options):
+    global n_rounds
+    n_rounds += method == "advance"
+    if n_rounds == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return called(self, method, *common, **options)
+
+DaskExecutor.call = call
+client = distributed.Client(address)
+parts = [dask.delayed(part, traverse=False) for part in parts]
+DaskChainCRF(client=client, **parameters).fit(parts)
+"""
+
+
+def n_hosts():
+    return len(sksstruct.dask._executor._HOSTS)
+
+
+def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
+    X, y = data
+    solver = Partitioned(
+        tol=0.02, keep_every=2, checkpoint=f"file://{tmp_path}/states", rounds=2
+    )
+    parameters = {**OPTIONS, "solver": solver}
+    script = tmp_path / "killed.py"
+    script.write_text(_KILLED)
+    with open(tmp_path / "data", "wb") as file:
+        pickle.dump((parameters, [(X[a:b], y[a:b]) for a, b in PARTS]), file)
+    command = [sys.executable, script, client.scheduler.address, tmp_path / "data"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    # what it had on the workers is gone with it
+    for _ in range(100):
+        if not any(client.run(n_hosts).values()):
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError("the blocks of a killed client are still there")
+    # another client goes on, and loses a worker
+    monkeypatch.setattr(training, "DaskExecutor", Killing)
+    monkeypatch.setattr(Killing, "kill_at", {2})
+    monkeypatch.setattr(Killing, "seen", Counter())
+    solver.set_params(resume=True)
+    tagger = DaskChainCRF(client=client, **parameters).fit(in_parts(data))
+    whole = Partitioned(blocks=B, tol=0.02, rounds=2)
+    expected = local(data, solver=whole)
+    same_bits(tagger, expected)
+    assert Killing.seen["load"] == 2
+    # it is not there any more
+    next((tmp_path / "states").glob("block-1-*")).unlink()
+    with pytest.raises(ValueError, match=r"block-1-.* is missing from it"):
+        tagger.fit(in_parts(data))
+    shutil.rmtree(tmp_path / "states")
+    with pytest.raises(ValueError, match="there is no checkpoint in 'file://"):
+        tagger.fit(in_parts(data))
+
+
 @pytest.mark.parametrize(
     "parameters, change, message",
     [
@@ -297,12 +373,16 @@ def test_searches_on_the_cluster(client, data):
         ({"solver": Partitioned(blocks=3)}, None, "the parts of the data are the bl"),
         ({"solver": Partitioned(executor=Serial())}, None, "executor must be None"),
         ({"solver": BCFW(sampling="x")}, None, "sampling"),
-        ({"warm_start": True}, None, "warm_start=True needs a local"),
-        ({"transition_features": [0]}, None, "transition_features looks at all data"),
+        ({"warm_start": True}, None, "warm_start=True needs all dual"),
         ({"alpha": -1.0}, None, "alpha"),
         ({}, lambda X, y: (X, y[1:]), "y has 11 sequences, but X has 12"),
         ({}, lambda X, y: ([x[:, :5] for x in X], y), "part 2 of X has 5 features, b"),
-        ({}, lambda X, y: (X, [[None] * len(r) for r in y]), "missing label"),
+        ({}, lambda X, y: (X, [[*r[1:], None] for r in y]), "missing label"),
+        (
+            {"loss": "log"},
+            lambda X, y: (X, [[*r[:-1], None] if len(r) > 1 else r for r in y]),
+            "labels that were not observed make loss='log' non-convex",
+        ),
         ({}, lambda X, y: X, "a part must be a tuple"),
     ],
 )
@@ -367,8 +447,8 @@ def test_keys_of_two_models_with_one_address(client, data, monkeypatch):
     kept = []
     monkeypatch.setattr(training, "wait", kept.extend)
     spec = ChainCRF()._model()
-    assert training.gather_facts(client, spec, few).n_examples == CUTS[2]
-    assert training.gather_facts(client, spec, parts).n_examples == N
+    assert training.learn(client, spec, few).n_examples == CUTS[2]
+    assert training.learn(client, spec, parts).n_examples == N
 
 
 def test_without_dask_it_says_what_to_install():

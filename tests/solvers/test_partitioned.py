@@ -416,6 +416,21 @@ def test_a_run_goes_on_with_the_same_bits(data, loss, tmp_path):
     assert np.array_equal(weights(found), weights(expected)) and losing.n_lost
 
 
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_a_checkpoint_on_another_file_system(data):
+    fsspec = pytest.importorskip("fsspec")
+    url = "memory://checkpoints/run"
+    expected = fit(data, partitioned())
+    fit(data, partitioned(url, max_iter=5))
+    # the states of three blocks, and that of the driver: older ones are removed
+    assert len(fsspec.filesystem("memory").ls("/checkpoints/run")) == 4
+    found = fit(data, partitioned(url, resume=True))
+    assert np.array_equal(weights(found), weights(expected))
+    fsspec.filesystem("memory").rm("/checkpoints", recursive=True)
+    with pytest.raises(ValueError, match="there is no checkpoint in 'memory://"):
+        fit(data, partitioned(url, resume=True))
+
+
 def test_checkpoints_that_are_no_use(data, tmp_path):
     with pytest.raises(ValueError, match="there is no checkpoint in"):
         fit(data, partitioned(tmp_path, resume=True))

@@ -63,6 +63,8 @@ class CandidatesModel(CompiledModel):
         "overlap": [StrOptions({"none", "iou"})],
         "fit_intercept": ["boolean"],
     }
+    # a part may lack some labels
+    _from_parts = {"classes_": "labels", "n_weights_": "later"}
 
     def _input(self, x, name):
         boxes = None
@@ -200,9 +202,11 @@ class CandidatesModel(CompiledModel):
         pairs = np.indices((n, self._n_labels)).reshape(2, -1).T
         return (self._shown(x, pair) for pair in pairs)
 
+    def _smallest(self):
+        return np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
+
     def _attributes(self, weights, views=None):
-        x = np.zeros((1, self.n_features_)), np.array([[0.0, 0.0, 1.0, 1.0]])
-        out = self._views(self._bound([x], None, None), weights)
+        out = self._views(self._empty(), weights)
         return out if self.classes_ is None else {"classes_": self.classes_, **out}
 
 

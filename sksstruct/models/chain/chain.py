@@ -39,13 +39,6 @@ HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
 # labels on, unless the data have more than this share of all pairs, or too many are
 # forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
 FEWEST_SPARSE, MOST_SEEN, FORBID_ALL = 110, 0.4, 3000
-# Parameters that need all data in one place unless they have these values.
-_WHOLE = {
-    "score_function": None,
-    "transition_features": None,
-    "all_possible_states": True,
-    "all_possible_transitions": True,
-}
 
 
 @dataclass(eq=False, repr=False)
@@ -99,9 +92,10 @@ class_weight
 
     # Whether transitions are a table of all pairs even of many labels.
     tables_only = False
+    # Weights that exist without those of `pairs_`, where parts were asked for them.
+    _support = None
 
     def check(self):
-        every_weight = self.all_possible_states and self.all_possible_transitions
         self.surrogate_ = None
         if self.loss == "log":
             if self.class_weight is not None:
@@ -114,14 +108,14 @@ class_weight
         elif self.loss != "hinge":
             loss = SmoothedHinge() if isinstance(self.loss, str) else self.loss
             self.surrogate_ = loss.resolve()
-        elif not every_weight:
+        elif not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "
                 "loss='log' or 'smoothed_hinge'"
             )
         if self.score_function is not None:
             self.score_function.check()
-            if not every_weight:
+            if not self._every_weight:
                 raise ValueError(
                     "score_function needs all possible states and transitions"
                 )
@@ -147,10 +141,7 @@ class_weight
         data = data.without_zeros()
         self.pairs_ = None
         if self.transition_features is not None:
-            columns = pair_columns(
-                self.transition_features, self.n_features_, self.feature_names_
-            )
-            self.pairs_ = PairSupport.seen(data, columns)
+            self.pairs_ = PairSupport.seen(data, self._pair_columns(data.packed))
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
         return data
@@ -169,6 +160,9 @@ class_weight
         index = {label: k for k, label in enumerate(classes.tolist())}
         self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
         return index
+
+    def _pair_columns(self, X):
+        return pair_columns(self.transition_features, X.n_features, X.feature_names)
 
     def _check_permitted(self, data):
         """Raise an error if observed labels follow each other that must not."""
@@ -189,12 +183,15 @@ class_weight
     # ---- training data in parts ----
 
     def _facts(self, X, y, sample_weight, number):
-        for name, default in _WHOLE.items():
-            if getattr(self, name) != default:
-                raise ValueError(
-                    f"{name} looks at all data at once, and cannot be used with parts"
-                )
-        data = TrainingData.read_part(X, y, sample_weight)
+        if self.score_function is not None:
+            raise ValueError(
+                "score_function cannot be trained on data in parts: train on one "
+                "machine, with solver='prox_linear' or 'sgd'"
+            )
+        data = self._part(X, y, sample_weight)
+        if self.transition_features is not None:
+            # an error now, and not after all parts were read
+            self._pair_columns(data.packed)
         weight = data.weight
         counts = dict(
             zip(data.classes.tolist(), data.label_weights().tolist(), strict=True)
@@ -205,8 +202,12 @@ class_weight
             data.packed.feature_names,
             counts,
             float(weight.sum()),
-            float(weight @ data.packed.lengths),
+            float(weight @ data.known_lengths()),
         )
+
+    def _part(self, X, y, sample_weight):
+        # the likelihood sums over unobserved labels, nothing else can do without
+        return TrainingData.read_part(X, y, sample_weight, self.loss == "log")
 
     def _learn_facts(self, facts):
         classes = LabelEncoder.from_labels(facts.counts).classes_
@@ -214,7 +215,7 @@ class_weight
         counts = np.array([facts.counts[label] for label in classes.tolist()])
         index = self._learn_labels(classes, facts, lambda: counts)
         # tables, as the pairs that a solver meets differ from part to part
-        self.pairs_ = self.pair_index_ = None
+        self.pairs_ = self.pair_index_ = self._support = None
         self.mask_ = transition_mask(
             self.forbidden_, index, padded_length(len(classes))
         )
@@ -222,7 +223,7 @@ class_weight
         self.mean_length_ = facts.length / facts.total
 
     def _read_part(self, X, y, sample_weight):
-        data = TrainingData.read_part(X, y, sample_weight)
+        data = self._part(X, y, sample_weight)
         numbers = LabelEncoder(self.classes_).encode(data.classes.tolist())
         data = replace(data, labels=numbers[data.labels], classes=self.classes_)
         self._check_permitted(data)
@@ -230,6 +231,32 @@ class_weight
         # the p_i of all data, and not of the part
         weight = data.weight[data.weight > 0.0] / self.n_seen_
         return replace(rest, weight=weight)
+
+    @property
+    def _every_weight(self):
+        return self.all_possible_states and self.all_possible_transitions
+
+    @property
+    def _looks_twice(self):
+        return self.transition_features is not None or not self._every_weight
+
+    def _facts_seen(self, X, y, sample_weight):
+        data, seen = self._read_part(X, y, sample_weight), {}
+        if self.transition_features is not None:
+            columns = self._pair_columns(data.packed)
+            seen["pairs"] = PairSupport.seen(data, columns).keys
+        if not self._every_weight:
+            # those of features on pairs come after all others, and exist anyway
+            pairs, self.pairs_ = self.pairs_, None
+            model = self._bound(data)
+            seen["weights"], self.pairs_ = np.sort(model.support), pairs
+        return seen
+
+    def _learn_seen(self, seen):
+        n_labels = len(self.classes_)
+        if "pairs" in seen:
+            self.pairs_ = PairSupport(seen["pairs"], self.n_features_, n_labels)
+        self._support = seen.get("weights")
 
     def _set_mask(self, index, data):
         """Decide what form transitions have, and forbid some."""
@@ -304,10 +331,17 @@ class_weight
         model.surrogate, model.numbers = self.surrogate_, data.numbers
         if self.loss == "log" and data.known is not None:
             model.unknown = ~data.known
-        model.support = existing_weights(
-            model, data, self.all_possible_states, self.all_possible_transitions
-        )
+        model.support = self._existing(model, data)
         return model
+
+    def _existing(self, model, data):
+        """Weights that exist: of parts, all that any part has seen."""
+        if self._support is None:
+            return existing_weights(
+                model, data, self.all_possible_states, self.all_possible_transitions
+            )
+        pairs = model.first_pair + np.arange(model.n_pair_weights)
+        return np.concatenate([self._support, pairs])
 
     def _bound_sparse(self, packed, chain, numbers):
         """The chain whose transitions are kept where they have a weight."""

@@ -57,21 +57,22 @@ class TrainingData:
         return cls.of_labels(packed, labels, known, weight, classes)
 
     @classmethod
-    def read_part(cls, X, y, sample_weight):
+    def read_part(cls, X, y, sample_weight, unknown=False):
         """Check and encode a part of the data, whose weights are as given."""
         packed = check_sequences(X, all_empty=True)
         classes, labels, known = encode_labels(y, packed.lengths)
-        if known is not None:
+        if known is not None and not unknown:
             i = np.searchsorted(packed.offsets, np.flatnonzero(~known)[0], "right") - 1
             raise ValueError(
-                f"y[{i}] has a missing label: training in parts needs every label"
+                f"y[{i}] has a missing label: completing labels needs all data; with "
+                "parts leave the sequence out, or use loss='log' and solver='lbfgs'"
             )
         weight = check_sequence_weight(sample_weight, len(packed), all_zero=True)
         if weight is None:
             weight = np.ones(len(packed))
         packed, numbers = packed.without_empty()
         weight = weight[numbers]
-        return cls(packed, labels, None, weight, classes, float(len(packed)), numbers)
+        return cls(packed, labels, known, weight, classes, float(len(packed)), numbers)
 
     @classmethod
     def of_labels(cls, packed, labels, known, weight, classes):
@@ -102,12 +103,15 @@ class TrainingData:
             numbers=self.numbers[first:last],
         )
 
+    def known_lengths(self):
+        """Numbers of positions of each sequence whose label was observed."""
+        if self.known is None:
+            return self.packed.lengths
+        return np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
+
     def mean_length(self):
         """Mean number of positions whose label was observed, by weight."""
-        lengths = self.packed.lengths
-        if self.known is not None:
-            lengths = np.add.reduceat(self.known, self.packed.offsets[:-1], dtype=int)
-        return float(np.average(lengths, weights=self.weight))
+        return float(np.average(self.known_lengths(), weights=self.weight))
 
     def label_weights(self):
         """Weight of the positions of each label."""

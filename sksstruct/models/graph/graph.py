@@ -116,6 +116,14 @@ class GraphModel(CompiledModel):
         "fit_intercept": ["boolean"],
         "normalize": ["boolean", StrOptions({"auto"})],
     }
+    _from_parts = {
+        "classes_": "labels",
+        "mean_size_": "mean",
+        "_counts_": "sum",
+        "_cycles_": "sum",
+    }
+    # not of a part: others may have other labels, and cycles
+    _settles = True
 
     def check(self):
         super().check()
@@ -173,36 +181,54 @@ class GraphModel(CompiledModel):
         flat = check_labels(y, sizes)
         encoder = LabelEncoder.from_labels(flat)
         self.classes_ = encoder.classes_
+        labels = encoder.encode(flat)
+        self.n_features_ = X[0].node_features.shape[1]
+        self.n_edges_ = edge_sizes.pop()
+        weights = np.repeat(weight, sizes) * _node_weights(X)
+        counts = np.bincount(labels, weights=weights)
+        self._counts_ = dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
+        self._cycles_ = self._find_cycle(X)
+        self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
+        if self._settles:
+            self._settle()
+            for i, x in enumerate(X):
+                self._check_graph(x, f"X[{i}]")
+        return np.split(labels, np.cumsum(sizes)[:-1])
+
+    def _learn_from_part(self, X, y, weight):
+        self._settles = False
+        X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
+        self._learn(X, y, weight)
+
+    def _settle(self):
+        """Choose the inference and the costs of labels, once all of these are known."""
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has 1 label, {self.classes_.tolist()[0]!r}: training needs 2"
             )
-        labels = encoder.encode(flat)
-        self.n_features_ = X[0].node_features.shape[1]
-        self.n_edges_ = edge_sizes.pop()
-        self.inference_ = self._choose(X)
+        self.inference_ = self._choose()
         auto = self.normalize == "auto"
         self.normalize_ = self.inference_ == "cut" if auto else bool(self.normalize)
-        for i, x in enumerate(X):
-            self._check_graph(x, f"X[{i}]")
-        self.mean_size_ = float(np.average(list(map(total_weight, X)), weights=weight))
-        self.costs_ = self._costs(labels, np.repeat(weight, sizes) * _node_weights(X))
-        return np.split(labels, np.cumsum(sizes)[:-1])
+        self.costs_ = self._costs()
 
-    def _choose(self, X):
+    def _find_cycle(self, X):
+        """Name of the first graph that is no forest, in a list; empty if none is."""
         if self.inference == "tree":
-            return "tree"
-        cycle = None
+            return []
         for i, x in enumerate(X):
             try:
                 Tree(x.node_features.shape[0], x.edges)
             except ValueError:
-                cycle = i
-                break
-        if self.inference == "auto" and cycle is None:
+                return [f"X[{i}]"]
+        return []
+
+    def _choose(self):
+        if self.inference == "tree" or (self.inference == "auto" and not self._cycles_):
             return "tree"
         if self.pairwise != "potts" or len(self.classes_) != 2:
-            what = f"X[{cycle}] has a cycle" if cycle is not None else "inference='cut'"
+            what = "inference='cut'"
+            if self._cycles_:
+                what = f"{self._cycles_[0]} has a cycle"
             raise ValueError(
                 f"{what}: minimum cuts need two labels and pairwise='potts', y has "
                 f"{len(self.classes_)} labels and pairwise is {self.pairwise!r}; "
@@ -210,17 +236,16 @@ class GraphModel(CompiledModel):
             )
         return "cut"
 
-    def _costs(self, labels, weight):
-        known = self.class_weight
+    def _costs(self):
+        known, labels = self.class_weight, self.classes_.tolist()
         if isinstance(known, dict):
-            known = {k: v for k, v in known.items() if k in set(self.classes_.tolist())}
-            costs = [float(known.get(label, 1.0)) for label in self.classes_.tolist()]
+            costs = [float(known.get(label, 1.0)) for label in labels]
         else:
             costs = compute_class_weight(
                 known,
-                classes=np.arange(len(self.classes_)),
-                y=labels,
-                sample_weight=weight,
+                classes=np.arange(len(labels)),
+                y=np.arange(len(labels)),
+                sample_weight=np.array([self._counts_[label] for label in labels]),
             )
         costs = np.array(costs, dtype=np.float64)
         if not (np.isfinite(costs).all() and (costs >= 0).all() and costs.any()):
@@ -337,11 +362,13 @@ class GraphModel(CompiledModel):
         codes = itertools.product(range(len(self.classes_)), repeat=n)
         return (self._shown(x, list(code)) for code in codes)
 
-    def _attributes(self, weights, views=None):
+    def _smallest(self):
         nodes, edges = np.zeros((1, self.n_features_)), np.zeros((0, 2), dtype=np.intp)
         rows = None if self.n_edges_ is None else np.zeros((0, self.n_edges_))
-        model = self._bound([Graph(nodes, edges, rows)], None, None)
-        return {"classes_": self.classes_, **self._views(model, weights)}
+        return Graph(nodes, edges, rows)
+
+    def _attributes(self, weights, views=None):
+        return {"classes_": self.classes_, **self._views(self._empty(), weights)}
 
 
 def _node_weights(X):

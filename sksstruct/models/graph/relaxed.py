@@ -165,6 +165,9 @@ class RelaxedGraphModel(StructuredModel):
         )
         self.n_weights_ = self._first_clique + sum(K**order for order in self.orders_)
 
+    # labels and kinds of cliques decide where weights are
+    _from_parts = None
+
     def _learn_from(self, X, y, weight):
         self.prepare(X, y)
         sizes = [total_weight(self._parts(x)) for x in X]

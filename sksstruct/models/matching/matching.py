@@ -76,6 +76,7 @@ class MatchingModel(CompiledModel):
         "miss_cost": [Interval(Real, 0, None, closed="left")],
         "loss_normalization": NORMALIZATIONS,
     }
+    _from_parts = {"mean_size_": "mean"}
 
     def _input(self, x, name):
         x = check_features(x, name, 3, getattr(self, "n_features_", None))
@@ -192,9 +193,11 @@ class MatchingModel(CompiledModel):
             if len(set(taken)) == len(taken):
                 yield np.array(columns, dtype=np.intp)
 
+    def _smallest(self):
+        return np.zeros((1, 1, self.n_features_))
+
     def _attributes(self, weights, views=None):
-        x = np.zeros((1, 1, self.n_features_))
-        return self._views(self._bound([x], None, None), weights)
+        return self._views(self._empty(), weights)
 
 
 def _size(target):

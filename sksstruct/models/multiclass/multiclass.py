@@ -62,6 +62,8 @@ class MulticlassModel(StructuredModel):
     fit_intercept: bool = True
 
     is_flat = True
+    # scikit-learn's parameter of the estimator, where the data come in parts
+    _class_weight = None
     _loss_parameters = ("costs",)
     _parameter_constraints = {
         "costs": ["array-like", None],
@@ -93,15 +95,25 @@ class MulticlassModel(StructuredModel):
         )
 
     def _learn_facts(self, facts):
-        self._learn(facts.n_features, np.array(sorted(facts.counts)))
+        classes = np.array(sorted(facts.counts))
+        self._learn(facts.n_features, classes)
         self._total = facts.total
+        self._factors = self._sample_factors(
+            self._class_weight,
+            np.arange(len(classes)),
+            np.array([facts.counts[label] for label in classes.tolist()]),
+        )
+        # samples of weight zero are no part of a block, which counts them before
+        if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
+            raise ValueError("class_weight must be finite, and positive with parts")
 
     def _read_part(self, X, y, sample_weight):
         X, y, weight = _checked_part(X, y, sample_weight)
+        labels = np.searchsorted(self.classes_, y)
+        weight = weight * self._factors[labels]
         keep = np.flatnonzero(weight)
-        labels = np.searchsorted(self.classes_, y[keep])
         X = X if len(keep) == len(y) else X[keep]
-        return X, labels, weight[keep] / self._total
+        return X, labels[keep], weight[keep] / self._total
 
     def prepare(self, X, Y):
         X, Y = check_X_y(X, Y, dtype=np.float64)

@@ -15,32 +15,44 @@ PAIRS_PER_LABEL = 20
 BLOCK = 256
 
 
-def check_pairs(pairs, Y):
+def counts_pairs(pairs, n_labels):
+    """Whether `pairs` are chosen by how often labels occur together."""
+    if isinstance(pairs, str) and pairs == "auto":
+        return n_labels > FEW_LABELS
+    return isinstance(pairs, str) and pairs != "all"
+
+
+def joint_counts(Y):
+    """How many samples have both of two labels, as CSR, and the number of samples."""
+    Y = sparse.csr_array(Y, dtype=np.float64)
+    return sparse.csr_array(Y.T @ Y), Y.shape[0]
+
+
+def check_pairs(pairs, n_labels, count):
     """Pairs of labels that interact, each once, the smaller number first.
 
     Parameters
     ----------
     pairs : str or array-like
         Parameter of `sksstruct.MultilabelPairwise`.
-    Y : ndarray of shape (n_samples, n_labels)
-        Label indicator.
+    n_labels : int
+        Number of labels.
+    count : callable
+        ``count()`` returns `joint_counts`, where they are needed.
 
     Returns
     -------
     pairs : ndarray of shape (n_pairs, 2)
         The pairs.
     """
-    n = Y.shape[1]
+    n = n_labels
     if isinstance(pairs, str):
-        if pairs == "auto":
-            pairs = "all" if n <= FEW_LABELS else "significant"
-        if pairs == "all":
+        if not counts_pairs(pairs, n):
             found = np.column_stack(np.triu_indices(n, 1))
-        elif pairs == "significant":
-            found = significant_pairs(Y)
+        elif pairs == "cooccurring":
+            found = np.column_stack(sparse.triu(count()[0], 1).nonzero())
         else:
-            both = sparse.csr_array(Y)
-            found = np.column_stack(sparse.triu(both.T @ both, 1).nonzero())
+            found = significant_pairs(*count())
         return np.ascontiguousarray(found, dtype=np.intp).reshape(-1, 2)
     try:
         pairs = np.asarray(pairs)
@@ -61,21 +73,19 @@ def check_pairs(pairs, Y):
     return pairs
 
 
-def significant_pairs(Y):
+def significant_pairs(together, n_samples):
     """Pairs of labels that come together, or exclude each other, not by chance.
 
     These are the pairs whose counts have the largest G statistic, the likelihood-ratio
     test of independence (Dunning, 1993): of a probability below one in a thousand, and
-    at most so many for each label.
+    at most so many for each label. Arguments are `joint_counts`.
     """
-    n_labels = Y.shape[1]
-    Y = sparse.csr_array(Y, dtype=np.float64)
-    columns, counts = sparse.csc_array(Y), Y.sum(axis=0)
+    n_labels, counts = together.shape[0], together.diagonal()
     found, values = [], []
     for first in range(0, n_labels, BLOCK):
         last = min(first + BLOCK, n_labels)
-        both = (columns[:, first:last].T @ Y).toarray()
-        G = independence(both, counts[first:last, None], counts[None, :], Y.shape[0])
+        both = together[first:last].toarray()
+        G = independence(both, counts[first:last, None], counts[None, :], n_samples)
         # each pair once
         numbers = np.arange(first, last)
         G[np.arange(n_labels)[None, :] <= numbers[:, None]] = 0.0

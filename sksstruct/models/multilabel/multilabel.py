@@ -1,5 +1,7 @@
 """Sets of labels as `MultilabelPairwise` trains and decodes them."""
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import type_of_target
@@ -11,7 +13,11 @@ from sksstruct.inference.cuts._roof_dual import RoofDual
 from sksstruct.inference.lp import resolve_map_solver
 from sksstruct.models.facts import Facts
 from sksstruct.models.multilabel._multilabel import BoundMultilabel
-from sksstruct.models.multilabel._pairs import FEW_LABELS, check_pairs
+from sksstruct.models.multilabel._pairs import (
+    check_pairs,
+    counts_pairs,
+    joint_counts,
+)
 from sksstruct.models.multilabel.conditional import ConditionalModel
 from sksstruct.models.spec import ROWS, ModelSpec
 from sksstruct.utils.parallel import run_in_chunks
@@ -70,7 +76,7 @@ class MultilabelModel(ModelSpec):
         Y, self._values = columns_of(y)
         n_labels = Y.shape[1]
         self.classes_ = np.arange(n_labels) if self._values is None else self._values
-        self.label_pairs_ = check_pairs(self.pairs, Y)
+        self.label_pairs_ = check_pairs(self.pairs, n_labels, partial(joint_counts, Y))
         self._exact = self.enumerates(n_labels)
         keep, weight = check_example_weight(sample_weight, len(Y))
         if len(keep) < len(Y):
@@ -85,43 +91,40 @@ class MultilabelModel(ModelSpec):
     def _facts(self, X, y, sample_weight, number):
         if self.loss != "structured_hinge":
             raise ValueError(
-                f"loss={self.loss!r} cannot be trained on data in parts: use "
-                "loss='structured_hinge'"
+                f"loss={self.loss!r} is trained by coordinates, which see all data at "
+                "once: with parts use loss='structured_hinge'"
             )
         if self.interaction_scaling == "auto":
             raise ValueError(
-                "interaction_scaling='auto' tries values on all data at once: choose a "
-                "number"
+                "interaction_scaling='auto' tries values on all data at once: give a "
+                "number, such as interaction_scaling_ of MultilabelPairwise fitted to "
+                "one part"
             )
         X, Y, weight = _checked_part(X, y, sample_weight)
-        counts = (weight @ Y).tolist()
+        learned = {"the number of labels": ("equal", Y.shape[1])}
+        if counts_pairs(self.pairs, Y.shape[1]):
+            together, n_samples = joint_counts(Y)
+            learned["together"] = "sum", together
+            learned["n_samples"] = "sum", n_samples
         return Facts(
             {number: int(np.count_nonzero(weight))},
             X.shape[1],
-            counts=dict(enumerate(counts)),
             total=float(weight.sum()),
+            learned=learned,
         )
 
     def _learn_facts(self, facts):
-        n_labels = len(facts.counts)
-        if isinstance(self.pairs, str) and (
-            self.pairs not in ("auto", "all") or n_labels > FEW_LABELS
-        ):
-            raise ValueError(
-                f"pairs={self.pairs!r} counts pairs of {n_labels} labels in all "
-                "data at once: give an array of pairs, or pairs='all'"
-            )
+        learned = {name: value for name, (_, value) in facts.learned.items()}
+        n_labels = learned["the number of labels"]
         self.classes_, self._values = np.arange(n_labels), None
-        self.label_pairs_ = check_pairs(self.pairs, np.zeros((1, n_labels)))
+        self.label_pairs_ = check_pairs(
+            self.pairs, n_labels, lambda: (learned["together"], learned["n_samples"])
+        )
         self._sparse_output, self._exact = False, self.enumerates(n_labels)
         self._n_features, self._total = facts.n_features, facts.total
 
     def _read_part(self, X, y, sample_weight):
         X, Y, weight = _checked_part(X, y, sample_weight)
-        if Y.shape[1] != len(self.classes_):
-            raise ValueError(
-                f"y has {Y.shape[1]} labels, but other parts have {len(self.classes_)}"
-            )
         keep = np.flatnonzero(weight)
         if len(keep) < len(Y):
             X, Y = X[keep], Y[keep]

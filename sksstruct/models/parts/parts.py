@@ -103,6 +103,12 @@ class PartsModel(CompiledModel):
         "type_features": ["boolean"],
     }
 
+    @property
+    def _from_parts(self):
+        # clusters of displacements are those of all data
+        means = {"offsets_": "mean", "scales_": "mean"}
+        return means if self.n_types == 1 else None
+
     def bounds(self):
         return {"quadratic": (0.0, None)}
 
@@ -316,5 +322,7 @@ class PartsModel(CompiledModel):
             yield self._shown(x, np.array(labeling, dtype=np.int32))
 
     def _attributes(self, weights, views=None):
-        model = self._bound([np.zeros((1, 1, self.n_features_))], None, None)
-        return self._views(model, weights)
+        return self._views(self._empty(), weights)
+
+    def _smallest(self):
+        return np.zeros((1, 1, self.n_features_))

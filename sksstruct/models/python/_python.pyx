@@ -119,6 +119,24 @@ cdef class BoundPython(BoundModel):
         # numbers of outputs mean nothing to another problem
         return self._token
 
+    def memory(self):
+        """Return the outputs that numbers stand for, for another object."""
+        return {
+            "token": self._token,
+            "outputs": [list(each) for each in self.outputs],
+            "losses": [list(each) for each in self.losses],
+        }
+
+    def recall(self, memory):
+        """Go on with the outputs that another object for the same examples has met."""
+        self._token = memory["token"]
+        self.outputs = [list(each) for each in memory["outputs"]]
+        self.losses = [list(each) for each in memory["losses"]]
+        self.numbers = [
+            {fingerprint(y): k for k, y in enumerate(each)} for each in self.outputs
+        ]
+        self._kept, self._bytes = {}, 0
+
     @property
     def oracles(self):
         return ("max", "topk") if self.spec._has_topk else ("max",)

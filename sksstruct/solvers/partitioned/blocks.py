@@ -448,10 +448,15 @@ class HingeBlock(Block):
 
     def state(self):
         """All that later calls depend on."""
-        return self.kernel.snapshot()
+        state = self.kernel.snapshot()
+        if hasattr(self.model, "memory"):
+            state["memory"] = self.model.memory()
+        return state
 
     def restore(self, state):
         """Go on from a state, with the same bits."""
+        if "memory" in state:
+            self.model.recall(state["memory"])
         self.kernel.resume(state)
 
 

@@ -69,6 +69,25 @@ class Executor:
         """
         raise NotImplementedError
 
+    def snapshot(self, v, changed, width):
+        """The weights as an argument of calls, which must stay as they are now.
+
+        Parameters
+        ----------
+        v : ndarray of shape (n_weights,)
+            The weights.
+        changed : ndarray of int or None
+            Rows in which they differ from those of the last snapshot; None: any.
+        width : int
+            Length of the rows.
+
+        Returns
+        -------
+        snapshot : object
+            What blocks get as an array. Where calls are not repeated, it is v itself.
+        """
+        return v
+
     def keep(self):
         """Keep the states of all blocks as they are now, for `rebuild`.
 

@@ -182,6 +182,12 @@ class Partitioned(Solver):
                 "Partitioned cannot complete labels that were not observed: for the "
                 "hinge, use solver='auto'"
             )
+        if self.checkpoint is not None and hasattr(model, "memory"):
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r}: {type(model.spec).__name__} has "
+                "outputs that are objects of Python, which no checkpoint can hold; "
+                "train with checkpoint=None, or with a compiled model"
+            )
 
     def check_alpha(self, alpha):
         """Raise an error if there is no regularisation, and blocks need it.

@@ -120,8 +120,7 @@ class Rounds:
     def _one_round(self, turn):
         """Let all blocks make their visits, and add up what they change."""
         total = TreeSum(self.executor.n_blocks, halves=True)
-        # a copy where it may be read again, as the weights change in place
-        v = self.weights.v.copy() if self.executor.loses_blocks else self.weights.v
+        v = self._snapshot()
         steps = self._change(
             "advance", v, self.scaling.value, turn, self._changed, total=total
         )
@@ -161,9 +160,17 @@ class Rounds:
             return self.dual_of()
         return self.loss - 0.5 * self.alpha * self._squares
 
+    def _snapshot(self):
+        return self.executor.snapshot(self.weights.v, self._changed, self.outline.width)
+
     def check(self):
         """Sums of losses and of gaps at the iterate."""
-        w = self.weights.w.copy() if self.executor.loses_blocks else self.weights.w
+        w = self.weights.w
+        if w is self.weights.v:
+            w = self._snapshot()
+        elif self.executor.loses_blocks:
+            # it may be read again, and changes in place
+            w = w.copy()
         checks = self._change("check", w)
         self.calls += self.outline.n_examples
         return sum(each.risk for each in checks), sum(each.gap for each in checks)

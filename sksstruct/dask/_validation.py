@@ -1,0 +1,102 @@
+"""Early stopping: parts set aside, and their score after every pass."""
+
+from dataclasses import replace
+
+import numpy as np
+from dask.delayed import delayed
+from sklearn.utils import check_random_state
+
+from sksstruct.dask._parts import n_rows
+from sksstruct.utils.progress import Status
+
+
+class Validation:
+    """Parts of the training data that are only scored, by the workers that have them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Has `validation_fraction`, `n_iter_no_change`, `random_state` and `to_local`.
+    client : distributed.Client
+        Client of the cluster.
+    parts : Parts
+        All data.
+
+    Attributes
+    ----------
+    rest : Parts
+        Those to train on.
+    scores : list of float
+        The score after each pass.
+    """
+
+    def __init__(self, estimator, client, parts):
+        n = len(parts)
+        if n < 2:
+            raise ValueError("early_stopping sets parts aside: X needs two, it has one")
+        rng = check_random_state(estimator.random_state)
+        if not isinstance(estimator.random_state, np.random.RandomState):
+            # the order of visits must not depend on whether there is a validation
+            rng = np.random.RandomState(rng.randint(2**31 - 1))
+        n_out = min(max(1, round(n * estimator.validation_fraction)), n - 1)
+        chosen = set(rng.permutation(n)[:n_out].tolist())
+        inputs = parts.inputs
+        self.rest = replace(
+            parts, inputs=[each for k, each in enumerate(inputs) if k not in chosen]
+        )
+        self._held_out = replace(parts, inputs=[inputs[k] for k in sorted(chosen)])
+        self._client, self._tagger = client, estimator.to_local()
+        self._size, self._patience = estimator._size, estimator.n_iter_no_change
+        self.scores = []
+
+    def __call__(self, attributes):
+        """Score fitted attributes; return a `Status` once scores no longer rise."""
+        for name, value in attributes.items():
+            setattr(self._tagger, name, value)
+        self.scores.append(
+            score_parts(self._client, self._tagger, self._size, self._held_out)
+        )
+        before = self.scores[: -self._patience]
+        if before and max(self.scores[-self._patience :]) <= max(before):
+            return Status.EARLY
+        return None
+
+
+def score_parts(client, estimator, size, parts):
+    """Mean of the scores of parts, by their weight.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Client of the cluster.
+    estimator : estimator
+        A local one, fitted.
+    size : callable
+        ``size(X, y, sample_weight)`` returns the weight of a part.
+    parts : Parts
+        The data.
+
+    Returns
+    -------
+    score : float
+    """
+    local = delayed(estimator)
+    pairs = client.gather(
+        client.compute(
+            [
+                delayed(_score)(local, size, parts.read, *inputs)
+                for inputs in parts.inputs
+            ]
+        )
+    )
+    if not any(total for _, total in pairs):
+        raise ValueError("X has no examples of positive weight in any of its parts")
+    scores, totals = np.array([pair for pair in pairs if pair[1]]).T
+    return float(np.average(scores, weights=totals))
+
+
+def _score(estimator, size, read, *inputs):
+    """Score of a part, and its weight in the mean."""
+    X, y, sample_weight = read(*inputs)
+    total = size(X, y, sample_weight) if n_rows(X) else 0.0
+    return (estimator.score(X, y, sample_weight) if total else 0.0), total
