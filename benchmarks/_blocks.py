@@ -32,36 +32,46 @@ def load(problem, data_home=None):
     return SequenceVectorizer().fit_transform(features), y
 
 
-def tagger(problem, solver, n_jobs=1, max_seconds=None):
+def tagger(problem, solver, n_jobs=1):
     """The estimator of a problem."""
     return ChainCRF(
-        solver=solver,
-        tol=TOL,
-        max_seconds=max_seconds,
-        random_state=0,
-        n_jobs=n_jobs,
-        **PROBLEMS[problem],
+        solver=solver, tol=TOL, random_state=0, n_jobs=n_jobs, **PROBLEMS[problem]
     )
-
-
-def reached(problem, fitted):
-    """Whether the gap is as small as it should be."""
-    scale = 1.0 if PROBLEMS[problem].get("loss") != "log" else fitted.objective_
-    return bool(fitted.dual_gap_ <= TOL * scale)
 
 
 @dataclass
 class Advance:
-    """A round of one block: whether of known labelings, visits, CPU seconds, bytes."""
+    """A round of one block.
+
+    Parameters
+    ----------
+    known : bool
+        Whether of known labelings.
+    visits : int
+        Number of visits.
+    seconds : float
+        CPU seconds.
+    nbytes : int
+        Bytes of its change.
+    before : int
+        Bytes of the sum of all changes of the round before, which the first block that
+        a process calls brings its weights up to.
+    """
 
     known: bool
     visits: int
     seconds: float
     nbytes: int
+    before: int
 
 
 class Meter(Serial):
     """Blocks one after the other, and what each call of them took.
+
+    Parameters
+    ----------
+    limit : float, default=inf
+        CPU seconds after which the fit is interrupted.
 
     Attributes
     ----------
@@ -79,15 +89,22 @@ class Meter(Serial):
         Bytes of the sum of all changes of each round.
     state_bytes : int
         Bytes of the states of all blocks.
+    stopped : bool
+        Whether the limit was reached.
     """
 
-    def __init__(self):
+    def __init__(self, limit=np.inf):
         super().__init__()
+        self.end = time.process_time() + limit
         self.calls, self.seconds = defaultdict(int), defaultdict(float)
         self.advances, self.sums = [], []
         self.adding, self.added, self.state_bytes = 0.0, 0, 0
+        self.stopped = False
 
     def call(self, method, *common, blocks=None, each=None, total=None):
+        if time.process_time() > self.end:
+            self.stopped = True
+            raise KeyboardInterrupt
         self.calls[method] += 1
         if total is None:
             values = super().call(method, *common, blocks=blocks, each=each)
@@ -111,6 +128,7 @@ class Meter(Serial):
         self.seconds[method] += seconds
         if method == "advance":
             (step, change), turn = value, common[2]
-            row = Advance(turn.known, step.visits, seconds, change.nbytes)
+            before = self.sums[-1] if self.sums and number == 0 else 0
+            row = Advance(turn.known, step.visits, seconds, change.nbytes, before)
             self.advances.append(row)
         return value

@@ -111,8 +111,9 @@ class Work:
         Number of weights that all this was measured with.
     token, known, check : float
         CPU seconds of a token: in a visit, in one of a known labeling, in a gap.
-    call : float
-        CPU seconds of a round of a block besides: weights are copied, changes read.
+    call, copy : float
+        CPU seconds of a round of a block besides; and of a round of a worker, for each
+        byte of the weights that the round before has changed.
     driver : float
         CPU seconds of a round on the client, but for the addition of changes.
     byte : float
@@ -130,6 +131,7 @@ class Work:
     known: float
     check: float
     call: float
+    copy: float
     driver: float
     byte: float
     change: float
@@ -152,13 +154,14 @@ class Work:
             for each in meter.advances:
                 tokens = each.visits * LENGTH
                 kinds = (0.0, tokens) if each.known else (tokens, 0.0)
-                rows.append((*kinds, 1.0, each.seconds))
+                rows.append((*kinds, 1.0, each.before, each.seconds))
                 bytes_.append(each.nbytes)
                 sizes.append(tokens)
         rows = np.array(rows)
         # all calls count the same, whatever their size
-        scale = 1.0 / np.maximum(rows[:, 3], 1e-6)
-        (token, known, call), _ = nnls(rows[:, :3] * scale[:, None], rows[:, 3] * scale)
+        scale = 1.0 / np.maximum(rows[:, -1:], 1e-6)
+        solution, _ = nnls(rows[:, :-1] * scale, rows[:, -1] * scale[:, 0])
+        token, known, call, copy = map(float, solution)
         n_weights = fitted.coef_.base.size
         some = np.array(bytes_) < 4.0 * n_weights
         power, change = np.polyfit(
@@ -173,6 +176,7 @@ class Work:
             known=known,
             check=checks / (n_checks * corpus.tokens),
             call=call,
+            copy=copy,
             driver=max(driver, 0.0) / meter.calls["advance"],
             byte=meter.adding / meter.added,
             change=float(np.exp(change)),

@@ -143,12 +143,13 @@ class Model:
                 (count.rounds - count.known) * visits * work.token
                 + count.known * visits * work.known
                 + count.checks * per_block * work.check
-                + count.rounds * work.call
+                + count.rounds
+                * (work.call + work.bytes_of(visits * blocks) * work.copy)
             )
         )
         # a worker adds the changes of its blocks
         change = work.bytes_of(visits)
-        adding = count.rounds * (mine - 1) * change * work.byte
+        adding = count.rounds * ((mine - 1) * change * work.byte + copies)
         weights = 8.0 * work.weights
         # the client sends to the first worker by way of the scheduler
         down = 2 * max(traffic.down / 2, network.byte)
@@ -167,9 +168,11 @@ class Model:
             "states": count.passes // KEEP_EVERY * state,
         }
 
-    def seconds(self, *args):
-        """Seconds of all rounds and gaps."""
-        return sum(self.parts(*args).values())
+    def received(self, count, corpus, workers):
+        """Bytes that come back from the workers."""
+        mine = -(-corpus.shards // workers)
+        tokens = corpus.tokens / corpus.shards / 4 * mine
+        return count.rounds * workers * self.work.bytes_of(tokens)
 
 
 # ---- passes, as measured ----
@@ -235,9 +238,7 @@ class Counts:
 def resized(work, weights):
     """What blocks cost with another number of weights."""
     ratio = weights / work.weights
-    return replace(
-        work, weights=weights, call=work.call * ratio, driver=work.driver * ratio
-    )
+    return replace(work, weights=weights, driver=work.driver * ratio)
 
 
 def alone(work, count, tokens):
@@ -367,6 +368,8 @@ def compared(model, count, options, corpus, workers):
         "predicted": f"{predicted:.1f}",
         "measured": f"{seconds:.1f}",
         "ratio": f"{predicted / seconds:.2f}",
+        "MB up": round(model.received(count, corpus, workers) / 1e6),
+        "truly": round(tagger.history_["bytes_up"][-1] / 1e6),
         "whole fit": f"{whole:.1f}",
         **{name: f"{value:.1f}" for name, value in parts.items()},
     }
