@@ -118,7 +118,7 @@ class Meter(Serial):
             total.add(change, number)
             self.adding += time.process_time() - started
             self.added += self.advances[-1].nbytes
-        self.sums.append(total.total().nbytes)
+        self.sums.append(sum(each.nbytes for each in total.nodes.values()))
         return values
 
     def _one(self, number, method, common, each):

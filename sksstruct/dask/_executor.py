@@ -18,7 +18,7 @@ from typing import Any
 
 import dask
 import numpy as np
-from distributed import KilledWorker, TimeoutError
+from distributed import KilledWorker, TimeoutError, wait
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import TreeSum
@@ -216,11 +216,13 @@ class DaskExecutor(Executor):
         """The result of a task; None where it was lost with its worker."""
         while True:
             try:
-                return job.result(timeout=_LOOK)
+                wait(job, timeout=_LOOK)
+                # done: a message that takes long is no sign of a lost worker
+                return job.result(timeout=PATIENCE)
             except (CancelledError, KilledWorker):
                 return None
             except TimeoutError:
-                if job.done():
+                if job.status == "error":
                     # of the task itself
                     raise
             # without any worker, Dask waits for the one that is gone, and no other
