@@ -37,7 +37,7 @@ def arguments():
     parser.add_argument("--blocks", type=int, nargs="*", default=[1, 4, 16, 64, 256])
     parser.add_argument("--seconds-blocks", type=int, nargs="*", default=[1, 2, 4, 16])
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--most", type=float, default=60, help="CPU seconds of a fit")
+    parser.add_argument("--most", type=float, default=45, help="CPU seconds of a fit")
     parser.add_argument("--write", type=Path, help="file for passes and rounds")
     return parser.parse_args()
 

@@ -10,6 +10,7 @@ predicts the seconds of one and of two workers on this machine, and measures the
 """
 
 import argparse
+import csv
 import json
 import tempfile
 import time
@@ -27,6 +28,8 @@ from sksstruct.solvers import Partitioned
 
 WORKERS = [1, 4, 16, 64, 256, 1024]
 TOKENS = [10**7, 10**8, 10**9, 10**10]
+# Tokens and workers of the table of what to do where the network takes most.
+REMEDY = 10**9, 256
 # Passes between two times that the states of blocks are kept.
 KEEP_EVERY = 5
 
@@ -45,8 +48,7 @@ def arguments():
     parser.add_argument("--latency", type=float, default=0.2e-3, help="seconds")
     parser.add_argument("--price", type=float, default=0.05, help="of a core-hour")
     parser.add_argument("--fan-out", type=int, default=50, help="transfers at a time")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of a pass")
-    parser.add_argument("--no-known", action="store_true", help="no known labelings")
+    parser.add_argument("--write", type=Path, help="folder for the tables, as CSV")
     return parser.parse_args()
 
 
@@ -55,12 +57,21 @@ def arguments():
 
 @dataclass
 class Count:
-    """What a run does, whatever it runs on: passes, rounds, and gaps."""
+    """What a run does, whatever it runs on.
+
+    Parameters
+    ----------
+    passes, rounds, known, checks : float
+        Passes, rounds, those of known labelings among them, and gaps.
+    of_pass : int, default=4
+        Rounds of a pass.
+    """
 
     passes: float
     rounds: float
     known: float
     checks: float
+    of_pass: int = 4
 
 
 @dataclass
@@ -114,7 +125,7 @@ class Model:
     traffic: Traffic
     network: Network
 
-    def parts(self, count, tokens, blocks, workers, rounds=4):
+    def parts(self, count, tokens, blocks, workers):
         """Seconds of all rounds and gaps, by what takes them.
 
         Parameters
@@ -123,8 +134,6 @@ class Model:
             What the run does.
         tokens, blocks, workers : int
             Sizes.
-        rounds : int
-            Rounds of a pass.
 
         Returns
         -------
@@ -134,19 +143,14 @@ class Model:
         per_block = tokens / blocks
         mine = -(-blocks // workers)
         crowding = work.crowding if workers > 1 else 1.0
-        visits = per_block / rounds
+        visits = per_block / count.of_pass
         calls = count.rounds + count.checks
-        blocks_seconds = (
-            mine
-            * crowding
-            * (
-                (count.rounds - count.known) * visits * work.token
-                + count.known * visits * work.known
-                + count.checks * per_block * work.check
-                + count.rounds
-                * (work.call + work.bytes_of(visits * blocks) * work.copy)
-            )
-        )
+        seconds = count.known * work.known
+        seconds += (count.rounds - count.known) * work.token
+        seconds = seconds * visits + count.checks * per_block * work.check
+        seconds = (seconds + count.rounds * work.call) * mine * crowding
+        # once a round, weights of a worker are brought up to what all blocks changed
+        copies = work.bytes_of(visits * blocks) * work.copy * crowding
         # a worker adds the changes of its blocks
         change = work.bytes_of(visits)
         adding = count.rounds * ((mine - 1) * change * work.byte + copies)
@@ -160,7 +164,7 @@ class Model:
         latency = traffic.round + workers * traffic.task
         latency += (2 + workers) * network.latency
         return {
-            "blocks": blocks_seconds + adding,
+            "blocks": seconds + adding,
             "down": calls * weights * down,
             "up": count.rounds * together * up,
             "tasks": calls * latency,
@@ -182,9 +186,10 @@ class Counts:
     """Passes, rounds and gaps as functions of the number of blocks, and of sequences.
 
     Logarithms of the passes are linear in those of the blocks and of the sequences,
-    from four blocks on: ``passes = a B^b n^-c``. Rounds of known labelings and gaps in
-    a pass are those of the run with the nearest number of blocks. Beyond what was
-    measured, all of this is extrapolated; passes are never fewer than the fewest seen.
+    from four blocks on: ``passes = a B^b n^c``. Runs that were stopped count where they
+    had made more passes by then. Rounds of known labelings and gaps in a pass are those
+    of the run with the nearest number of blocks. Beyond what was measured, all of this
+    is extrapolated.
 
     Parameters
     ----------
@@ -192,44 +197,69 @@ class Counts:
         What `bench_partitioned.py` writes.
     problem : str
         Whose rows are read.
+    known : str, default="auto"
+        Those with visits of known labelings ("auto"), or without ("none").
     """
 
-    def __init__(self, rows, problem):
+    def __init__(self, rows, problem, known="auto"):
         rows = [row for row in rows if row["problem"] == problem]
-        rows = [row for row in rows if row["rounds a pass"] == 4]
-        # those that were stopped tell too little
-        rows = [row for row in rows if not row["passes"].startswith(">")]
         self.full = max(row["sequences"] for row in rows)
+        rows = [row for row in rows if row["known"] == known]
         whole = [row for row in rows if row["sequences"] == self.full]
-        self.whole = sorted(whole, key=lambda row: row["blocks"])
-        self.least = min(int(row["passes"]) for row in self.whole)
-        some = [row for row in rows if row["blocks"] >= 4]
-        left = [
-            (1.0, np.log(row["blocks"]), np.log(row["sequences"] / self.full))
-            for row in some
+        # how passes depend on the rounds in each, as far as it was measured
+        of_four = {row["blocks"]: row for row in whole if row["rounds a pass"] == 4}
+        self.factors = {
+            row["rounds a pass"]: _passes(row) / _passes(of_four[row["blocks"]])
+            for row in whole
+        }
+        self.factors[4] = 1.0
+        self.whole = list(of_four.values())
+        self._fit([row for row in rows if row["rounds a pass"] == 4])
+
+    def _fit(self, rows):
+        """Find a, b and c."""
+        self.least = min(map(_passes, self.whole))
+        rows = [row for row in rows if row["blocks"] >= 4]
+        sure = [row for row in rows if not row["passes"].startswith(">")]
+        self.line = self._line(sure)
+        more = [
+            row
+            for row in rows
+            if row["passes"].startswith(">")
+            and _passes(row) > self.passes(row["blocks"], row["sequences"] / self.full)
         ]
-        right = [np.log(int(row["passes"])) for row in some]
-        self.line = np.linalg.lstsq(np.array(left), np.array(right), rcond=None)[0]
-        # more sequences in a block do not make it harder
-        self.line[2] = min(self.line[2], 0.0)
+        self.line = self._line(sure + more)
+
+    def _line(self, rows):
+        left = np.array(
+            [(1.0, np.log(row["blocks"]), np.log(row["sequences"])) for row in rows]
+        )
+        left[:, 2] -= np.log(self.full)
+        right = np.log([_passes(row) for row in rows])
+        if np.ptp(left[:, 2]) == 0.0:
+            left[:, 2] = 0.0
+        line = np.linalg.lstsq(left, right, rcond=None)[0]
+        # more blocks need no fewer passes, and more sequences in them no more
+        return np.array([line[0], max(line[1], 0.0), min(line[2], 0.0)])
 
     def passes(self, blocks, share):
         """Passes with so many blocks, on a multiple of the sequences measured."""
+        if blocks == 1:
+            return self.least
         point = 1.0, np.log(blocks), np.log(share)
-        return (
-            max(self.least, float(np.exp(self.line @ point)))
-            if blocks > 1
-            else (self.least)
-        )
+        return max(self.least, float(np.exp(self.line @ point)))
 
-    def count(self, blocks, share, rounds=4, known=True):
+    def count(self, blocks, share, rounds=4):
         """What a run does."""
         near = min(self.whole, key=lambda row: abs(np.log(row["blocks"] / blocks)))
-        passes, of_near = self.passes(blocks, share), int(near["passes"])
-        first = passes * rounds
-        more = near["known"] / of_near * rounds / 4 * passes if known else 0.0
-        checks = near["checks"] / of_near * passes
-        return Count(passes, first + more, more, checks)
+        passes = self.passes(blocks, share) * self.factors[rounds]
+        known = near["of known"] / _passes(near) * rounds / 4 * passes
+        checks = near["checks"] / _passes(near) * passes
+        return Count(passes, passes * rounds + known, known, checks, rounds)
+
+
+def _passes(row):
+    return int(row["passes"].lstrip(">"))
 
 
 # ---- tables ----
@@ -244,80 +274,164 @@ def resized(work, weights):
 def alone(work, count, tokens):
     """Seconds of one process without blocks: nothing is sent."""
     visits = (count.rounds - count.known) * work.token + count.known * work.known
-    return tokens * (visits / 4 + count.checks * work.check)
+    return tokens * (visits / count.of_pass + count.checks * work.check)
 
 
-def predictions(model, counts, options, tokens):
-    """Rows of the table: one for each number of workers."""
-    share = tokens / options.length / counts.full
-    one = alone(model.work, counts.count(1, share), tokens)
-    for workers in WORKERS:
-        if workers == 1:
-            parts = {"blocks": one}
-        else:
-            count = counts.count(workers, share, options.rounds, not options.no_known)
-            parts = model.parts(count, tokens, workers, workers, options.rounds)
+@dataclass
+class Planner:
+    """Predictions for one network.
+
+    Parameters
+    ----------
+    model : Model
+        Seconds of a run.
+    counts : dict of str to Counts
+        With and without visits of known labelings.
+    price : float
+        Of a core-hour.
+    """
+
+    model: Model
+    counts: dict
+    price: float
+
+    def alone(self, tokens):
+        """Seconds of one process."""
+        counts = self.counts["auto"]
+        share = tokens / LENGTH / counts.full
+        return alone(self.model.work, counts.count(1, share), tokens)
+
+    def row(self, tokens, workers, rounds=4, known="auto"):
+        """Seconds, cost, and what takes them, of a block on each worker."""
+        counts, one = self.counts[known], self.alone(tokens)
+        count = counts.count(workers, tokens / LENGTH / counts.full, rounds)
+        parts = {"blocks": one}
+        if workers > 1:
+            parts = self.model.parts(count, tokens, workers, workers)
         seconds = sum(parts.values())
-        yield {
+        return {
             "tokens": f"1e{round(np.log10(tokens))}",
-            "Gbit/s": model.network.gbit,
+            "Gbit/s": f"{self.model.network.gbit:g}",
             "workers": workers,
-            "passes": round(counts.passes(workers, share)),
+            "passes": round(count.passes),
             "seconds": round(seconds),
             "speed-up": f"{one / seconds:.1f}",
-            "cost": f"{seconds * workers / 3600 * options.price:.2f}",
+            "cost": f"{seconds * workers / 3600 * self.price:.2f}",
             **{
                 f"{name} %": round(100 * parts.get(name, 0.0) / seconds)
                 for name in ("blocks", "down", "up", "tasks", "client", "states")
             },
         }
 
+    def remedies(self, tokens, workers):
+        """What may be done where the network takes most of the time."""
+        model = self.model
+        tree = replace(model, network=replace(model.network, fan_out=2))
+        fewer = replace(model, work=resized(model.work, model.work.weights // 10))
+        for name, planner, options in (
+            ("as it is", self, {}),
+            ("rounds=1", self, {"rounds": 1}),
+            ("cached_passes=0", self, {"known": "none"}),
+            ("two transfers at a time", replace(self, model=tree), {}),
+            ("a tenth of the weights", replace(self, model=fewer), {}),
+            ("a tenth of the tokens", self, {"tokens": tokens // 10}),
+        ):
+            row = planner.row(options.pop("tokens", tokens), workers, **options)
+            yield {"change": f"{name:24}"} | {
+                key: row[key]
+                for key in ("tokens", "Gbit/s", "passes", "seconds", "cost")
+            }
+
 
 def summary(rows):
     """Which number of workers is fastest, and how far more of them pay."""
-    best = min(rows, key=lambda row: row["seconds"])
-    far = rows[0]
+    best, far = min(rows, key=lambda row: row["seconds"]), rows[0]
     for row in rows[1:]:
         # four times the workers must at least halve the time of some
-        most = far["seconds"] / (2 if far["workers"] > 1 else 1)
-        if row["seconds"] > most:
+        if row["seconds"] > far["seconds"] / (2 if far["workers"] > 1 else 1):
             break
         far = row
     return {
         "tokens": best["tokens"],
         "Gbit/s": best["Gbit/s"],
         "fastest": best["workers"],
-        "its seconds": best["seconds"],
+        "in seconds": best["seconds"],
         "pays up to": far["workers"],
         "seconds": far["seconds"],
         "cost": far["cost"],
     }
 
 
+def wide(rows):
+    """The rows of one number of tokens as one row."""
+    first = {"tokens": rows[0]["tokens"], "Gbit/s": rows[0]["Gbit/s"]}
+    return first | {
+        str(row["workers"]): f"{row['seconds']} ({row['speed-up']})" for row in rows
+    }
+
+
 def tables(options, corpus):
     """Measure, and print the tables."""
     work, traffic = Work.measure(corpus), Traffic.measure()
-    show(work, traffic)
+    units = show(work, traffic)
     if options.weights:
         work = resized(work, options.weights)
-    path = Path(__file__).parent / "partitioned.json"
-    counts = Counts(json.loads(path.read_text()), options.problem)
-    ends = []
+    counted = json.loads((Path(__file__).parent / "partitioned.json").read_text())
+    counts = {
+        known: Counts(counted, options.problem, known) for known in ("auto", "none")
+    }
+    ends, seconds, changes = [], [], []
     for gbit in options.gbit:
         network = Network(gbit, options.latency, options.fan_out)
-        model = Model(work, traffic, network)
+        planner = Planner(Model(work, traffic, network), counts, options.price)
         for tokens in TOKENS:
-            rows = predictions(model, counts, options, tokens)
-            ends.append(summary(live_table(f"{tokens:,} tokens", rows)))
+            rows = (planner.row(tokens, workers) for workers in WORKERS)
+            rows = live_table(f"{tokens:,} tokens, {gbit:g} Gbit/s", rows)
+            ends.append(summary(rows))
+            seconds.append(wide(rows))
+        changes += planner.remedies(*REMEDY)
     live_table("How many workers", ends)
+    live_table(f"What to do, with {REMEDY[1]} workers", changes)
+    save(
+        options.write,
+        passes=by_blocks(counted),
+        units=units,
+        seconds=seconds,
+        workers=ends,
+        changes=changes,
+    )
+
+
+def by_blocks(counted):
+    """Passes, and rounds, of all problems as rows of one table."""
+    full = {}
+    for row in counted:
+        full[row["problem"]] = max(row["sequences"], full.get(row["problem"], 0))
+    table = {}
+    for row in counted:
+        usual = row["rounds a pass"] == 4 and row["known"] == "auto"
+        if usual and row["sequences"] == full[row["problem"]]:
+            line = table.setdefault(row["blocks"], {"blocks": row["blocks"]})
+            line[row["problem"]] = f"{row['passes']} ({row['rounds']})"
+    return list(table.values())
 
 
 def show(work, traffic):
-    """Print what was measured."""
-    for measured in (work, traffic):
-        print(f"\n{type(measured).__name__}")
-        for name, value in vars(measured).items():
-            print(f"  {name:9} {value:.4g}")
+    """Print what was measured; return it as rows."""
+    measured = {**vars(work), **{f"{k}, cluster": v for k, v in vars(traffic).items()}}
+    rows = ({"unit": f"{k:15}", "value": f"{v:.3g}"} for k, v in measured.items())
+    return live_table("Measured", rows)
+
+
+def save(folder, **named):
+    """Write tables as CSV, for the documentation."""
+    for name, rows in named.items() if folder else ():
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(
+                {key: str(value).strip() for key, value in row.items()} for row in rows
+            )
 
 
 # ---- the check ----
@@ -334,10 +448,11 @@ def check(options, corpus):
         meter.calls["value"],
     )  # fmt: skip
     model = Model(work, traffic, Network(np.inf, 0.0, options.fan_out))
-    live_table(
+    rows = live_table(
         f"seconds of {count.rounds} rounds on this machine",
         (compared(model, count, options, corpus, workers) for workers in (1, 2)),
     )
+    save(options.write, check=rows)
 
 
 def compared(model, count, options, corpus, workers):
@@ -378,7 +493,6 @@ def compared(model, count, options, corpus, workers):
 def main():
     """Generate a corpus, measure, print."""
     options = arguments()
-    options.length = LENGTH
     with tempfile.TemporaryDirectory(prefix="sksstruct-shards-") as folder:
         corpus = Corpus(folder, options.tokens, options.attributes, options.labels, 8)
         corpus.make()
