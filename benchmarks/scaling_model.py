@@ -30,6 +30,8 @@ WORKERS = [1, 4, 16, 64, 256, 1024]
 TOKENS = [10**7, 10**8, 10**9, 10**10]
 # Tokens and workers of the table of what to do where the network takes most.
 REMEDY = 10**9, 256
+# What is longer where features are more, or oracles slower.
+VISITS = "token", "known", "check"
 # Passes between two times that the states of blocks are kept.
 KEEP_EVERY = 5
 
@@ -38,10 +40,11 @@ def arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare with a run")
-    parser.add_argument("--tokens", type=int, default=500_000, help="measured on")
-    parser.add_argument("--attributes", type=int, default=100_000)
+    parser.add_argument("--tokens", type=int, default=200_000, help="measured on")
+    parser.add_argument("--attributes", type=int, default=50_000)
     parser.add_argument("--labels", type=int, default=30)
     parser.add_argument("--weights", type=float, help="default: those measured with")
+    parser.add_argument("--work", type=float, default=1.0, help="times that of a visit")
     parser.add_argument("--tol", type=float, default=0.01, help="of --check")
     parser.add_argument("--problem", default="conll2000", help="whose passes are taken")
     parser.add_argument("--gbit", type=float, nargs="*", default=[10.0, 1.0])
@@ -376,6 +379,8 @@ def tables(options, corpus):
     units = show(work, traffic)
     if options.weights:
         work = resized(work, options.weights)
+    times = {name: getattr(work, name) * options.work for name in VISITS}
+    work = replace(work, **times)
     counted = json.loads((Path(__file__).parent / "partitioned.json").read_text())
     counts = {
         known: Counts(counted, options.problem, known) for known in ("auto", "none")
