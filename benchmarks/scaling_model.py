@@ -418,7 +418,11 @@ def by_blocks(counted):
         if usual and row["sequences"] == full[row["problem"]]:
             line = table.setdefault(row["blocks"], {"blocks": row["blocks"]})
             line[row["problem"]] = f"{row['passes']} ({row['rounds']})"
-    return list(table.values())
+    # problems that were not counted with so many blocks
+    return [
+        {name: line.get(name, "") for name in ("blocks", *full)}
+        for line in table.values()
+    ]
 
 
 def show(work, traffic):
