@@ -37,6 +37,21 @@ def table(title, header, rows):
             print("  " + "  ".join("-" * w for w in widths))
 
 
+def live_table(title, rows):
+    """Print rows, which are dicts, each as soon as it is there; return them."""
+    print(f"\n{title}")
+    out = []
+    for row in rows:
+        widths = [max(len(name), 9) for name in row]
+        if not out:
+            print("  " + "  ".join(map(str.ljust, row, widths)))
+            print("  " + "  ".join("-" * width for width in widths))
+        cells = map(str, row.values())
+        print("  " + "  ".join(map(str.ljust, cells, widths)), flush=True)
+        out.append(row)
+    return out
+
+
 class Clock:
     """CPU seconds of a block."""
 

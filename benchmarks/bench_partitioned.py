@@ -1,74 +1,137 @@
-"""Training in blocks: passes, oracle calls and seconds to a gap of 0.01, by blocks.
+"""Training in blocks: passes, rounds and seconds to a gap of 0.01, by blocks.
 
-CPU seconds are those of all threads, and of this process alone; wall clock is what
-threads are for, and needs an idle machine.
+    python benchmarks/bench_partitioned.py [--only ocr conll2000 likelihood]
+        [--tables passes parts seconds] [--write benchmarks/partitioned.json]
+
+"passes" does not depend on the machine, nor on what else it does, but for fits that
+would take too long: ">" is what they did until then. "parts" is the same for a half and
+a quarter of the sequences, for other numbers of rounds, and without visits of known
+labelings. With --write, both are what `scaling_model.py` reads. In "seconds", those of
+the CPU are of all threads; wall clock is what threads are for, and needs an idle
+machine.
 """
 
 import argparse
+import json
 import time
 import warnings
+from pathlib import Path
 
-from _common import Clock, table
+from _common import Clock, live_table
 
-from _chunking import chunking_data  # isort: skip
+from _blocks import PROBLEMS, TOL, Meter, load, tagger  # isort: skip
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct import ChainCRF
-from sksstruct.datasets import fetch_ocr_letters
-from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.solvers import Partitioned
+from sksstruct.solvers.frank_wolfe.bcfw import FASTEST
 
-import numpy as np  # isort: skip
-
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("problem", choices=["ocr", "conll2000", "likelihood"])
-parser.add_argument("--data-home", default=None, help="folder of the data sets")
-parser.add_argument("--blocks", type=int, nargs="*", default=[1, 2, 4, 16, 64, 256])
-parser.add_argument("--rounds", type=int, nargs="*", default=[1, 4])
-parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
-parser.add_argument("--passes", type=int, default=200, help="largest number of passes")
-args = parser.parse_args()
-
-if args.problem == "ocr":
-    data = fetch_ocr_letters("rest", data_home=args.data_home)
-    # in random order: neighbors are the same words, in different hands
-    order = np.random.RandomState(0).permutation(len(data.X))
-    X, y = [data.X[i] for i in order], [data.y[i] for i in order]
-    problem = {"alpha": 0.001, "loss_normalization": "sequence"}
-else:
-    features, y = chunking_data("train", args.data_home)
-    X = SequenceVectorizer().fit_transform(features)
-    problem = {"loss": "log" if args.problem == "likelihood" else "hinge"}
+TABLES = ["passes", "parts", "seconds"]
 
 
-def row(name, solver, n_jobs):
-    """One line of the table: a fit."""
-    tagger = ChainCRF(solver=solver, tol=0.01, random_state=0, n_jobs=n_jobs, **problem)
+def arguments():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="*", choices=PROBLEMS, default=list(PROBLEMS))
+    parser.add_argument("--tables", nargs="*", choices=TABLES, default=TABLES)
+    parser.add_argument("--data-home", default=None, help="folder of the data sets")
+    parser.add_argument("--blocks", type=int, nargs="*", default=[1, 4, 16, 64, 256])
+    parser.add_argument("--seconds-blocks", type=int, nargs="*", default=[1, 2, 4, 16])
+    parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--most", type=float, default=45, help="CPU seconds of a fit")
+    parser.add_argument("--write", type=Path, help="file for passes and rounds")
+    return parser.parse_args()
+
+
+def partitioned(blocks, rounds=4, executor=None, known=True):
+    """The solver of the benchmarks."""
+    solver = None if known else FASTEST(cached_passes=0)
+    return Partitioned(solver, blocks, tol=TOL, rounds=rounds, executor=executor)
+
+
+def count(problem, X, y, blocks, most, rounds=4, share=1.0, known=True):
+    """Passes and rounds of a fit to the first sequences."""
+    n, meter = round(share * len(y)), Meter(most)
+    fitted = tagger(problem, partitioned(blocks, rounds, meter, known))
+    with Clock() as clock:
+        try:
+            fitted.fit(X[:n], y[:n])
+        except KeyboardInterrupt:
+            if not meter.stopped:
+                raise
+    return {
+        "problem": problem,
+        "sequences": n,
+        "blocks": blocks,
+        "rounds a pass": rounds,
+        "passes": f"{'>' * meter.stopped}{fitted.n_iter_}",
+        "rounds": meter.calls["advance"],
+        "known": "auto" if known else "none",
+        "of known": sum(row.known for row in meter.advances) // meter.n_blocks,
+        "checks": meter.calls["check"],
+        "calls / n": round(fitted.history_["oracle_calls"][-1] / n, 1),
+        "kB a change": round(meter.added / len(meter.advances) / 1000, 1),
+        "kB a sum": round(sum(meter.sums) / len(meter.sums) / 1000, 1),
+        "CPU s": round(clock.seconds, 1),
+    }
+
+
+def settings(args, problem):
+    """Blocks, rounds a pass and shares of the sequences, for the first two tables."""
+    if "passes" in args.tables:
+        yield from ({"blocks": blocks} for blocks in args.blocks)
+    if "parts" in args.tables:
+        yield from ({"blocks": b, "share": s} for b in (4, 16) for s in (0.5, 0.25))
+        yield from ({"blocks": 16, "rounds": rounds} for rounds in (1, 16))
+        if problem != "likelihood":
+            yield from ({"blocks": b, "known": False} for b in (1, 4, 16, 64, 256))
+
+
+def timed(problem, X, y, solver, n_jobs):
+    """Seconds of a fit."""
+    fitted = tagger(problem, solver, n_jobs)
     started = time.perf_counter()
     with Clock() as clock:
-        tagger.fit(X, y)
-    return [
-        name,
-        n_jobs,
-        tagger.n_iter_,
-        f"{tagger.history_['oracle_calls'][-1] / len(y):.0f}",
-        f"{tagger.dual_gap_:.4f}",
-        f"{clock.seconds:.1f}",
-        f"{time.perf_counter() - started:.1f}",
-    ]
+        fitted.fit(X, y)
+    return {
+        "problem": problem,
+        "blocks": getattr(solver, "blocks", "none"),
+        "threads": n_jobs,
+        "passes": fitted.n_iter_,
+        "calls / n": round(fitted.history_["oracle_calls"][-1] / len(y), 1),
+        "gap": f"{fitted.dual_gap_:.5f}",
+        "CPU s": round(clock.seconds, 1),
+        "wall s": round(time.perf_counter() - started, 1),
+    }
 
 
-warnings.simplefilter("ignore", ConvergenceWarning)
-rows = [row("solver='auto'", "auto", 1)]
-for blocks in args.blocks:
-    for rounds in args.rounds:
-        solver = Partitioned(
-            blocks=blocks, rounds=rounds, tol=0.01, max_iter=args.passes
+def main():
+    """Print the tables."""
+    args = arguments()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    data = {problem: load(problem, args.data_home) for problem in args.only}
+    counts = live_table(
+        f"to a gap of 0.01, at most {args.most:g} CPU seconds each",
+        (
+            count(problem, *data[problem], most=args.most, **setting)
+            for problem in args.only
+            for setting in settings(args, problem)
+        ),
+    )
+    if args.write:
+        args.write.write_text(json.dumps(counts, indent=0) + "\n")
+    if "seconds" in args.tables:
+        solvers = [("auto", [1])]
+        solvers += [(partitioned(b), args.jobs) for b in args.seconds_blocks]
+        live_table(
+            "seconds to a gap of 0.01",
+            (
+                timed(problem, *data[problem], solver, n_jobs)
+                for problem in args.only
+                for solver, jobs in solvers
+                for n_jobs in jobs
+            ),
         )
-        name = f"blocks={blocks}, rounds={rounds}"
-        rows += [row(name, solver, n_jobs) for n_jobs in args.jobs]
-table(
-    f"{args.problem}: to a gap of 0.01",
-    ["solver", "threads", "passes", "calls / n", "gap", "CPU s", "wall s"],
-    rows,
-)
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 
 import dask
 import numpy as np
-from distributed import KilledWorker, TimeoutError
+from distributed import KilledWorker, TimeoutError, wait
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import TreeSum
@@ -264,17 +264,22 @@ class DaskExecutor(Executor):
             for node, change in nodes.items():
                 self.received += change.nbytes
                 total.add(_writable(change), node=node)
+        # now: weights are large, and a time-out leaves cycles that keep its frames
+        for job in [*(job for job, _ in jobs), *filter(_is_future, sent)]:
+            job.release()
         return {number: values[number] for number in numbers if number in values}
 
     def _result(self, job, slot):
         """The result of a task; None where it was lost with its worker."""
         while True:
             try:
-                return job.result(timeout=_LOOK)
+                wait(job, timeout=_LOOK)
+                # done: a message that takes long is no sign of a lost worker
+                return job.result(timeout=PATIENCE)
             except (CancelledError, KilledWorker):
                 return None
             except TimeoutError:
-                if job.done():
+                if job.status == "error":
                     # of the task itself
                     raise
             # without any worker, Dask waits for the one that is gone, and no other
