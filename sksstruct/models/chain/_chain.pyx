@@ -562,19 +562,16 @@ cdef class BoundChain(BoundModel):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry
         cdef RowEntries entries
-        # rows that are marked and nothing else: no call, no division for each of them
-        cdef bint only_marks = (not weights._truncates
-                                and weights._width == <size_t> ld)
-        cdef unsigned char* marks = weights._marks
-        # which of bias, start and end changed is not worth looking at
+        # nothing else to do: no call and no division for each row
+        cdef bint marks = not weights._truncates and weights._width == <size_t> ld
         for k in range(ws.n_changed_rows):
             entries = self._rows.row(self._starts[i] + ws.changed_rows[k])
-            if only_marks:
-                for entry in range(entries.count):
-                    marks[feature_at(entries.index, entry)] = 1
-            else:
-                for entry in range(entries.count):
+            for entry in range(entries.count):
+                if marks:
+                    weights._marks[feature_at(entries.index, entry)] = 1
+                else:
                     weights.touch(feature_at(entries.index, entry) * ld, ld)
+        # which of bias, start and end changed is not worth looking at
         weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
             weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)

@@ -66,6 +66,7 @@ class Partitioned(Solver):
     rounds : int or "auto", default="auto"
         Rounds of a pass: how often changes are added. More rounds need fewer passes,
         and more traffic. "auto": 4 with the hinge, 16 with losses that have a gradient.
+        Passes over known labelings have no more rounds than there are blocks.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
@@ -90,7 +91,7 @@ class Partitioned(Solver):
     Notes
     -----
     With ``scaling="adaptive"``, sigma' is a little more than the largest of
-    ``|sum of changes|^2 / sum of |change|^2`` in the last two rounds. While it is at
+    ``|sum of changes|^2 / sum of |change|^2`` in the last three rounds. While it is at
     least that ratio, the dual rises in every round as much as the blocks promise. Where
     the dual, which is known exactly, rises by less than a tenth of this, a lower limit
     of sigma' is doubled; it ends at B, which is safe.

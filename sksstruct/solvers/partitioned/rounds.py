@@ -18,8 +18,6 @@ _LEAST_VISITS = 20
 # rounds="auto": without and with the hinge. Visits of smooth losses move far more of
 # the weights: with 4 rounds they need twice as many passes as with 16.
 _ROUNDS = 16, 4
-# A pass over known labelings is short, and changes little: it takes no more rounds.
-_KNOWN_ROUNDS = 2
 
 
 class Rounds:
@@ -106,7 +104,9 @@ class Rounds:
         """Make a pass in rounds; return what they promised, and the visits."""
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        wanted = min(self.rounds, _KNOWN_ROUNDS) if known else self.rounds
+        # a pass over known labelings is short: two blocks do well with two rounds, and
+        # four need four
+        wanted = min(self.rounds, self.executor.n_blocks) if known else self.rounds
         n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
