@@ -156,9 +156,9 @@ class DaskChainCRF(Distributed, ChainCRF):
     `solver` is "auto", "partitioned", or the name or an object of `BCFW`, `SDCA`,
     `LBFGS` or `Partitioned`.
     `score_function`, `warm_start`, and, but with `LBFGS`, labels that were not observed
-    need all data in one place, and are refused. `early_stopping` sets whole parts aside,
-    at least one. With `transition_features`, and weights that exist only where they were
-    seen, parts are read three times.
+    need all data in one place, and are refused. `early_stopping` sets whole parts
+    aside, at least one. With `transition_features`, and weights that exist only where
+    they were seen, parts are read three times.
     """
 
     _: KW_ONLY
