@@ -19,14 +19,15 @@ test: $(VENV)/test
 	@echo "== running the tests (about five minutes on two cores)"
 	$(PY) -m pytest -q -n 2
 
-# What continuous integration runs on top: lint, bounds checks, documentation. With bounds
-# checks the kernels run in their own tests and those of models and solvers.
+# What continuous integration runs on top: lint, bounds checks, documentation. The wheel
+# that the tests of packaging build has the bounds checks: with it the kernels run in
+# their own tests and those of models and solvers.
+test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
 test-all: lint test
-	@echo "== the kernels with bounds checks on, built in a copy"
+	@echo "== the kernels with bounds checks on, from the wheel"
 	rm -rf build/debug && mkdir -p build/debug
-	cp -r sksstruct tests setup.py pyproject.toml README.md LICENSE build/debug/
-	find build/debug -name '*.so' -delete
-	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2 > build.log 2>&1 || { cat build.log; exit 1; }
+	$(PY) -m zipfile -e build/dist/*.whl build/debug
+	cp -r tests pyproject.toml build/debug/
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
 	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -n 2 \
 	  -k "not scikit_learn and not contract" --ignore=tests/solvers/test_agreement.py \
