@@ -87,6 +87,7 @@ lint: $(VENV)/lint
 doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"
 	$(PY) -m sphinx -j 2 -W --keep-going -q -b html doc doc/_build/html
+	$(PY) doc/_findable.py doc/_build/html
 
 benchmarks: $(VENV)/benchmark
 	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py; do $(PY) $$script || exit 1; done

@@ -31,8 +31,11 @@ from sksstruct.utils.packed import PackedLabels, PackedSequences
 LENGTH = 20
 
 
-def make_shard(path, number, n_tokens, n_attributes, n_labels):
-    """Write one shard."""
+def make_corpus(number, n_tokens, n_attributes, n_labels, n_own=4, dtype=np.float32):
+    """Make features and labels of one shard.
+
+    A token has `n_own` attributes: its word, those of the word, that of the one before.
+    """
     fixed = np.random.default_rng(0)
     steps = fixed.dirichlet(np.full(n_labels, 0.2), n_labels).cumsum(axis=1)
     rng = np.random.default_rng([1, number])
@@ -49,23 +52,30 @@ def make_shard(path, number, n_tokens, n_attributes, n_labels):
     words = ranks * n_labels + labels
     noise = rng.random(labels.shape) < 0.15
     words[noise] = rng.integers(0, n_words, noise.sum())
-    others = [n_words + (words * p + q) % n_words for p, q in ((1, 7), (31, 3))]
+    factors = [(1, 7), (31, 3), *((2 * k + 41, 5 * k) for k in range(n_own - 4))]
+    others = [n_words + (words * p + q) % n_words for p, q in factors]
     before = np.roll(words, 1, axis=1)
     columns = np.stack([words, *others, n_words + (before * 17 + 5) % n_words], axis=-1)
-    columns = columns.reshape(-1, 4).astype(np.int32)
+    columns = columns.reshape(-1, n_own).astype(np.int32)
     columns.sort(axis=1)
     rows = sparse.csr_array(
         (
-            np.ones(columns.size, dtype=np.float32),
+            np.ones(columns.size, dtype=dtype),
             columns.ravel(),
-            np.arange(0, columns.size + 1, 4),
+            np.arange(0, columns.size + 1, n_own),
         ),
         shape=(len(columns), n_attributes),
     )
     rows.sum_duplicates()
     X = PackedSequences(rows, np.arange(0, labels.size + 1, LENGTH))
-    names = [f"L{k}" for k in range(n_labels)]
-    X.save(path, PackedLabels(labels.ravel(), X.offsets, names))
+    names = [f"L{k:02}" for k in range(n_labels)]
+    return X, PackedLabels(labels.ravel(), X.offsets, names)
+
+
+def make_shard(path, number, n_tokens, n_attributes, n_labels):
+    """Write one shard."""
+    X, y = make_corpus(number, n_tokens, n_attributes, n_labels)
+    X.save(path, y)
 
 
 def load(folder, number):

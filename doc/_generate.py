@@ -76,7 +76,8 @@ def _api():
         if public is not None:
             names = [name for name in public if name not in names]
         lines += [title, "-" * len(title), "", f".. currentmodule:: {module}", ""]
-        lines += [".. autosummary::", "   :toctree: generated", ""]
+        # signatures do not fit on a phone
+        lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in names] + [""]
     return "\n".join(lines)
 

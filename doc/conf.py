@@ -22,11 +22,15 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    # formulas without a network
+    "sphinx-mathjax-offline",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "pydata_sphinx_theme"
+html_title = "sksstruct"
+html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
 default_role = "py:obj"
 

@@ -1,6 +1,5 @@
 """Every example runs, and the README's code does what it says."""
 
-import doctest
 import re
 import runpy
 from pathlib import Path
@@ -24,14 +23,6 @@ LONG = {
 EXAMPLES = sorted(
     path for path in ROOT.glob("examples/plot_*.py") if path.stem not in LONG
 )
-
-
-def test_page_for_users_of_crfsuite():
-    page = ROOT / "doc" / "crfsuite.rst"
-    if not page.is_file():
-        pytest.skip("not a source checkout")
-    result = doctest.testfile(str(page), module_relative=False)
-    assert result.attempted > 10 and not result.failed
 
 
 def test_readme(monkeypatch):

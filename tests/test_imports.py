@@ -31,6 +31,15 @@ MAY_IMPORT = {
         "solvers",
         "utils",
     },
+    "commands": {
+        "commands",
+        "datasets",
+        "estimators",
+        "feature_extraction",
+        "inference",
+        "metrics",
+        "utils",
+    },
     "losses": {"losses", "utils"},
     # The abstract bound models are all that a solver knows of models, and minimum cuts,
     # which one solver makes with scores of its own, of inference.

@@ -175,7 +175,8 @@ class DaskChainCRF(Distributed, ChainCRF):
 
     Notes
     -----
-    `solver` is "auto", "partitioned" or an object of `BCFW`, `SDCA` or `Partitioned`.
+    `solver` is "auto", "partitioned", or the name or an object of `BCFW`, `SDCA`,
+    `LBFGS` or `Partitioned`.
     `score_function`, `transition_features`, `warm_start`, `early_stopping` and weights
     that exist only where they were seen need all data in one place, and are refused.
     """

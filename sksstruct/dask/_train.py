@@ -21,7 +21,7 @@ from sksstruct.estimators._train import (
     report_result,
     set_attributes,
 )
-from sksstruct.solvers import BCFW, SDCA, SOLVERS, Partitioned
+from sksstruct.solvers import BCFW, LBFGS, SDCA, SOLVERS, Partitioned
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.partitioned.blocks import Lender, make_block
 
@@ -143,12 +143,13 @@ def partitioned(estimator):
     )
     if estimator.solver == "auto":
         solver = Partitioned(max_iter=estimator.max_iter, tol=estimator.tol)
-    elif isinstance(solver, BCFW | SDCA):
+    elif isinstance(solver, BCFW | SDCA | LBFGS):
         solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
     elif not isinstance(solver, Partitioned):
         raise ValueError(
             f"{type(solver).__name__} cannot train on data in parts: solver must be "
-            "'auto', 'partitioned', or an object of BCFW, SDCA or Partitioned"
+            "'auto', 'bcfw', 'sdca', 'lbfgs', 'partitioned', or an object of "
+            "BCFW, SDCA, LBFGS or Partitioned"
         )
     if solver.blocks != "auto":
         raise ValueError("blocks must be 'auto': the parts of the data are the blocks")
@@ -244,6 +245,6 @@ def _make(plan, block, shared, *inputs):
     """A block of a part."""
     # one for all blocks of the worker; which of two threads comes first does not matter
     lender = shared.setdefault("lender", Lender(plan.outline))
-    model = plan.bind(*inputs)
-    local = plan.solver.local(model.surrogate)
-    return make_block(local, model, block, plan.alpha, lender)
+    local = plan.solver.local(plan.outline.surrogate)
+    bind = partial(plan.bind, *inputs)
+    return make_block(local, bind, block, plan.alpha, lender)

@@ -1,5 +1,6 @@
 """From tokens to feature rows."""
 
+from sksstruct.feature_extraction._columns import ColumnFeatures
 from sksstruct.feature_extraction._hasher import SequenceHasher
 from sksstruct.feature_extraction._helpers import (
     affix_features,
@@ -10,6 +11,7 @@ from sksstruct.feature_extraction._long_table import sequences_from_table
 from sksstruct.feature_extraction._vectorizer import SequenceVectorizer
 
 __all__ = [
+    "ColumnFeatures",
     "SequenceHasher",
     "SequenceVectorizer",
     "affix_features",

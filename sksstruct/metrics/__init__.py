@@ -7,6 +7,7 @@ from sksstruct.metrics._boxes import (
     box_overlap_score,
     box_overlaps,
 )
+from sksstruct.metrics._chunk_report import chunk_classification_report
 from sksstruct.metrics._costs import make_cost_scorer, mean_cost
 from sksstruct.metrics._masks import mask_iou_score
 from sksstruct.metrics._parts import pck_score, pcp_score
@@ -39,6 +40,7 @@ __all__ = [
     "box_overlap_score",
     "box_overlap_scorer",
     "box_overlaps",
+    "chunk_classification_report",
     "chunk_f1_score",
     "chunk_f1_scorer",
     "chunk_precision_recall_fscore",

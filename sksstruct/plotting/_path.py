@@ -94,20 +94,36 @@ default="score"
         else:
             self._plot_paths(ax, kwargs)
         if self.best is not None:
-            ax.axvline(self.best, color="0.5", linestyle="--", linewidth=0.8)
+            self._mark_best(ax)
         ax.set(xlabel="alpha", ylabel=_LABELS[self.y])
-        if name is not None or self.name is not None:
+        if ax.get_legend_handles_labels()[1]:
             ax.legend()
         return self
+
+    def _mark_best(self, ax):
+        """Mark the chosen alpha, on the curve of scores where there is one."""
+        label = f"alpha = {self.best:.3g}"
+        options = {"color": "0.5", "linestyle": "--", "linewidth": 0.8}
+        if self.y != "score":
+            ax.axvline(self.best, label=label, **options)
+            return
+        edges, scores = self.scores
+        # edges fall
+        k = int(np.searchsorted(-np.asarray(edges), -self.best, side="right")) - 1
+        k = min(max(k, 0), len(scores) - 1)
+        ax.axvline(self.best, **options)
+        ax.plot([self.best], [scores[k].mean()], "o", color="0.3", label=label)
 
     def _plot_scores(self, ax, options):
         """A line for the mean over the folds, and a band for the standard deviation."""
         edges, scores = self.scores
-        x, mean = _steps(edges, scores.mean(axis=1))
+        x, mean = _steps(edges, scores.mean(axis=1), self.best)
         self.lines_ = ax.plot(x, mean, **options)
-        spread = _steps(edges, scores.std(axis=1))[1]
+        spread = np.repeat(scores.std(axis=1), 2)
         color = self.lines_[0].get_color()
-        ax.fill_between(x, mean - spread, mean + spread, alpha=0.2, color=color)
+        ax.fill_between(
+            x, mean - spread, mean + spread, alpha=0.2, color=color, label="+- one sd"
+        )
 
     def _plot_paths(self, ax, options):
         """A line for each path, the first of which has the label."""
@@ -178,10 +194,18 @@ default="score"
         return display.plot(ax=ax, **kwargs)
 
 
-def _steps(edges, values):
-    """Points of a function that is constant between edges; edges fall from inf."""
+def _steps(edges, values, best=None):
+    """Points of a function that is constant between edges; edges fall from inf.
+
+    The first and the last segment have no end on a logarithmic scale, and reach a
+    factor of ten further, or past the marked alpha.
+    """
     upper, lower = np.array(edges[:-1]), np.array(edges[1:])
     upper[0] = 10.0 * lower[0] if lower[0] > 0 else 1.0
+    if best is not None:
+        upper[0] = max(upper[0], 2.0 * best)
     if lower[-1] == 0.0:
         lower[-1] = upper[-1] / 10.0
+        if best is not None:
+            lower[-1] = min(lower[-1], best / 2.0)
     return np.column_stack([upper, lower]).ravel(), np.repeat(values, 2)

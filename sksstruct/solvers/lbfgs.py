@@ -76,47 +76,66 @@ class LBFGS(GradientSolver):
     }
 
     def _solve(self, model, alpha, options):
-        loop = LBFGSLoop(self, alpha, options)
-        objective = Objective(self.smooth_loss(model), alpha, options)
-        start = objective.start
+        loss, box = self.smooth_loss(model), Box.of(model)
+        objective = Objective(loss, box, alpha, options)
+        return minimise(objective, LBFGSLoop(self, alpha, options), self.memory)
 
-        def after_iteration(_):
-            loop.n_iter += 1
-            objective.report(loop)
-            status = loop.end(objective.best_weights)
-            if status is not None:
-                raise _Stop(status)
 
-        try:
-            objective.evaluate(start)
-            objective.report(loop)
-            if loop.converged:
-                raise _Stop(Status.CONVERGED)
-            minimize(
-                objective.evaluate,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=objective.bounds,
-                callback=after_iteration,
-                options={
-                    "maxiter": self.max_iter,
-                    "maxfun": 100 * self.max_iter,
-                    "maxcor": self.memory,
-                    "ftol": 0.0,
-                    "gtol": 0.0,
-                },
-            )
-            loop.status = Status.STALLED
-        except _Stop as stop:
-            loop.status = stop.status
-        except KeyboardInterrupt:
-            if objective.best is None:
-                raise
-            loop.status = Status.INTERRUPTED
-        # an interrupt may come between an evaluation and its report
-        objective.take_best(loop)
-        return loop.result()
+def minimise(objective, loop, memory):
+    """Minimise an objective by scipy's L-BFGS-B.
+
+    Parameters
+    ----------
+    objective : Objective
+        What is minimised.
+    loop : LBFGSLoop
+        Says when to stop.
+    memory : int
+        Number of pairs of vectors.
+
+    Returns
+    -------
+    result : SolverResult
+        Weights, certificate and trace.
+    """
+
+    def after_iteration(_):
+        loop.n_iter += 1
+        objective.report(loop)
+        status = loop.end(objective.best_weights)
+        if status is not None:
+            raise _Stop(status)
+
+    try:
+        objective.evaluate(objective.start)
+        objective.report(loop)
+        if loop.converged:
+            raise _Stop(Status.CONVERGED)
+        minimize(
+            objective.evaluate,
+            objective.start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=objective.bounds,
+            callback=after_iteration,
+            options={
+                "maxiter": loop.solver.max_iter,
+                "maxfun": 100 * loop.solver.max_iter,
+                "maxcor": memory,
+                "ftol": 0.0,
+                "gtol": 0.0,
+            },
+        )
+        loop.status = Status.STALLED
+    except _Stop as stop:
+        loop.status = stop.status
+    except KeyboardInterrupt:
+        if objective.best is None:
+            raise
+        loop.status = Status.INTERRUPTED
+    # an interrupt may come between an evaluation and its report
+    objective.take_best(loop)
+    return loop.result()
 
 
 class _Stop(Exception):
@@ -146,6 +165,8 @@ class Objective:
     ----------
     loss : SmoothLoss
         The mean loss.
+    box : Box or None
+        Bounds of some weights.
     alpha : float
         Regularisation.
     options : Options
@@ -160,7 +181,10 @@ class Objective:
         lowest objective.
     """
 
-    def __init__(self, loss, alpha, options):
+    # further columns of the trace
+    extra = ()
+
+    def __init__(self, loss, box, alpha, options):
         self.loss, self.alpha, self.n_jobs = loss, alpha, options.n_jobs
         self.w = aligned_zeros(loss.model.n_weights)
         self.gradient = np.zeros_like(self.w)
@@ -168,13 +192,12 @@ class Objective:
         if options.dual_state is not None:
             self.w[self._kept] = options.dual_state["weights"][self._kept]
         self.start = np.array(self.w[self._kept])
-        self.box = Box.of(loss.model)
-        self.bounds = None
-        if self.box is not None:
-            lower, upper = self.box.lower[self._kept], self.box.upper[self._kept]
+        self.box, self.bounds = box, None
+        if box is not None:
+            lower, upper = box.lower[self._kept], box.upper[self._kept]
             self.start = np.clip(self.start, lower, upper)
             self.bounds = Bounds(lower, upper)
-        self._certificate = Certificate(alpha, self.box)
+        self._certificate = Certificate(alpha, box)
         self.best = self._first = None
         self.best_dual = -np.inf
         self.calls = 0
@@ -229,7 +252,7 @@ class Objective:
         primal, _, exact, residual = self.best
         loop.calls = self.calls
         dual = self.best_dual if self.loss.convex else -np.inf
-        loop.report(primal, None, dual, exact, residual=residual)
+        loop.report(primal, None, dual, exact, self.extra, residual=residual)
 
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""

@@ -4,12 +4,26 @@ Arrays taken one after the other lie one after the other in large chunks: few pa
 translate when they are visited in random order, whatever the heap looks like. What
 outgrows its place is copied to a new one; the old place is given up until the owner
 goes, and with it all chunks.
+
+Chunks may be in files, where there are more of them than memory has room for: the
+system reads and writes them as they are used. The files have no names, and are gone
+with the process.
 """
+
+import os
+import tempfile
 
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from sksstruct.utils._memory cimport resize
+
+from sksstruct.utils._layout import no_room
+
+
+cdef extern from "sksstruct/utils/_file_memory.h" nogil:
+    void* sks_file_memory(size_t size, const char* folder)
+    void sks_free_file_memory(void* memory, size_t size)
 
 # Large enough that few arrays are at the ends of chunks, where a rest is wasted, and
 # small enough that a problem of a few arrays does not cost much.
@@ -19,11 +33,29 @@ cdef size_t LINE = 64
 
 
 cdef class Arena:
+    """Memory for arrays.
+
+    Parameters
+    ----------
+    on_disk : bool, default=False
+        Whether it is in files, in the folder for temporary ones.
+    """
+
+    def __cinit__(self, bint on_disk=False):
+        self._path = NULL
+        if on_disk:
+            self._folder = os.fsencode(tempfile.gettempdir())
+            self._path = self._folder
+
     def __dealloc__(self):
         cdef Py_ssize_t k
         for k in range(self._n_chunks):
-            free(self._chunks[k])
+            if self._path == NULL:
+                free(self._chunks[k])
+            else:
+                sks_free_file_memory(self._chunks[k], self._sizes[k])
         free(self._chunks)
+        free(self._sizes)
 
     cdef void* take(self, size_t size) except NULL nogil:
         """Memory for size bytes, on cache lines of its own."""
@@ -43,10 +75,18 @@ cdef class Arena:
         """Go on in a new chunk; what is left of the last one is not used."""
         cdef char* chunk
         resize(<void**> &self._chunks, (self._n_chunks + 1) * sizeof(char*))
+        resize(<void**> &self._sizes, (self._n_chunks + 1) * sizeof(size_t))
         # malloc aligns to 16 bytes: one line more is for the first to begin on one
-        chunk = <char*> malloc(size + LINE)
-        if chunk == NULL:
-            raise MemoryError()
+        self._sizes[self._n_chunks] = size + LINE
+        if self._path == NULL:
+            chunk = <char*> malloc(size + LINE)
+            if chunk == NULL:
+                raise MemoryError()
+        else:
+            chunk = <char*> sks_file_memory(size + LINE, self._path)
+            if chunk == NULL:
+                with gil:
+                    raise no_room()
         # only now: a chunk that could not be had must not be freed
         self._chunks[self._n_chunks] = chunk
         self._n_chunks += 1

@@ -1,5 +1,9 @@
 """Layout of score tables: rows padded to whole vectors, as `_simd.h` expects."""
 
+import mmap
+import os
+import tempfile
+
 import numpy as np
 
 
@@ -33,3 +37,40 @@ def object_array(items):
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def is_mapped(array):
+    """Whether an array is part of a file that is mapped into memory."""
+    base = array
+    while base is not None:
+        if isinstance(base, mmap.mmap):
+            return True
+        base = getattr(base, "base", None)
+    return False
+
+
+def file_zeros(size, dtype=np.float64):
+    """Zeros in a file without a name, which is gone with the array.
+
+    The system writes them to disk where it needs the room.
+    """
+    n_bytes = max(np.dtype(dtype).itemsize * size, 1)
+    try:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):
+                # room now, or an error: without it a write would end the process
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+            memory = mmap.mmap(file.fileno(), n_bytes)
+    except OSError as error:
+        raise no_room() from error
+    return np.frombuffer(memory, dtype=dtype, count=size)
+
+
+def no_room():
+    """The error where a temporary file cannot be made."""
+    return MemoryError(
+        "no room for what training keeps of mapped features in "
+        f"{tempfile.gettempdir()}: set TMPDIR to a larger folder"
+    )

@@ -1,11 +1,12 @@
 """Ragged sequences, packed once: stacked rows and offsets."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from scipy import sparse
 
-from sksstruct.utils._layout import object_array
+from sksstruct.utils._layout import is_mapped, object_array
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 
@@ -98,9 +99,45 @@ class PackedSequences(Versioned, Sequence):
             If there is something of that name.
         """
         # not above: that module needs this one
-        from sksstruct.utils.shards import save_shard
+        from sksstruct.utils.shards import save_parts
 
-        save_shard(path, self, y)
+        save_parts(path, [(self, y)])
+
+    @staticmethod
+    def save_parts(path, parts):
+        """Write sequences that come in parts to one folder, as `save` does.
+
+        Parts are written one after the other, and not kept: together they may be larger
+        than memory.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the folder, which must not exist.
+        parts : iterable of PackedSequences, or of tuple (X, y)
+            The parts, with their labels if there are any: of the same features, all
+            sparse or all dense, and of the same type.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something of that name.
+        ValueError
+            If parts differ in their features.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from sksstruct.utils.packed import PackedSequences
+        >>> parts = (PackedSequences([[float(k)]] * k, [0, k]) for k in (1, 2, 3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     PackedSequences.save_parts(f"{folder}/train", parts)
+        ...     PackedSequences.open(f"{folder}/train")
+        PackedSequences(3 sequences, 6 rows, 1 features, dense float64)
+        """
+        from sksstruct.utils.shards import save_parts
+
+        save_parts(path, parts)
 
     @staticmethod
     def open(path, mmap=True, *, labels=False):
@@ -153,6 +190,11 @@ class PackedSequences(Versioned, Sequence):
     def is_sparse(self):
         """Whether the rows are stored as CSR."""
         return sparse.issparse(self.values)
+
+    @property
+    def is_mapped(self):
+        """Whether the rows are on disk, and read where they are used."""
+        return is_mapped(self.values.data if self.is_sparse else self.values)
 
     @property
     def lengths(self):
@@ -307,7 +349,10 @@ def _canonical_csr(values):
         raise ValueError(f"values must be 2-D, got {values.ndim}-D")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    out = sparse.csr_array(sound_csr(values, "values"))
+    sound = sound_csr(values, "values")
+    # the constructor copies arrays that are less than half of others, say of a file
+    is_array = isinstance(sound, sparse.csr_array)
+    out = copy(sound) if is_array else sparse.csr_array(sound)
     if not out.has_canonical_format:
         if values.format == "csr" and np.may_share_memory(out.data, values.data):
             out = out.copy()

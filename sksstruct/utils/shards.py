@@ -19,28 +19,178 @@ from sksstruct.utils.validation import LabelEncoder, check_labels
 FORMAT, VERSION = "sksstruct.PackedSequences", 1
 # Labels that JSON keeps as they are.
 _PLAIN = str, int, float, bool
+# Rows that are converted at a time.
+_BATCH = 2**20
+# Arrays that say where each row, or sequence, begins.
+_POINTERS = "indptr", "offsets"
 
 
-def save_shard(path, X, y=None):
-    """Write `X.save(path, y)`."""
+def save_parts(path, parts):
+    """Write `PackedSequences.save_parts(path, parts)`."""
     path = Path(path)
     if path.exists():
         raise FileExistsError(
             f"{path} exists: give the name of a new folder, as arrays that are mapped "
             "must not change"
         )
-    arrays, header = _arrays(X), {}
-    if y is not None:
-        arrays["labels"], header["classes"] = _codes(y, X.lengths)
     # the name stands for a complete folder only; nobody else has this one
-    part = path.with_name(f"{path.name}.{uuid4().hex}.part")
-    part.mkdir(parents=True)
+    folder = path.with_name(f"{path.name}.{uuid4().hex}.part")
+    folder.mkdir(parents=True)
+    writer = _Writer(folder)
     try:
-        _write(part, X, arrays, header)
-        os.rename(part, path)
+        for number, part in enumerate(parts):
+            X, y = part if isinstance(part, tuple) else (part, None)
+            try:
+                writer.add(X, y)
+            except (ValueError, TypeError) as error:
+                if number:
+                    error.add_note(f"in part {number}")
+                raise
+        writer.finish()
+        os.rename(folder, path)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        writer.close()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+class _Writer:
+    """Writes parts one after the other; none of them is kept in memory.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    """
+
+    def __init__(self, folder):
+        self.folder, self.files, self.numbers = folder, {}, {}
+        # what all parts have in common
+        self.common = self.names = None
+
+    def add(self, X, y):
+        """Write a part."""
+        names = None if X.feature_names is None else X.feature_names.tolist()
+        common = {
+            "number of features": X.n_features,
+            "feature names": names,
+            "form, sparse or dense": X.is_sparse,
+            "type": X.values.dtype.str,
+            "labels, or none": y is not None,
+        }
+        if self.common is None:
+            self.common, self.names = common, names
+        for what, value in self.common.items():
+            if common[what] != value:
+                raise ValueError(f"parts must have the same {what}")
+        arrays = _arrays(X)
+        if y is not None:
+            codes, classes = _codes(y, X.lengths)
+            numbers = [self.numbers.setdefault(k, len(self.numbers)) for k in classes]
+            # the last one is that of an unknown label
+            arrays["labels"] = np.array([*numbers, -1], dtype=np.int32)[codes]
+        for name, array in arrays.items():
+            if name not in self.files:
+                self.files[name] = _GrowingFile(self.folder / f"{name}.npy", array)
+            elif name in _POINTERS:
+                # they begin with what is there already
+                array = array[1:] + self.files[name].last
+            self.files[name].add(array)
+
+    def close(self):
+        """Close all files."""
+        for file in self.files.values():
+            file.close()
+
+    def finish(self):
+        """Write what is known of all parts only."""
+        if self.common is None:
+            raise ValueError("there are no parts: at least one is required")
+        self.close()
+        pointers = self.files.get("indptr")
+        if pointers is not None and pointers.last <= np.iinfo(np.int32).max:
+            # as scipy wants them: they would be converted whenever they are read
+            pointers.rewrite(lambda rows: rows.astype(np.int32))
+        if "labels" in self.files:
+            self._sort_labels()
+        if self.names is not None:
+            names = json.dumps(self.names, ensure_ascii=False)
+            (self.folder / "feature_names.json").write_text(names, encoding="utf-8")
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "n_features": self.common["number of features"],
+            "has_feature_names": self.names is not None,
+            "arrays": {
+                name: {"dtype": file.dtype.str, "shape": list(file.shape)}
+                for name, file in self.files.items()
+            },
+        }
+        if "labels" in self.files:
+            header["classes"] = list(self.numbers)
+        text = json.dumps(header, indent=1, ensure_ascii=False)
+        (self.folder / "header.json").write_text(text, encoding="utf-8")
+
+    def _sort_labels(self):
+        """Number labels as training does, which otherwise copies them."""
+        encoder = LabelEncoder.from_labels(self.numbers)
+        numbers = encoder.encode(list(self.numbers))
+        if (numbers != np.arange(len(numbers))).any():
+            # the last one is that of an unknown label
+            numbers = np.append(numbers, -1).astype(np.int32)
+            self.files["labels"].rewrite(lambda codes: numbers[codes])
+            self.numbers = dict.fromkeys(encoder.classes_.tolist())
+
+
+class _GrowingFile:
+    """A ``.npy`` file of an array whose rows come in parts.
+
+    Parameters
+    ----------
+    path : Path
+        Its name.
+    array : ndarray
+        Has the type and the length of the rows.
+    """
+
+    def __init__(self, path, array):
+        self.path, self.dtype = path, array.dtype
+        self.shape, self.last = (0, *array.shape[1:]), 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def _write_header(self):
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": self.shape,
+        }
+        # NumPy leaves room in it for any number of rows
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def add(self, array):
+        """Write more rows."""
+        np.ascontiguousarray(array, dtype=self.dtype).tofile(self._file)
+        self.shape = (self.shape[0] + len(array), *self.shape[1:])
+        if array.ndim == 1 and len(array):
+            self.last = array[-1]
+
+    def close(self):
+        """Write how many rows there are; once is enough."""
+        if not self._file.closed:
+            self._file.seek(0)
+            self._write_header()
+            self._file.close()
+
+    def rewrite(self, convert):
+        """Replace all rows by what a function makes of them."""
+        rows = np.load(self.path, mmap_mode="r")
+        other = _GrowingFile(self.path.with_suffix(".part"), convert(rows[:0]))
+        for first in range(0, len(rows), _BATCH):
+            other.add(convert(rows[first : first + _BATCH]))
+        other.close()
+        os.replace(other.path, self.path)
+        self.dtype = other.dtype
 
 
 def _arrays(X):
@@ -51,7 +201,7 @@ def _arrays(X):
         arrays = {
             "data": X.values.data[:end],
             "indices": X.values.indices[:end],
-            "indptr": X.values.indptr,
+            "indptr": X.values.indptr.astype(np.int64, copy=False),
         }
     else:
         arrays = {"values": X.values}
@@ -73,27 +223,6 @@ def _codes(y, lengths):
                 f"y has the label {label!r:.80}: labels on disk are strings or numbers"
             )
     return codes, classes
-
-
-def _write(folder, X, arrays, header):
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    if X.feature_names is not None:
-        names = json.dumps(X.feature_names.tolist(), ensure_ascii=False)
-        (folder / "feature_names.json").write_text(names, encoding="utf-8")
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "n_features": X.n_features,
-        "has_feature_names": X.feature_names is not None,
-        "arrays": {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape)}
-            for name, array in arrays.items()
-        },
-        **header,
-    }
-    text = json.dumps(header, indent=1, ensure_ascii=False)
-    (folder / "header.json").write_text(text, encoding="utf-8")
 
 
 def open_shard(path, mmap=True, labels=False):

@@ -9,6 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from sksstruct.utils._layout import file_zeros, is_mapped
+
 
 def check_sparse(X, name="X"):
     """Check where the entries of a sparse matrix are.
@@ -133,9 +135,13 @@ def rows_between(X, first, last):
     if not sparse.issparse(X):
         return X[first:last]
     a, b = X.indptr[first], X.indptr[last]
-    pointers = X.indptr[first : last + 1] - a
-    arrays = X.data[a:b], X.indices[a:b], pointers
-    out = type(X)(arrays, shape=(last - first, X.shape[1]), copy=False)
+    pointers = X.indptr[first : last + 1]
+    # one for each row, which memory may not have room for either
+    zeros = file_zeros if is_mapped(pointers) else np.zeros
+    pointers = np.subtract(pointers, a, out=zeros(len(pointers), pointers.dtype))
+    out = type(X)((last - first, X.shape[1]), dtype=X.dtype)
+    # not to the constructor, which copies what is less than half of an array
+    out.data, out.indices, out.indptr = X.data[a:b], X.indices[a:b], pointers
     # what is true of all rows need not be found anew
     if X.has_canonical_format:
         out.has_canonical_format = True

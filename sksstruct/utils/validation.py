@@ -17,6 +17,8 @@ from sksstruct.utils.sparse_input import check_sparse
 
 # Labels whose Python counterparts are integers, if they are precise enough.
 _TIMES = np.datetime64, np.timedelta64
+# Labels that are looked at together.
+_BATCH = 2**20
 _HINT = (
     "pass a list of arrays of shape (n_positions, n_features), or of scipy CSR "
     "matrices, one for each sequence; SequenceVectorizer makes them from dicts or "
@@ -478,7 +480,9 @@ def encode_labels(y, lengths):
                 "least one label must be known"
             )
     occurs = np.zeros(len(y.classes) + 1, dtype=bool)
-    occurs[codes] = True
+    # in pieces, as an index is copied in 64 bits
+    for first in range(0, len(codes), _BATCH):
+        occurs[codes[first : first + _BATCH]] = True
     used = np.flatnonzero(occurs[:-1])
     encoder = LabelEncoder.from_labels(y.classes[used].tolist())
     numbers = np.zeros(len(y.classes) + 1, dtype=np.int32)

@@ -26,7 +26,7 @@ from sksstruct import (
 )
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
-from sksstruct.solvers import BCFW, Partitioned
+from sksstruct.solvers import BCFW, LBFGS, Partitioned
 from sksstruct.solvers.partitioned.executors import Serial
 from sksstruct.utils.packed import PackedSequences
 
@@ -124,6 +124,14 @@ def test_same_bits_anywhere(client, data, loss, monkeypatch):
         monkeypatch.setattr(DaskExecutor, "_threads", lambda self, some=some: some)
         tagger = DaskChainCRF(loss=loss, client=client, **OPTIONS)
         same_bits(tagger.fit(in_parts(data)), expected)
+    assert tagger.history_["bytes_up"][-1] > 0
+
+
+def test_gradients_are_added(client, data):
+    solver = Partitioned(LBFGS(), B, tol=OPTIONS["tol"])
+    expected = local(data, loss="log", solver=solver)
+    tagger = DaskChainCRF(loss="log", solver="lbfgs", client=client, **OPTIONS)
+    same_bits(tagger.fit(in_parts(data)), expected)
     assert tagger.history_["bytes_up"][-1] > 0
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sksstruct import LPMAPPredictor
-from sksstruct.__main__ import main
+from sksstruct.commands import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import (

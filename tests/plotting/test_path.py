@@ -30,6 +30,23 @@ def test_score(search):
     assert display.ax_.get_xscale() == "log"
     assert display.ax_.get_ylabel() == "held-out score"
     assert display.figure_ is display.ax_.figure
+    # the chosen alpha lies on the curve
+    best = display.ax_.lines[-1]
+    assert best.get_xdata() == [search.alpha_]
+    assert x[-1] < search.alpha_ < x[0]
+    assert best.get_ydata() == pytest.approx(np.interp(search.alpha_, x[::-1], y[::-1]))
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ["iris", "+- one sd", f"alpha = {search.alpha_:.3g}"]
+
+
+@pytest.mark.parametrize("best, score", [(300.0, 0.25), (2.0, 0.75), (0.001, 1.0)])
+def test_chosen_alpha_beyond_the_ends(best, score):
+    scores = np.array([[0.25], [0.75], [1.0]])
+    edges = np.array([np.inf, 4.0, 1.0, 0.0])
+    display = PathDisplay([], scores=(edges, scores), best=best).plot()
+    x, _ = display.lines_[0].get_data()
+    assert x[-1] < best < x[0]
+    assert display.ax_.lines[-1].get_ydata() == [score]
 
 
 @pytest.mark.parametrize("y", ["gap", "objective", "oracle_calls", "n_iter", "seconds"])

@@ -7,17 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sksstruct.models.protocols._weights import Weights
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
 from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain import chain
 from sksstruct.solvers import BCFW, SDCA, Partitioned
-from sksstruct.solvers.partitioned import blocks
+from sksstruct.solvers.partitioned import blocks, changes
+from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.changes import (
     SparseChange,
     TreeSum,
     add,
+    add_sum,
     compress,
 )
 from sksstruct.solvers.partitioned.executors import Serial, Threads
@@ -258,8 +261,10 @@ def test_sums_depend_on_the_number_of_blocks_alone(case, density):
         return tree(first, half) + tree(first + half, count - half)
 
     whole, parts = TreeSum(n), [TreeSum(n), TreeSum(n)]
+    halves = TreeSum(n, halves=True)
     for number in order:
         whole.add(compress(changes[number].copy()), number)
+        halves.add(compress(changes[number].copy()), number)
         parts[number % 2].add(compress(changes[number].copy()), number)
     # what two workers have added, put together
     together = TreeSum(n)
@@ -268,14 +273,94 @@ def test_sums_depend_on_the_number_of_blocks_alone(case, density):
             together.add(change, node=node)
     assert np.array_equal(dense(whole.total()), tree(0, n))
     assert np.array_equal(dense(together.total()), tree(0, n))
+    assert len(halves.terms()) == min(n, 2)
+    assert np.array_equal(dense(halves.total()), tree(0, n))
 
 
-def test_a_sum_lacks_a_block():
-    total = TreeSum(3)
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_sum_lacks_a_block(halves):
+    total = TreeSum(3, halves=halves)
     total.add(np.ones(8), 0)
+    with pytest.raises(ValueError, match="missing"):
+        total.total()
     total.add(np.ones(8), 2)
     with pytest.raises(ValueError, match="missing"):
         total.total()
+
+
+@given(
+    st.integers(0, 9),
+    st.sampled_from([0.02, 0.3, 0.7, 1.0]),
+    st.sampled_from([4, 8]),
+    st.sampled_from([1, 3]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_sums_are_added_with_the_same_bits_in_any_form(
+    seed, density, width, n_ranges, has_other
+):
+    rng = np.random.RandomState(seed)
+    kept = rng.uniform(size=(2, 40, 1)) < density
+    one, two = (rng.normal(size=(2, 40, width)) * kept).reshape(2, -1)
+    start, other = rng.normal(size=(2, 40 * width))
+    executor = Threads(2)
+
+    def sparse(vector):
+        rows = np.flatnonzero(vector.reshape(-1, width).any(axis=1)).astype(np.int32)
+        return SparseChange(rows, vector.reshape(-1, width)[rows], len(vector))
+
+    def added(terms, run):
+        v, u = start.copy(), other.copy() if has_other else None
+        return v, u, add_sum(terms, v, u, 3.0, width, run)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "_LONG", 0)
+        patch.setattr(changes, "_RANGES", n_ranges)
+        forms = [sparse(one), sparse(two)], [add(sparse(one), sparse(two))], [one + two]
+        v, u, (_, squares, risen) = added(
+            [one.copy(), sparse(two)], Serial().side_by_side
+        )
+        np.testing.assert_array_equal(v, start + (one + two))
+        for form in forms:
+            same_v, same_u, found = added(form, executor.side_by_side)
+            assert np.array_equal(same_v, v) and found[1:] == (squares, risen)
+            assert not has_other or np.array_equal(same_u, u)
+        (rows, *_), union = added(forms[0], executor.side_by_side)[2], kept.any(axis=0)
+    if union.sum() >= 20:
+        assert rows is None
+    else:
+        assert np.array_equal(rows, np.flatnonzero(union))
+    executor.close()
+    assert squares == pytest.approx(((one + two) ** 2).sum())
+    assert risen == pytest.approx((v**2).sum() - (start**2).sum(), abs=1e-9)
+    if has_other:
+        np.testing.assert_allclose(u, other + 3.0 * (one + two), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [True, "suffix"])
+def test_the_average_is_that_of_the_iterates(kind):
+    rng, weights = np.random.RandomState(0), Weights(8)
+    average, iterates, begun = Average(weights, kind), [], 0
+    for number in range(1, 14):
+        # two rounds a pass
+        average.plan(number, check_at=4 * -(-number // 4))
+        if kind == "suffix" and average.count == 0.0:
+            begun = len(iterates)
+        for _ in range(2):
+            change = rng.normal(size=8)
+            if average.u is not None:
+                average.u[:] += average.factor * change
+            weights.v[:] += change
+            iterates.append((weights.v.copy(), rng.normal()))
+            average.add(iterates[-1][1])
+        if not average.is_on:
+            assert average.current(-1.0) == (weights.v, -1.0)
+            continue
+        v, losses = zip(*iterates[begun:], strict=True)
+        k = np.arange(1, len(v) + 1)
+        mean, loss = average.current(np.nan)
+        np.testing.assert_allclose(mean, np.average(v, axis=0, weights=k), atol=1e-12)
+        assert loss == pytest.approx(np.average(losses, weights=k))
 
 
 def test_sums_of_rows():
@@ -284,6 +369,27 @@ def test_sums_of_rows():
     assert isinstance(a, SparseChange) and a.nbytes == 68
     # two of four rows: dense
     assert np.array_equal(add(a, b), np.repeat([1.0, 2.0, 0.0, 0.0], 8))
+
+
+def test_numbers_of_blocks_and_rounds(data):
+    sizes = {1: 1, 199: 1, 200: 2, 7999: 2, 8000: 4, 15_999: 4, 16_000: 8, 10**6: 8}
+    assert {n: Partitioned().n_blocks(n) for n in sizes} == sizes
+    assert Partitioned(blocks=5).n_blocks(3) == 3
+
+    class Counting(Serial):
+        calls = 0
+
+        def call(self, method, *common, **arguments):
+            self.calls += method == "advance" and not common[2].known
+            return super().call(method, *common, **arguments)
+
+    X, y = data[0] * 40, data[1] * 40
+    for loss, n_rounds in (("hinge", 4), ("log", 16)):
+        counting = Counting()
+        solver = partitioned(executor=counting, blocks=2, max_iter=1)
+        with pytest.warns(UserWarning, match="did not converge"):
+            fit((X, y), solver, loss=loss)
+        assert counting.calls == n_rounds
 
 
 # ---- checkpoints and interrupts ----

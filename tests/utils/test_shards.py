@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import tempfile
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sksstruct.models.tables._feature_rows import FeatureRows
 
 from sksstruct import ChainCRF
 from sksstruct.models.chain.data import TrainingData
+from sksstruct.utils import shards
+from sksstruct.utils._layout import is_mapped
 from sksstruct.utils.packed import PackedLabels, PackedSequences
 
 Y = [["b", "a"], [], ["c", None, "b"], ["a"]]
@@ -186,3 +190,68 @@ def test_what_cannot_be_saved(tmp_path):
     shutil.rmtree(tmp_path / "z")
     # nothing half-written is left
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+# ---- parts ----
+
+
+@pytest.mark.parametrize("form", ["csr", "dense"])
+def test_parts_are_one_folder(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "_BATCH", 4)
+    names = ["p", "q", "r", "s"]
+    parts = [packed(form, names, seed) for seed in range(3)]
+    # labels in another order, and one that is new
+    labels = Y, [["d", "c"], [], ["b", None, "b"], ["d"]], [["a"] * len(x) for x in Y]
+    given = iter(zip(parts, labels, strict=True))
+    PackedSequences.save_parts(tmp_path / "x", given)
+    X, y = PackedSequences.open(tmp_path / "x", labels=True)
+    whole = [x for part in parts for x in part]
+    assert len(X) == len(whole) == 12 and X.feature_names.tolist() == names
+    for one, other in zip(X, whole, strict=True):
+        assert not abs(one - other).sum()
+    assert as_lists(y) == [list(row) for each in labels for row in each]
+    # nothing has to be converted, and so copied
+    assert y.classes.tolist() == ["a", "b", "c", "d"]
+    if form == "csr":
+        assert is_mapped(X.values.indptr) and X.values.indptr.dtype == np.int32
+        assert is_mapped(FeatureRows(X).owned[2])
+
+
+def test_parts_that_differ(tmp_path):
+    X = packed("csr", ["a", "b", "c", "d"])
+    others = {
+        "form": packed("dense", ["a", "b", "c", "d"]),
+        "type": PackedSequences(X.values.astype(float), X.offsets, X.feature_names),
+        "feature names": packed("csr", ["a", "b", "c", "e"]),
+        "number of features": PackedSequences(np.zeros((1, 2)), [0, 1]),
+    }
+    for what, other in others.items():
+        with pytest.raises(ValueError, match=f"the same {what}") as caught:
+            PackedSequences.save_parts(tmp_path / "x", [X, X, other])
+        assert caught.value.__notes__ == ["in part 2"]
+    with pytest.raises(ValueError, match="same labels"):
+        PackedSequences.save_parts(tmp_path / "x", [(X, Y), X])
+    with pytest.raises(ValueError, match="no parts"):
+        PackedSequences.save_parts(tmp_path / "x", [])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("pointers", [np.int32, np.int64])
+def test_pointers_of_any_size_are_read(pointers):
+    X, y = packed("csr"), [[label or "a" for label in row] for row in Y]
+    X.values.indptr = X.values.indptr.astype(pointers)
+    assert FeatureRows(X).owned[2].dtype == pointers
+    found = ChainCRF(alpha=0.1, random_state=0).fit(X, y)
+    expected = ChainCRF(alpha=0.1, random_state=0).fit(list(packed("csr")), y)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+
+
+def test_what_is_kept_of_mapped_features_is_in_files(tmp_path, monkeypatch):
+    X, y = packed("csr"), [[label or "a" for label in row] for row in Y]
+    X.save(tmp_path / "x", y)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    ChainCRF(alpha=0.1, random_state=0).fit(X, y)
+    with pytest.raises(MemoryError, match=r"none: set TMPDIR"):
+        ChainCRF(alpha=0.1, random_state=0).fit(
+            *PackedSequences.open(tmp_path / "x", labels=True)
+        )

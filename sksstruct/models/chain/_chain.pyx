@@ -41,7 +41,7 @@ from sksstruct.utils._simd cimport (
 from sksstruct.models.chain._factors import ChainFactors, position_costs
 from sksstruct.models.chain.constraints import parts_of_mask
 from sksstruct.models.tables._box import fill_bounds
-from sksstruct.utils._layout import padded_length
+from sksstruct.utils._layout import file_zeros, padded_length
 
 # Below this a change of a mean parameter (at most 1) is rounding error.
 cdef double TINY = 1e-13
@@ -108,6 +108,7 @@ cdef class BoundChain(BoundModel):
 
     oracles = ("max", "topk", "exp", "projection", "factors")
     prefers_topk = True
+    on_disk = property(lambda self: self.packed.is_mapped)
 
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
@@ -146,7 +147,7 @@ cdef class BoundChain(BoundModel):
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         self._rows = FeatureRows(X)
         self._grams = GramMatrices(
-            self._rows, self.starts, self.ld, fit_intercept, boundary)
+            self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
         # if not, workspaces have memory for F' d, as much as the weights
         self._all_grams = self._grams.all_fit()
 
@@ -157,7 +158,7 @@ cdef class BoundChain(BoundModel):
         # also where factors take them from: both losses are the same
         self._cost = position_costs(
             labels, self.sizes, self.starts[:self.n_examples], self.n_labels,
-            label_costs, known, loss_length)
+            label_costs, known, loss_length, file_zeros if self.on_disk else np.zeros)
 
     @property
     def labels(self):
@@ -196,8 +197,7 @@ cdef class BoundChain(BoundModel):
     @property
     def entropy_dual_bytes(self):
         """Memory that `entropy_dual` takes."""
-        tables = self.n_examples * self.n_labels
-        return 16 * self.ld * (int(self.starts[self.n_examples]) + tables)
+        return 16 * self.ld * (int(self.starts[-1]) + self.n_examples * self.n_labels)
 
     def dual_space(self):
         from sksstruct.models.chain._dual import ChainDual
@@ -562,11 +562,19 @@ cdef class BoundChain(BoundModel):
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
         cdef Py_ssize_t ld = self.ld, tail = self.n_features * ld, k, entry
         cdef RowEntries entries
+        # rows that are marked and nothing else: no call, no division for each of them
+        cdef bint only_marks = (not weights._truncates
+                                and weights._width == <size_t> ld)
+        cdef unsigned char* marks = weights._marks
         # which of bias, start and end changed is not worth looking at
         for k in range(ws.n_changed_rows):
             entries = self._rows.row(self._starts[i] + ws.changed_rows[k])
-            for entry in range(entries.count):
-                weights.touch(feature_at(entries.index, entry) * ld, ld)
+            if only_marks:
+                for entry in range(entries.count):
+                    marks[feature_at(entries.index, entry)] = 1
+            else:
+                for entry in range(entries.count):
+                    weights.touch(feature_at(entries.index, entry) * ld, ld)
         weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
             weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)

@@ -19,7 +19,7 @@ from sksstruct.models.protocols._bound_model cimport Workspace
 from sksstruct.models.protocols._entropy_dual cimport DualStep, EntropyDual
 from sksstruct.utils._simd cimport sks_add_table
 
-from sksstruct.utils._layout import aligned_zeros
+from sksstruct.utils._layout import aligned_zeros, file_zeros
 
 # Below this a change of a mean parameter is rounding error.
 cdef double TINY = 1e-13
@@ -55,7 +55,8 @@ cdef class ChainEntropyDual(EntropyDual):
         self.chain, self._oracle = chain, ChainMeans(chain)
         if state is None:
             sizes = n_positions * ld, self._first_pairs(chain.n_examples)
-            self.kept = [aligned_zeros(max(size, 1)) for size in (*sizes, *sizes)]
+            zeros = file_zeros if chain.on_disk else aligned_zeros
+            self.kept = [zeros(max(size, 1)) for size in (*sizes, *sizes)]
         else:
             self.kept = state["distributions"]
             self._use(state["losses"], state["entropies"])

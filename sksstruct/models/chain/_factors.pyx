@@ -221,14 +221,23 @@ def no_pairs():
     return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 
-def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_length):
+def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_length,
+                   zeros=np.zeros):
     """Return the loss of a wrong label at each position.
 
     It is divided by `loss_length`, one number for all sequences, or where that is None
     by the number of positions of the own sequence. Positions whose label was not
-    observed cost nothing, and do not count.
+    observed cost nothing, and do not count. `zeros` makes memory for the costs of all
+    positions where these are the same, as they mostly are.
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
+    if not np.any(costs):
+        # zeros that nobody writes to take no memory
+        return np.zeros(len(labels))
+    if label_costs is None and known is None and loss_length is not None:
+        cost = zeros(len(labels))
+        cost[:] = 1.0 / loss_length
+        return cost
     cost = np.asarray(costs, dtype=np.float64)[labels]
     if known is not None:
         cost = np.where(known, cost, 0.0)

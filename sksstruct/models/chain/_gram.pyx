@@ -43,15 +43,17 @@ cdef class GramMatrices:
         Length of the rows of mean parameters, one entry for each label.
     fit_intercept, boundary : bool
         Whether bias, and start and end weights, exist.
+    on_disk : bool, default=False
+        Whether matrices are in files.
     """
 
     def __cinit__(self, FeatureRows rows, starts, Py_ssize_t ld, bint fit_intercept,
-                  bint boundary):
+                  bint boundary, bint on_disk=False):
         self._rows, self._starts = rows, starts
         self._ld, self._bias = ld, 1.0 if fit_intercept else 0.0
         self._boundary = boundary
         self._n_sequences = len(starts) - 1
-        self._arena = Arena()
+        self._arena = Arena(on_disk)
         # not in the arena, which does not clear what it gives
         self._matrices = <double**> calloc(self._n_sequences, sizeof(double*))
         if self._matrices == NULL:

@@ -13,6 +13,9 @@ from sksstruct.utils.validation import (
     encode_labels,
 )
 
+# Positions that are looked at together: arrays of all of them may not fit in memory.
+_BATCH = 2**20
+
 
 @dataclass
 class TrainingData:
@@ -86,15 +89,16 @@ class TrainingData:
     def between(self, first, last):
         """The sequences first <= i < last, with the weights that they have here."""
         rows = slice(*self.packed.offsets[[first, last]])
-        weight = self.weight
-        if weight is None:
-            weight = np.full(len(self.packed), 1.0 / len(self.packed))
+        if self.weight is None:
+            weight = np.full(last - first, 1.0 / len(self.packed))
+        else:
+            weight = self.weight[first:last]
         return replace(
             self,
             packed=self.packed[first:last],
             labels=self.labels[rows],
             known=None if self.known is None else self.known[rows],
-            weight=weight[first:last],
+            weight=weight,
             numbers=self.numbers[first:last],
         )
 
@@ -117,9 +121,15 @@ class TrainingData:
 
     def n_pairs_seen(self):
         """Number of different pairs of neighboring labels; unknown ones count as 0."""
-        codes = self.labels[:-1].astype(np.int64) * len(self.classes) + self.labels[1:]
+        n = len(self.classes)
+        seen = np.zeros(n * n, dtype=bool)
         # from one sequence to the next there is none
-        return len(np.unique(np.delete(codes, self.packed.offsets[1:-1] - 1)))
+        ends = self.packed.offsets[1:-1] - 1
+        for first in range(0, len(self.labels) - 1, _BATCH):
+            labels = self.labels[first : first + _BATCH + 1].astype(np.int64)
+            here = ends[slice(*np.searchsorted(ends, [first, first + len(labels) - 1]))]
+            seen[np.delete(labels[:-1] * n + labels[1:], here - first)] = True
+        return int(np.count_nonzero(seen))
 
     def without_zeros(self):
         """The data without sequences of weight zero; the weights sum to one."""

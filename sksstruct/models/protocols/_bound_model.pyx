@@ -127,6 +127,9 @@ cdef class BoundModel:
     prefers_topk = False
     # Memory that `entropy_dual` takes; None where there are no such dual variables.
     entropy_dual_bytes = None
+    # Whether features are on disk, so that what solvers keep for each position should
+    # be there, too.
+    on_disk = False
     # Visits with the oracle cost so many times what visits of known labelings cost.
     oracle_cost = 2.0
 

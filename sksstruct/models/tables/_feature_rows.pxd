@@ -25,9 +25,13 @@ cdef class FeatureRows:
     cdef const double* values64
     # NULL where they are dense
     cdef const int32_t* indices
+    # one of the two, as they are given
     cdef const int64_t* indptr
-    cdef object _owned
+    cdef const int32_t* indptr32
+    # the arrays, which stay alive
+    cdef readonly object owned
 
+    cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil

@@ -23,20 +23,22 @@ from sksstruct.utils._simd cimport (
 from sksstruct.utils._simd_many cimport sks_product_f32, sks_product_f64
 
 
-def stored_arrays(rows):
+def stored_arrays(rows, as_given=False):
     """Return the values, indices and indptr of rows of features.
 
     Parameters
     ----------
     rows : ndarray or CSR of shape (n_rows, n_features)
         Features; arrays are contiguous.
+    as_given : bool, default=False
+        Whether indptr may be int32, too: it is not copied then.
 
     Returns
     -------
     values : ndarray of float
         One after the other.
     indices, indptr : ndarray or None
-        Of CSR, int32 and int64; None for an array.
+        Of CSR, int32 and, unless it is as given, int64; None for an array.
     """
     if not sparse.issparse(rows):
         # a spare entry, so that there is an address even without any feature
@@ -45,7 +47,8 @@ def stored_arrays(rows):
     if not len(values):
         values, indices = np.zeros(1, rows.dtype), np.zeros(1, dtype=np.int32)
     # as scipy chooses the type by size, kernels could not tell which one it is
-    return values, indices, np.ascontiguousarray(rows.indptr, dtype=np.int64)
+    pointers = np.int32 if as_given and rows.indptr.dtype == np.int32 else np.int64
+    return values, indices, np.ascontiguousarray(rows.indptr, dtype=pointers)
 
 
 @cython.final
@@ -68,7 +71,9 @@ cdef class FeatureRows:
         cdef const double[::1] values64
         cdef const int32_t[::1] indices
         cdef const int64_t[::1] indptr
-        values, index, pointer = self._owned = stored_arrays(X.values)
+        cdef const int32_t[::1] indptr32
+        # there is a pointer for each position, which may be on disk
+        values, index, pointer = self.owned = stored_arrays(X.values, True)
         self.n_features, self.sparse = X.n_features, X.is_sparse
         # features in single precision stay so: they are half the memory, and what is
         # read from it is most of the time of a visit
@@ -80,15 +85,27 @@ cdef class FeatureRows:
             values64 = values
             self.values64 = &values64[0]
         if self.sparse:
-            indices, indptr = index, pointer
-            self.indices, self.indptr = &indices[0], &indptr[0]
+            indices = index
+            self.indices = &indices[0]
+            if pointer.dtype == np.int32:
+                indptr32 = pointer
+                self.indptr32 = &indptr32[0]
+            else:
+                indptr = pointer
+                self.indptr = &indptr[0]
+
+    cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil:
+        """Return the place of the first entry of a row that is sparse."""
+        if self.indptr32 != NULL:
+            return self.indptr32[position]
+        return self.indptr[position]
 
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil:
         """Return where the features of a position are."""
         cdef RowEntries row
         if self.sparse:
-            row.first = self.indptr[position]
-            row.count = self.indptr[position + 1] - row.first
+            row.first = self.begin(position)
+            row.count = self.begin(position + 1) - row.first
             row.index = self.indices + row.first
         else:
             row.first = position * self.n_features
@@ -99,7 +116,7 @@ cdef class FeatureRows:
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         """Return the number of entries of positions first <= position < last."""
         if self.sparse:
-            return self.indptr[last] - self.indptr[first]
+            return self.begin(last) - self.begin(first)
         return (last - first) * self.n_features
 
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:

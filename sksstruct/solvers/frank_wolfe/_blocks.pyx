@@ -60,7 +60,7 @@ cdef class Blocks:
         self.workspace = model.workspace(weights.w)
         self.cache, self.use_means, self.max_cached = cache, use_means, max_cached
         self.n_blocks = model.n_examples
-        self.arena = Arena()
+        self.arena = Arena(model.on_disk)
         self.blocks = <Block*> calloc(self.n_blocks, sizeof(Block))
         if self.blocks == NULL:
             raise MemoryError()

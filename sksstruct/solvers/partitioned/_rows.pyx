@@ -17,25 +17,69 @@ cdef enum:
     AHEAD = 8
 
 
-cdef inline double _square(Py_ssize_t width, const double* row) noexcept nogil:
-    """Return the squared norm of a row."""
-    cdef Py_ssize_t k
-    cdef double total = 0.0
-    # one accumulator, in the order of the entries: the same bits however wide registers
-    # are, and whoever adds
-    for k in range(width):
-        total += row[k] * row[k]
-    return total
+cdef enum:
+    # sums of squares are kept apart for so many entries at a time: a processor adds
+    # these at once, and whoever adds has the same bits
+    LANES = 4
+
+
+cdef inline void _add_squares(Py_ssize_t width, const double* row,
+                              double* lanes) noexcept nogil:
+    """Add the squares of a row to sums, lane by lane."""
+    cdef Py_ssize_t k, j
+    for k in range(0, width - 3, 4):
+        for j in range(LANES):
+            lanes[j] += row[k + j] * row[k + j]
+    for k in range(width - width % LANES, width):
+        lanes[0] += row[k] * row[k]
+
+
+cdef inline double _total(const double* lanes) noexcept nogil:
+    """Return the sum of all lanes."""
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+
+
+cdef inline void _add_row(Py_ssize_t width, const double* change, double* out,
+                          double* lanes) noexcept nogil:
+    """Add a change to a row; add to sums, by lanes, how much its square has risen."""
+    cdef Py_ssize_t k, j
+    # by differences: all weights are far more than the rows that change
+    for k in range(0, width - 3, 4):
+        for j in range(LANES):
+            lanes[j] += change[k + j] * (2.0 * out[k + j] + change[k + j])
+            out[k + j] += change[k + j]
+    for k in range(width - width % LANES, width):
+        lanes[0] += change[k] * (2.0 * out[k] + change[k])
+        out[k] += change[k]
 
 
 def squared_norm(const double[:, ::1] rows):
     """Return the squared norm of some rows."""
     cdef Py_ssize_t r
-    cdef double total = 0.0
+    cdef double[LANES] lanes
     with nogil:
+        for r in range(LANES):
+            lanes[r] = 0.0
         for r in range(rows.shape[0]):
-            total += _square(rows.shape[1], &rows[r, 0])
-    return total
+            _add_squares(rows.shape[1], &rows[r, 0], lanes)
+    return _total(lanes)
+
+
+cdef object _marked(const unsigned char[::1] marks):
+    """Return the numbers of the rows that are marked, with the lock released."""
+    cdef Py_ssize_t n_marks = marks.shape[0], n = 0, r
+    with nogil:
+        for r in range(n_marks):
+            n += marks[r]
+    found = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] rows = found
+    n = 0
+    with nogil:
+        for r in range(n_marks):
+            if marks[r]:
+                rows[n] = r
+                n += 1
+    return found
 
 
 def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] marks,
@@ -61,9 +105,9 @@ def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] m
         factor * (vector - origin), in these.
     """
     # ascending: the order of the rows decides that of the sums
-    found = np.flatnonzero(marks).astype(np.int32)
+    found = _marked(marks)
     cdef const int32_t[::1] rows = found
-    cdef Py_ssize_t n_rows = len(found), r, k
+    cdef Py_ssize_t n_rows = rows.shape[0], r, k
     out = np.empty((n_rows, width))
     cdef double[:, ::1] values = out
     cdef double* changed
@@ -100,23 +144,73 @@ def copy_rows(const double[::1] source, double[::1] target, const int32_t[::1] r
                 out[k] = value[k]
 
 
-def add_rows(double[::1] vector, const int32_t[::1] rows,
-             const double[:, ::1] values):
-    """Add rows to a vector, and return by how much its squared norm rose."""
-    cdef Py_ssize_t n_rows = rows.shape[0], width = values.shape[1], r, k
-    cdef double risen = 0.0
-    cdef double* out
+def add_terms(double[::1] vector, terms, double[::1] other, double factor):
+    """Add the sum of one or two changes to a vector, and a multiple to another one.
+
+    Parameters
+    ----------
+    vector : ndarray of shape (n_rows * width,)
+        Changed in place.
+    terms : list of SparseChange
+        The changes.
+    other : ndarray of shape (n_rows * width,) or None
+        Changed in place, unless it is None.
+    factor : float
+        What the sum is multiplied by there.
+
+    Returns
+    -------
+    rows : ndarray of int32
+        Rows of the sum.
+    squares : float
+        Squared norm of the sum.
+    risen : float
+        By how much the squared norm of the vector rose.
+    """
+    one, two = terms[0], terms[len(terms) - 1]
+    cdef const int32_t[::1] first_rows = one.rows, second_rows = two.rows
+    cdef const double[:, ::1] first = one.values, second = two.values
+    cdef Py_ssize_t n_first = len(first_rows), width = first.shape[1]
+    cdef Py_ssize_t n_second = 0 if two is one else len(second_rows)
+    cdef Py_ssize_t a = 0, b = 0, n = 0, k, row, ahead
+    cdef double[LANES] squares, risen
+    cdef double* out_other = NULL
+    cdef const double* change
+    # for all rows of both: what is left over is never written to
+    found = np.empty(n_first + n_second, dtype=np.int32)
+    cdef int32_t[::1] rows = found
+    cdef double[::1] both = np.empty(width)
+    if other is not None:
+        out_other = &other[0]
     with nogil:
-        for r in range(n_rows):
-            if r + AHEAD < n_rows:
-                sks_prefetch(&vector[rows[r + AHEAD] * width], width * sizeof(double))
-            # by differences: all weights are far more than these rows
-            out = &vector[rows[r] * width]
-            risen -= _square(width, out)
-            for k in range(width):
-                out[k] += values[r, k]
-            risen += _square(width, out)
-    return risen
+        for k in range(LANES):
+            squares[k] = risen[k] = 0.0
+        while a < n_first or b < n_second:
+            if b == n_second or (a < n_first and first_rows[a] < second_rows[b]):
+                row, change = first_rows[a], &first[a, 0]
+                a += 1
+            elif a == n_first or second_rows[b] < first_rows[a]:
+                row, change = second_rows[b], &second[b, 0]
+                b += 1
+            else:
+                # the changes first: so does whoever merges them
+                row, change = first_rows[a], &both[0]
+                for k in range(width):
+                    both[k] = first[a, k] + second[b, k]
+                a, b = a + 1, b + 1
+            if a + AHEAD < n_first:
+                ahead = first_rows[a + AHEAD] * width
+                sks_prefetch(&vector[ahead], width * sizeof(double))
+                if out_other != NULL:
+                    sks_prefetch(out_other + ahead, width * sizeof(double))
+            rows[n] = row
+            n += 1
+            _add_squares(width, change, squares)
+            _add_row(width, change, &vector[row * width], risen)
+            if out_other != NULL:
+                for k in range(width):
+                    out_other[row * width + k] += factor * change[k]
+    return found[:n], _total(squares), _total(risen)
 
 
 def merge(const int32_t[::1] first_rows, const double[:, ::1] first,

@@ -6,24 +6,47 @@ import numpy as np
 class Average:
     """Mean of iterates and of the linear terms of their duals.
 
+    With S_k = k (k + 1) / 2 and the iterates v_1, v_2, ..., the mean is
+
+        sum_k k v_k / S_n = v_n - u / S_n,    u = sum_k S_{k-1} (v_k - v_{k-1})
+
+    A change enters u when it enters v, so that nothing else of u is touched. The same
+    is true of the linear term.
+
     Parameters
     ----------
     weights : Weights
         The iterate.
     kind : bool or "suffix"
-        As `averaging` of `sksstruct.solvers.BCFW`, rounds being its passes.
+        As `averaging` of `sksstruct.solvers.BCFW`, rounds being its visits.
+
+    Attributes
+    ----------
+    u : ndarray or None
+        What changes go into while there is an average.
+    factor : float
+        What they are multiplied by there.
     """
 
     def __init__(self, weights, kind):
         self.weights, self.kind = weights, kind
         self.restart_at = 2
         self.is_on = kind is True
-        self.sum = np.zeros(weights.size) if kind else None
-        self.mean = np.empty(weights.size) if kind else None
-        self.count = self.total = self.loss = 0.0
+        self._memory = np.zeros((2, weights.size)) if kind else (None, None)
+        self.count = self.factor = self.loss = 0.0
+        # whether there is anything in u: writing zeros to so much memory takes time
+        self._is_used = False
+
+    @property
+    def u(self):
+        # the first iterate is the average, whatever led to it
+        if not self.is_on or self.factor == 0.0:
+            return None
+        self._is_used = True
+        return self._memory[0]
 
     def plan(self, number, check_at):
-        """Restart a suffix average before a round, or pause one that is not used."""
+        """Restart a suffix average before a pass, or pause one that is not used."""
         if self.kind != "suffix":
             return
         restart = number == self.restart_at
@@ -33,17 +56,17 @@ class Average:
             self.is_on = False
         elif restart:
             self.is_on = True
-            self.sum[:] = 0.0
-            self.count = self.total = self.loss = 0.0
+            if self._is_used:
+                self._memory[0][:] = 0.0
+            self._is_used = False
+            self.count = self.factor = self.loss = 0.0
 
     def add(self, loss):
-        """Add the iterate after a round, and the linear term of its dual."""
+        """Count the iterate after a round, and the linear term of its dual."""
         if not self.is_on:
             return
         self.count += 1.0
-        self.total += self.count
-        np.multiply(self.weights.v, self.count, out=self.mean)
-        self.sum += self.mean
+        self.factor += self.count
         self.loss += self.count * loss
 
     def current(self, loss):
@@ -53,18 +76,20 @@ class Average:
         """
         if not self.is_on or self.count == 0.0:
             return self.weights.v, loss
-        np.divide(self.sum, self.total, out=self.mean)
-        return self.mean, self.loss / self.total
+        u, mean = self._memory
+        np.divide(u, -self.factor, out=mean)
+        mean += self.weights.v
+        return mean, self.loss / self.factor
 
     def state(self):
         """What `resume` needs."""
-        numbers = self.restart_at, self.is_on, self.count, self.total, self.loss
-        return {"sum": self.sum, "numbers": numbers}
+        numbers = self.restart_at, self.is_on, self.count, self.factor, self.loss
+        return {"u": self._memory[0], "numbers": numbers}
 
     def resume(self, state):
         """Go on from a state."""
-        self.restart_at, self.is_on, self.count, self.total, self.loss = state[
+        self.restart_at, self.is_on, self.count, self.factor, self.loss = state[
             "numbers"
         ]
-        if self.sum is not None:
-            self.sum[:] = state["sum"]
+        if self.kind:
+            self._memory[0][:], self._is_used = state["u"], True

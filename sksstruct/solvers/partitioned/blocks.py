@@ -19,9 +19,11 @@ import numpy as np
 
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
+from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned._rows import copy_rows
 from sksstruct.solvers.partitioned.changes import ROW, SparseChange, compress, marked
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
+from sksstruct.solvers.partitioned.gradients import GradientBlock
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
 from sksstruct.solvers.stochastic.sdca import IN_ORDER
 
@@ -51,6 +53,8 @@ class Outline:
         What weights are moved towards zero by: l1 / alpha.
     support : ndarray of int, default=None
         Weights that exist, where they are not all.
+    lean : bool, default=False
+        Whether features are on disk, so that nothing as large as they is to be kept.
     """
 
     n_examples: int
@@ -61,6 +65,7 @@ class Outline:
     box: Any = None
     threshold: float = 0.0
     support: Any = None
+    lean: bool = False
 
     def weights(self):
         """Weights at zero, truncated as the problem asks for."""
@@ -125,7 +130,8 @@ class Lender:
         whole = outline.n_weights % outline.width == 0
         if many and whole and weights.w is weights.v:
             weights.mark_rows(outline.width)
-        return Lent(weights)
+            return Lent(weights)
+        return Lent(weights, -1)
 
     def _copy(self, v, lent, number):
         """Bring lent weights to the values of a round."""
@@ -150,12 +156,13 @@ class Lent:
     ----------
     weights : Weights
         The weights.
-    number : int, default=-1
-        The round whose weights they are; -1 if they are of none.
+    number : int, default=0
+        The round whose weights they are; 0 if they are zero, and -1 if they are of
+        none.
     """
 
     weights: Weights
-    number: int = -1
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -496,15 +503,16 @@ class EntropyBlock(Block):
         self.kernel.resume(state)
 
 
-def make_block(solver, model, number, alpha, lender):
-    """The block of a model, of the kind that its loss asks for.
+def make_block(solver, bind, number, alpha, lender):
+    """The block of a model, of the kind that its loss and its solver ask for.
 
     Parameters
     ----------
-    solver : BCFW or SDCA
+    solver : BCFW, SDCA or LBFGS
         The solver of local problems.
-    model : BoundModel
-        The model bound to the examples of the block, the p_i being those of all data.
+    bind : callable
+        Returns the model bound to the examples of the block, the p_i being those of all
+        data.
     number : int
         Number of the block.
     alpha : float
@@ -514,7 +522,10 @@ def make_block(solver, model, number, alpha, lender):
 
     Returns
     -------
-    block : Block
+    block : Block or GradientBlock
     """
+    if isinstance(solver, LBFGS):
+        return GradientBlock(solver, bind, lender.outline)
+    model = bind()
     kind = HingeBlock if model.surrogate is None else EntropyBlock
     return kind(solver, model, number, alpha, lender)

@@ -7,14 +7,24 @@ it can of its own blocks, and sends the nodes that are left.
 """
 
 from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import pairwise
 
 import numpy as np
 
-from sksstruct.solvers.partitioned._rows import merge, squared_norm, take_back
+from sksstruct.solvers.partitioned._rows import (
+    add_terms,
+    merge,
+    squared_norm,
+    take_back,
+)
 
 # Weights are sent by rows, of so many if nothing else is known, where fewer than this
 # share of the rows changed.
 ROW, SPARSE_BELOW = 8, 0.5
+# Long vectors are added to in so many ranges of rows, side by side.
+_LONG, _RANGES = 2**18, 4
+_FIRST = np.zeros(1, dtype=np.int32)
 
 
 @dataclass
@@ -44,6 +54,11 @@ class SparseChange:
     def squares(self):
         """Squared norm of the vector."""
         return squared_norm(self.values)
+
+    def between(self, first, last):
+        """The part in a range of rows."""
+        a, b = np.searchsorted(self.rows, (first, last))
+        return SparseChange(self.rows[a:b], self.values[a:b], self.size)
 
     def add_to(self, vector):
         """Add to a dense vector, in place."""
@@ -125,6 +140,57 @@ def add(first, second):
     return change if len(rows) < SPARSE_BELOW * n_rows else dense(change)
 
 
+def add_sum(terms, vector, other, factor, width, side_by_side):
+    """Add the sum of changes to a vector, and a multiple of it to another one.
+
+    Parameters
+    ----------
+    terms : list of changes
+        One change or two; may be overwritten.
+    vector : ndarray of shape (size,)
+        Changed in place.
+    other : ndarray of shape (size,) or None
+        Changed in place, unless it is None.
+    factor : float
+        What the sum is multiplied by there.
+    width : int
+        Length of the rows.
+    side_by_side : callable
+        Calls functions without arguments; returns what they return, in their order.
+
+    Returns
+    -------
+    rows : ndarray of int32 or None
+        Rows of the sum; None if they are half of all or more.
+    squares, risen : float
+        Squared norm of the sum, and by how much that of the vector rose. Both are the
+        same whatever the form of the terms.
+    """
+    size, n_rows = len(vector), len(vector) // width
+    n_ranges = _RANGES if size >= _LONG and size % width == 0 else 1
+    bounds = [n_rows * k // n_ranges for k in range(n_ranges + 1)]
+    sparse = all(isinstance(each, SparseChange) for each in terms)
+    if not sparse:
+        terms = [reduce(add, terms)]
+        bounds = [first * width for first in bounds[:-1]] + [size]
+
+    def work(first, last):
+        if sparse:
+            parts = [each.between(first, last) for each in terms]
+            return add_terms(vector, parts, other, factor)
+        # one long row
+        part = SparseChange(_FIRST, terms[0][first:last].reshape(1, -1), last - first)
+        out = None if other is None else other[first:last]
+        return add_terms(vector[first:last], [part], out, factor)
+
+    jobs = [partial(work, *each) for each in pairwise(bounds)]
+    rows, squares, risen = zip(*side_by_side(jobs), strict=True)
+    found = np.concatenate(rows) if sparse else None
+    if found is not None and len(found) >= SPARSE_BELOW * n_rows:
+        found = None
+    return found, sum(squares), sum(risen)
+
+
 class TreeSum:
     """A sum over blocks, to which terms come in any order.
 
@@ -132,6 +198,9 @@ class TreeSum:
     ----------
     n_blocks : int
         Number of blocks B.
+    halves : bool, default=False
+        Whether the two children of the root are left as they are: who adds them to
+        weights does that in one go.
 
     Attributes
     ----------
@@ -141,8 +210,10 @@ class TreeSum:
         Bytes of what was added.
     """
 
-    def __init__(self, n_blocks):
+    def __init__(self, n_blocks, halves=False):
         self.n_blocks = n_blocks
+        self.root = (n_blocks - 1).bit_length()
+        self.top = self.root - 1 if halves else self.root
         self.nodes = {}
         self.received = 0
 
@@ -150,7 +221,7 @@ class TreeSum:
         """Add the change of a block, or the sum of a node."""
         level, k = (0, block) if node is None else node
         self.received += change.nbytes
-        while k << level or (1 << level) < self.n_blocks:
+        while level < self.top:
             # a node without a sibling is its parent
             if (k ^ 1) << level < self.n_blocks:
                 sibling = self.nodes.pop((level, k ^ 1), None)
@@ -160,11 +231,16 @@ class TreeSum:
             level, k = level + 1, k >> 1
         self.nodes[level, k] = change
 
+    def terms(self):
+        """The sum of all blocks, as one or two terms in their order.
+
+        An error where some blocks are missing.
+        """
+        last = self.root - 1
+        if set(self.nodes) not in ({(self.root, 0)}, {(last, 0), (last, 1)}):
+            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
+        return [change for _, change in sorted(self.nodes.items())]
+
     def total(self):
         """The sum of all blocks; an error where some are missing."""
-        if len(self.nodes) != 1 or next(iter(self.nodes))[1] != 0:
-            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        (((level, _), change),) = self.nodes.items()
-        if 1 << level < self.n_blocks:
-            raise ValueError(f"changes of some of {self.n_blocks} blocks are missing")
-        return change
+        return reduce(add, self.terms())

@@ -93,6 +93,21 @@ class Executor:
         """
         raise NotImplementedError
 
+    def side_by_side(self, jobs):
+        """Call functions without arguments in this process.
+
+        Parameters
+        ----------
+        jobs : list of callable
+            The functions.
+
+        Returns
+        -------
+        values : list
+            What they return.
+        """
+        return [job() for job in jobs]
+
     def close(self):
         """Let go of the blocks."""
         self._kept = {}
@@ -157,8 +172,7 @@ class Threads(Serial):
     def call(self, method, *common, blocks=None, each=None, total=None):
         if self.n_threads == 1:
             return super().call(method, *common, blocks=blocks, each=each, total=total)
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_threads)
+        pool = self._threads()
         numbers = range(self.n_blocks) if blocks is None else blocks
         waiting = iter(numbers)
         running, values = {}, {}
@@ -169,7 +183,7 @@ class Threads(Serial):
                     number = next(waiting, None)
                     if number is None:
                         break
-                    job = self._pool.submit(self._one, number, method, common, each)
+                    job = pool.submit(self._one, number, method, common, each)
                     running[job] = number
                 if not running:
                     break
@@ -183,6 +197,22 @@ class Threads(Serial):
         finally:
             wait(running)
         return {number: values[number] for number in numbers}
+
+    def _threads(self):
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        return self._pool
+
+    def side_by_side(self, jobs):
+        if self.n_threads == 1 or len(jobs) == 1:
+            return super().side_by_side(jobs)
+        running = []
+        try:
+            for job in jobs:
+                running.append(self._threads().submit(job))
+            return [job.result() for job in running]
+        finally:
+            wait(running)
 
     def close(self):
         super().close()

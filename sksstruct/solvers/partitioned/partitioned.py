@@ -12,18 +12,22 @@ from threadpoolctl import ThreadpoolController
 from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
-from sksstruct.solvers.partitioned.average import Average
+from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
+from sksstruct.solvers.partitioned.gradients import Record, minimise_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
 
-# blocks="auto": so many examples in each, but two blocks at least where there are so
-# many examples, and not more than so many blocks.
+# blocks="auto": so many examples in each, or more, but two blocks at least where there
+# are so many examples, and not more than so many blocks.
 _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
+# check_every="auto": the first pass of the hinge after which the gap is computed, and
+# the passes after which it is computed again, as part of all and at least so many.
+_FIRST_CHECK = 4
 
 
 @fill_doc(
@@ -34,32 +38,34 @@ _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
 )
 @dataclass(eq=False, repr=False)
 class Partitioned(Solver):
-    """Dual ascent in blocks of the examples, side by side: CoCoA+.
+    """Training in blocks of the examples, side by side: CoCoA+, or L-BFGS.
 
     The examples are cut into blocks. In a round every block makes visits of its
     own examples, from the same weights; what they change is added [1]_ [2]_.
+    With `LBFGS` every block computes its gradient, and the gradients are added.
     Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
     The result depends on the number of blocks, and is the same, bit for bit, for any
     number of threads or machines.
 
     Parameters
     ----------
-    solver : BCFW, SDCA or None, default=None
+    solver : BCFW, SDCA, LBFGS or None, default=None
         The solver of a block: its visits, and for `BCFW` its averaging. Its `max_iter`,
         `tol` and `check_every` have no effect. None: what "auto" stands for, among
-        these two.
+        `BCFW` and `SDCA`. With `LBFGS`, which has no visits, `rounds`, `scaling`,
+        `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": one for 2,000
-        examples, at least 2 for 200, and at most 8. No more threads than blocks are of
-        use; more blocks need more passes.
+        Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
+        2,000 examples in each where there are more than two, and 1 for fewer than 200
+        examples. No more threads than blocks are of use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
-    rounds : int, default=4
+    rounds : int or "auto", default="auto"
         Rounds of a pass: how often changes are added. More rounds need fewer passes,
-        and more traffic.
+        and more traffic. "auto": 4 with the hinge, 16 with losses that have a gradient.
     scaling : {"adaptive", "safe"}, default="adaptive"
         How cautious steps are because blocks do not see each other's changes. "safe":
         as if all changes were the same, which is sigma' = B. "adaptive": by how alike
@@ -76,7 +82,8 @@ class Partitioned(Solver):
     resume : bool, default=False
         Whether to go on from the checkpoint, with the same bits as a run that was not
         stopped. The data and all parameters must be those of the run that wrote it,
-        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`.
+        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`. The
+        checkpoint of `LBFGS` holds the gradient of every sweep.
     executor : Executor or None, default=None
         Where blocks are. None: threads of this process.
 
@@ -89,7 +96,9 @@ class Partitioned(Solver):
     of sigma' is doubled; it ends at B, which is safe.
 
     A block holds its dual variables; all blocks that run at the same time hold one copy
-    of the weights each.
+    of the weights each. With `LBFGS` there are no dual variables. Where features are
+    mapped from disk its blocks keep nothing from sweep to sweep, so that memory is
+    that of the blocks that run at the same time.
 
     References
     ----------
@@ -107,7 +116,7 @@ class Partitioned(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    rounds: int = 4
+    rounds: int | str = "auto"
     scaling: str = "adaptive"
     check_every: int | str = "auto"
     keep_every: int = 5
@@ -121,9 +130,9 @@ class Partitioned(Solver):
     bounded = in_parts = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
-        "solver": [BCFW, SDCA, None],
+        "solver": [BCFW, SDCA, LBFGS, None],
         "blocks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 1, None, closed="left")],
+        "rounds": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "scaling": [StrOptions({"adaptive", "safe"})],
         "check_every": [
             Interval(Integral, 1, None, closed="left"),
@@ -153,7 +162,7 @@ class Partitioned(Solver):
 
         Returns
         -------
-        solver : BCFW or SDCA
+        solver : BCFW, SDCA or LBFGS
         """
         if self.solver is not None:
             return self.solver
@@ -173,6 +182,23 @@ class Partitioned(Solver):
                 "Partitioned cannot complete labels that were not observed: for the "
                 "hinge, use solver='auto'"
             )
+
+    def check_alpha(self, alpha):
+        """Raise an error if there is no regularisation, and blocks need it.
+
+        Parameters
+        ----------
+        alpha : float
+            Regularisation.
+        """
+        if self.solver is None:
+            super().check_alpha(alpha)
+        else:
+            self.solver.check_alpha(alpha)
+
+    def accepts(self, dual_state, model):
+        # dual variables of blocks are not kept
+        return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
     def check_penalty(self, l1):
         """Raise an error if there is an l1 penalty, and blocks cannot have one.
@@ -198,8 +224,12 @@ class Partitioned(Solver):
         n_blocks : int
         """
         if self.blocks == "auto":
-            least = 1 if n_examples < _LEAST_EXAMPLES else 2
-            return int(np.clip(n_examples // _EXAMPLES, least, _MOST_BLOCKS))
+            # powers of two: on two threads three blocks take as long as four
+            most = n_examples // _EXAMPLES
+            n_blocks = 1 << max(
+                most.bit_length() - 1, int(n_examples >= _LEAST_EXAMPLES)
+            )
+            return min(n_blocks, _MOST_BLOCKS)
         return min(self.blocks, n_examples)
 
     def outline(self, model, alpha, l1=0.0):
@@ -225,8 +255,9 @@ class Partitioned(Solver):
             getattr(model, "ld", 8),
             model.oracle_cost,
             box=model.box(getattr(local, "bounds", None)),
-            threshold=l1 / alpha,
+            threshold=l1 / alpha if l1 else 0.0,
             support=getattr(model, "support", None),
+            lean=model.on_disk,
         )
 
     def _solve(self, model, alpha, options):
@@ -238,8 +269,8 @@ class Partitioned(Solver):
         bounds = [n * b // n_blocks for b in range(n_blocks + 1)]
 
         def build(number):
-            part = model.part(bounds[number], bounds[number + 1])
-            return make_block(local, part, number, alpha, lender)
+            bind = partial(model.part, bounds[number], bounds[number + 1])
+            return make_block(local, bind, number, alpha, lender)
 
         builders = [partial(build, number) for number in range(n_blocks)]
         return self.solve_blocks(outline, builders, alpha, options)
@@ -272,10 +303,25 @@ class Partitioned(Solver):
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
+                if isinstance(self.solver, LBFGS):
+                    identity = self._identity(outline, executor, alpha, options.l1)
+                    record = checkpoint and Record(checkpoint, identity, self.resume)
+                    return minimise_sum(self, outline, executor, alpha, options, record)
                 rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
                 executor.close()
+
+    def _identity(self, outline, executor, alpha, l1):
+        """What must be the same for a run to go on, as a short text."""
+        free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
+        parameters = self.get_params(deep=False)
+        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
+        return fingerprint(
+            kept,
+            (outline.n_examples, outline.n_weights, outline.surrogate),
+            (executor.n_blocks, alpha, l1),
+        )
 
 
 @cache
@@ -307,8 +353,7 @@ class Run:
         self.l1, self.weights = options.l1, rounds.weights
         local = solver.local(outline.surrogate)
         self.hinge = outline.surrogate is None
-        averaging = local.averaging if self.hinge else False
-        self.average = Average(self.weights, averaging)
+        self.average = rounds.average
         # gaps of examples, which only visits by gap ask for
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
@@ -325,7 +370,9 @@ class Run:
         extra = ("sigma", "bytes_down", "bytes_up")
         self.loop = Loop(solver, alpha, options, scale, extra, keep_best=not self.hinge)
         every = solver.check_every
-        self.check_at = 1 if every == "auto" else every
+        # as the solvers of blocks begin without blocks
+        first = _FIRST_CHECK if self.hinge else 1
+        self.check_at = first if every == "auto" else every
 
     def run(self):
         """Make passes."""
@@ -340,11 +387,14 @@ class Run:
         loop, rounds = self.loop, self.rounds
         self.average.plan(loop.n_iter, self.check_at)
         stalled = rounds.one_pass(loop.n_iter)
-        self.average.add(rounds.loss)
         checks = not rounds.complete or loop.n_iter == self.check_at
         if checks:
             self.look()
             self.check_at = next_check(loop, self.solver.check_every)
+            if self.solver.check_every == "auto":
+                # cheap beside passes over known labelings, which may be many
+                most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
+                self.check_at = min(self.check_at, loop.n_iter + most)
         if loop.n_iter % self.solver.keep_every == 0:
             self._keep()
         return stalled and checks and rounds.complete
@@ -386,16 +436,8 @@ class Run:
     # ---- checkpoints ----
 
     def _identity(self):
-        """What must be the same for a run to go on, as a short text."""
-        solver, outline = self.solver, self.outline
-        free = ("max_iter", "tol", "keep_every", "checkpoint", "resume", "executor")
-        parameters = solver.get_params(deep=False)
-        kept = sorted((k, repr(v)) for k, v in parameters.items() if k not in free)
-        return fingerprint(
-            kept,
-            (outline.n_examples, outline.n_weights, outline.surrogate),
-            (self.rounds.executor.n_blocks, self.alpha, self.l1),
-        )
+        executor = self.rounds.executor
+        return self.solver._identity(self.outline, executor, self.alpha, self.l1)
 
     def _keep(self):
         """Keep states of blocks where they may be lost, and write the checkpoint."""

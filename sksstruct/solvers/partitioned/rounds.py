@@ -8,13 +8,18 @@ import numpy as np
 
 from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
-from sksstruct.solvers.partitioned._rows import add_rows
+from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Turn
-from sksstruct.solvers.partitioned.changes import SparseChange, TreeSum
+from sksstruct.solvers.partitioned.changes import TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
 
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
 _LEAST_VISITS = 20
+# rounds="auto": without and with the hinge. Visits of smooth losses move far more of
+# the weights: with 4 rounds they need twice as many passes as with 16.
+_ROUNDS = 16, 4
+# A pass over known labelings is short, and changes little: it takes no more rounds.
+_KNOWN_ROUNDS = 2
 
 
 class Rounds:
@@ -47,6 +52,8 @@ class Rounds:
         Whether the last round made all its visits; if not, gaps must be computed.
     n_rounds, n_known : int
         Rounds, and passes over known labelings.
+    average : Average
+        Average of the iterates.
     """
 
     def __init__(self, solver, outline, executor, alpha, seed, checkpoint=None):
@@ -54,12 +61,16 @@ class Rounds:
         self.alpha, self.seed = alpha, seed
         self.weights = outline.weights()
         self.scaling = Scaling(executor.n_blocks, solver.scaling == "adaptive")
-        # only the visits of Frank-Wolfe know labelings
+        # only the visits of Frank-Wolfe know labelings, and have an average
         self.local = solver.local(None) if outline.surrogate is None else None
+        rounds = _ROUNDS[self.local is not None]
+        self.rounds = rounds if solver.rounds == "auto" else solver.rounds
+        averaging = self.local.averaging if self.local else False
+        self.average = Average(self.weights, averaging)
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
         # rows of weights that the last round has changed; None: any
-        self._changed, self._squares = None, 0.0
+        self._changed, self._squares = np.empty(0, dtype=np.int32), 0.0
         self.dual = self.dual_of()
         # files of the blocks in the checkpoint, once there is one
         self.checkpoint, self.files = checkpoint, {}
@@ -95,7 +106,8 @@ class Rounds:
         """Make a pass in rounds; return what they promised, and the visits."""
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        n_parts = max(1, min(self.solver.rounds, most))
+        wanted = min(self.rounds, _KNOWN_ROUNDS) if known else self.rounds
+        n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
             self.n_rounds += 1
@@ -107,7 +119,7 @@ class Rounds:
 
     def _one_round(self, turn):
         """Let all blocks make their visits, and add up what they change."""
-        total = TreeSum(self.executor.n_blocks)
+        total = TreeSum(self.executor.n_blocks, halves=True)
         # a copy where it may be read again, as the weights change in place
         v = self.weights.v.copy() if self.executor.loses_blocks else self.weights.v
         steps = self._change(
@@ -116,8 +128,9 @@ class Rounds:
         loss = float(sum(step.loss for step in steps))
         # an interrupt before both have changed leaves no bound, and not a wrong one
         self.loss = -np.inf
-        of_sum = self._add(total.total())
+        of_sum = self._add(total.terms())
         self.loss = loss
+        self.average.add(loss)
         self.calls += sum(step.calls for step in steps)
         self.complete = all(step.complete for step in steps)
         before, self.dual = self.dual, self._dual_now()
@@ -126,19 +139,21 @@ class Rounds:
         self.scaling.update(squares, of_sum, self.dual - before, promised)
         return steps
 
-    def _add(self, change):
-        """Add a change to the weights; return its squared norm."""
-        weights = self.weights
-        if isinstance(change, SparseChange):
-            self._changed, of_change = change.rows, change.squares
-            self._squares += add_rows(weights.v, change.rows, change.values)
-        else:
-            self._changed, of_change = None, _norm(change)
-            np.add(weights.v, change, out=weights.v)
-            self._squares = _norm(weights.v)
+    def _add(self, terms):
+        """Add changes to the weights; return the squared norm of their sum."""
+        weights, average = self.weights, self.average
+        self._changed, of_sum, risen = add_sum(
+            terms,
+            weights.v,
+            average.u,
+            average.factor,
+            self.outline.width,
+            self.executor.side_by_side,
+        )
+        self._squares += risen
         if weights.w is not weights.v:
             weights.set(weights.v)
-        return of_change
+        return of_sum
 
     def _dual_now(self):
         """Dual value of the iterate, by the squared norm as it has changed."""
@@ -204,6 +219,7 @@ class Rounds:
         self.files = dict(enumerate(map(tuple, state.pop("files"))))
         self.scaling.resume(state.pop("scaling"))
         self.weights.set(state.pop("v"))
+        self._changed = None
         for name, value in state.items():
             setattr(self, name, value)
         # those that are lost meanwhile read it again

@@ -1,0 +1,90 @@
+"""Check that newcomers' questions are answered two clicks from the landing page.
+
+``python doc/_findable.py doc/_build/html`` fails where the page of a question is
+further away, or where the search does not find it by the words of the question.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from sphinx.search.en import SearchEnglish
+
+# Words to search for, and the page that answers.
+QUESTIONS = {
+    "install": "get_started/installation",
+    "save": "how_to/save_and_load",
+    "pickle": "how_to/save_and_load",
+    "entities": "get_started/first_tagger",
+    "progress": "how_to/progress_and_time",
+    "callbacks": "how_to/progress_and_time",
+    "stop seconds": "how_to/progress_and_time",
+    "probabilities": "faq",
+    "l1 sparse": "faq",
+    "own model": "auto_examples/plot_own_model",
+    "thousands labels": "user_guide",
+    "cluster": "user_guide",
+    "cite": "citing",
+    "oracle": "glossary",
+}
+LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
+
+
+def pages_found(index, words):
+    """Names of the pages that have all words."""
+    language = SearchEnglish({})
+    found = set(range(len(index["docnames"])))
+    for word in words.split():
+        if word in language.stopwords:
+            continue
+        pages = set()
+        for terms in (index["terms"], index["titleterms"]):
+            hits = terms.get(language.stem(word), [])
+            pages |= set(hits if isinstance(hits, list) else [hits])
+        found &= pages
+    return {index["docnames"][page] for page in found}
+
+
+def pages_linked(html, page):
+    """Names of the pages that the text of a page links to."""
+    text = (html / f"{page}.html").read_text(encoding="utf-8")
+    text = text[text.index("<article") : text.index("</article>")]
+    folder = (html / page).parent
+    names = ((folder / name).resolve() for name in LINK.findall(text))
+    return {
+        name.relative_to(html).as_posix() for name in names if name.is_relative_to(html)
+    }
+
+
+def main(folder):
+    """Print what is missing; the exit code.
+
+    Parameters
+    ----------
+    folder : str
+        Where the site was built.
+
+    Returns
+    -------
+    code : int
+        0, or 1 where a page cannot be found.
+    """
+    html = Path(folder).resolve()
+    script = (html / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(script.removeprefix("Search.setIndex(").rstrip("; \n")[:-1])
+    near = pages_linked(html, "index")
+    near |= {page for first in near for page in pages_linked(html, first)}
+    code = 0
+    for words, page in QUESTIONS.items():
+        if page not in near:
+            code = 1
+            print(f"{page} is more than two clicks from the landing page")
+        if page not in pages_found(index, words):
+            code = 1
+            print(f"searching for {words!r} does not find {page}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

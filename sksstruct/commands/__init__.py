@@ -1,0 +1,47 @@
+"""Command line: ``sksstruct map``, ``sksstruct train`` and ``sksstruct tag``."""
+
+import argparse
+import os
+import sys
+
+from sksstruct.commands import map as map_command
+from sksstruct.commands import tagging
+from sksstruct.utils.state import __version__
+
+__all__ = ["main"]
+
+
+def main(arguments=None):
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : list of str, default=None
+        Arguments; None: those of the process.
+
+    Returns
+    -------
+    code : int
+        0, or 1 where `map` found no labeling, 2 where the input is wrong, or 130 after
+        an interrupt.
+    """
+    parser = argparse.ArgumentParser(
+        prog="sksstruct", description="Structured prediction from the command line."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for module in (tagging, map_command):
+        module.add_parsers(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # whoever reads has seen enough; Python would complain again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (OSError, ValueError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,144 @@
+"""``sksstruct map``: the best labeling of a factor graph in a file."""
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+
+from sksstruct.datasets import (
+    dump_uai_solution,
+    load_cfn,
+    load_ergo,
+    load_fg,
+    load_uai,
+    load_wcsp,
+)
+from sksstruct.datasets._text import plain_name
+from sksstruct.inference.lp import MAP_SOLVERS, resolve_map_solver
+
+
+def add_parsers(commands):
+    """Add the command to a parser.
+
+    Parameters
+    ----------
+    commands : object
+        What ``add_subparsers`` returned.
+    """
+    best = commands.add_parser("map", help="find the best labeling of a factor graph")
+    best.add_argument(
+        "file",
+        help="FILE.uai, .LG, .erg, .wcsp, .cfn or .fg, or .gz, .bz2 or .xz of it",
+    )
+    best.add_argument(
+        "--evidence", help="evidence file (FILE.uai.evid, if it is there)"
+    )
+    best.add_argument(
+        "--solver", default="auto", choices=list(MAP_SOLVERS), help="MAP solver (auto)"
+    )
+    best.add_argument("--time-limit", type=float, help="seconds (no limit)")
+    best.add_argument("--max-iter", type=int, help="iterations (by the solver)")
+    best.add_argument("--tol", type=float, default=1e-6, help="tolerance (1e-6)")
+    best.add_argument("--seed", type=int, default=0, help="of random choices (0)")
+    best.add_argument("--output", help="result file (FILE.MPE)")
+    best.add_argument("--json", action="store_true", help="print one JSON object")
+    best.add_argument(
+        "-v", "--verbose", action="count", default=0,
+        help="show progress; -vv: every iteration",
+    )  # fmt: skip
+    best.set_defaults(run=run)
+
+
+def load(path, evidence=None):
+    """A graph from a file, by the file's name.
+
+    Parameters
+    ----------
+    path : str
+        File.
+    evidence : str, default=None
+        Evidence file of a UAI model.
+
+    Returns
+    -------
+    graph : FactorGraph
+        The graph.
+    """
+    stem = path[: len(path) - len(os.path.basename(path))] + plain_name(path)
+    readers = {".wcsp": load_wcsp, ".cfn": load_cfn, ".fg": load_fg}
+    reader = readers.get(os.path.splitext(stem)[1])
+    if reader is not None:
+        if evidence is not None:
+            raise ValueError("evidence is for UAI models")
+        return reader(path)
+    if evidence is None and os.path.exists(stem + ".evid"):
+        evidence = stem + ".evid"
+    return (load_ergo if stem.endswith(".erg") else load_uai)(path, evidence=evidence)
+
+
+def run(options):
+    """Find the best labeling, write it and print the rest.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The arguments.
+
+    Returns
+    -------
+    code : int
+        0, or 1 where no labeling was found, or 2 where it could not be written.
+    """
+    started = time.perf_counter()
+    graph = load(options.file, options.evidence)
+    loaded = time.perf_counter()
+    solver = resolve_map_solver(
+        options.solver, max_iter=options.max_iter, tol=options.tol
+    )
+    # one object is all that JSON readers expect
+    with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
+        if options.verbose:
+            print(f"{graph}, read in {loaded - started:.2f} s", flush=True)
+        result = solver.solve(
+            graph,
+            time_limit=options.time_limit,
+            random_state=options.seed,
+            verbose=options.verbose,
+        )
+    shown = {
+        "status": str(result.status),
+        "message": result.message,
+        "score": float(result.score),
+        "bound": float(result.bound),
+        "solver": result.solver,
+        "iterations": result.n_iter,
+        "seconds": round(time.perf_counter() - loaded, 3),
+    }
+    return _show(options, result, shown)
+
+
+def _show(options, result, shown):
+    """Write the labeling and print the rest; the exit code."""
+    code = 0 if result.score > -math.inf else 1
+    if code == 0:
+        folder, name = os.path.split(options.file)
+        output = options.output or os.path.join(folder, plain_name(name) + ".MPE")
+        try:
+            dump_uai_solution(result.labeling, output)
+            shown["written"] = output
+        except OSError as error:
+            # what was found is shown nevertheless
+            print(f"error: {error}", file=sys.stderr)
+            code = 2
+    if options.json:
+        # JSON has no infinite numbers
+        for key in ("score", "bound"):
+            shown[key] = shown[key] if math.isfinite(shown[key]) else None
+        shown["labeling"] = result.labeling.tolist() if code != 1 else None
+        print(json.dumps(shown))
+        return code
+    for key, value in shown.items():
+        print(f"{key:<11}{value}")
+    return code

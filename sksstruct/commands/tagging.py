@@ -1,0 +1,203 @@
+"""``sksstruct train`` and ``sksstruct tag``: a tagger of CoNLL columns in a file."""
+
+import sys
+import time
+
+import joblib
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.datasets import read_conll
+from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
+from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
+from sksstruct.metrics import chunk_classification_report, token_accuracy_score
+
+
+def add_parsers(commands):
+    """Add the commands to a parser.
+
+    Parameters
+    ----------
+    commands : object
+        What ``add_subparsers`` returned.
+    """
+    train = commands.add_parser(
+        "train",
+        help="train a tagger on a file of columns",
+        description="Train a tagger. A line has the columns of one token, separated "
+        "by white space, the word first and the label last. An empty line ends a "
+        "sentence.",
+    )
+    train.add_argument("file", nargs="+", help="training data; .gz as well")
+    train.add_argument("-m", "--model", required=True, help="file to write")
+    train.add_argument(
+        "--template", help="template of CRF++; without it the usual features"
+    )
+    train.add_argument(
+        "--min-count", type=int, default=1, help="leave rarer features out (1)"
+    )
+    train.add_argument(
+        "--loss", choices=["hinge", "log"], help="'log' is the likelihood (hinge)"
+    )
+    train.add_argument("--alpha", type=float, help="regularisation (by the loss)")
+    train.add_argument("--c1", type=float, help="that of CRFsuite, for the likelihood")
+    train.add_argument("--c2", type=float, help="that of CRFsuite, for the likelihood")
+    train.add_argument("--bio", action="store_true", help="well-formed BIO labels only")
+    train.add_argument("--test", help="file to report the chunks of")
+    train.add_argument("--max-seconds", type=float, help="limit of the training (none)")
+    train.add_argument("--jobs", type=int, help="threads (1)")
+    train.add_argument("--seed", type=int, default=0, help="of random orders (0)")
+    train.add_argument("-v", "--verbose", action="store_true", help="show progress")
+    train.set_defaults(run=run_train)
+
+    tag = commands.add_parser(
+        "tag",
+        help="label the sentences of a file",
+        description="Append a column of predicted labels to the columns of a file. "
+        "Reading a model runs code: use only models that you trust.",
+    )
+    tag.add_argument("file", help="data; .gz as well; - for standard input")
+    tag.add_argument("-m", "--model", required=True, help="file that train wrote")
+    tag.add_argument("-o", "--output", help="file to write (standard output)")
+    tag.add_argument(
+        "--test", action="store_true",
+        help="the last column has true labels: print a report instead",
+    )  # fmt: skip
+    tag.add_argument("--jobs", type=int, help="threads (1)")
+    tag.set_defaults(run=run_tag)
+
+
+def run_train(options):
+    """Train a tagger and write it.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The arguments.
+
+    Returns
+    -------
+    code : int
+        0.
+    """
+    started = time.perf_counter()
+    X, y = _labeled([s for name in options.file for s in read_conll(name)])
+    columns = ColumnFeatures(_text(options.template)).fit(X)
+    vectorizer = SequenceVectorizer(min_count=options.min_count)
+    crf = ChainCRF(**_parameters(options, len(X)))
+    if columns.has_pairs_:
+        crf.set_params(transition_features="B")
+    tagger = Tagger([("columns", columns), ("features", vectorizer), ("tagger", crf)])
+    tagger.fit(X, y)
+    joblib.dump(tagger, options.model)
+    print(
+        f"{len(X)} sentences, {crf.n_features_in_} features, {len(crf.classes_)} labels"
+    )
+    print(
+        f"{crf.n_iter_} passes, objective {crf.objective_:.6g}, duality gap "
+        f"{crf.dual_gap_:.2g}, {time.perf_counter() - started:.1f} s"
+    )
+    if options.test is not None:
+        _report(tagger, *_labeled(read_conll(options.test)))
+    return 0
+
+
+def _text(name):
+    if name is None:
+        return None
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def _parameters(options, n):
+    """Parameters of the tagger."""
+    if options.c1 is not None or options.c2 is not None:
+        if options.alpha is not None or options.loss == "hinge":
+            raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
+        c1 = 0.0 if options.c1 is None else options.c1
+        c2 = 1.0 if options.c2 is None else options.c2
+        # its regularisation; the model is the one with all weights
+        same = crfsuite_parameters(n, c1=c1, c2=c2)
+        parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
+        parameters["loss"] = "log"
+    else:
+        alpha = "auto" if options.alpha is None else options.alpha
+        parameters = {"alpha": alpha, "loss": options.loss or "hinge"}
+    return parameters | {
+        "forbidden_transitions": "bio" if options.bio else None,
+        "max_seconds": options.max_seconds,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+        "verbose": int(options.verbose),
+    }
+
+
+def _labeled(sentences):
+    """Columns and labels of sentences whose last column has labels."""
+    if len(sentences[0]) < 2:
+        raise ValueError("expected two columns at least, a word and a label")
+    return [s[:-1] for s in sentences], [s[-1] for s in sentences]
+
+
+def run_tag(options):
+    """Label sentences, and write them or a report.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The arguments.
+
+    Returns
+    -------
+    code : int
+        0.
+    """
+    tagger = _load(options.model)
+    tagger[-1].set_params(n_jobs=options.jobs)
+    n_columns = tagger[0].n_columns_
+    sentences = read_conll(sys.stdin if options.file == "-" else options.file)
+    found = len(sentences[0])
+    if options.test:
+        if found != n_columns + 1:
+            raise ValueError(f"{found} columns; expected {n_columns} and a label")
+        _report(tagger, *_labeled(sentences))
+        return 0
+    if found not in (n_columns, n_columns + 1):
+        raise ValueError(
+            f"{found} columns; the model was trained on {n_columns}, and a label"
+        )
+    labels = tagger.predict([s[:n_columns] for s in sentences])
+    if options.output is None:
+        _write(sys.stdout, sentences, labels)
+    else:
+        with open(options.output, "w", encoding="utf-8") as file:
+            _write(file, sentences, labels)
+    return 0
+
+
+def _load(name):
+    """A tagger from a file."""
+    try:
+        tagger = joblib.load(name)
+    except OSError:
+        raise
+    except Exception as error:  # whatever unpickling runs into
+        raise ValueError(f"{name} is not a model: {error!r}") from None
+    if not isinstance(tagger, Tagger) or not isinstance(tagger[0], ColumnFeatures):
+        raise ValueError(f"{name} is not a model that 'sksstruct train' wrote")
+    check_is_fitted(tagger)
+    return tagger
+
+
+def _write(file, sentences, labels):
+    """Columns, and labels as one more, separated by tabs."""
+    for columns, row in zip(sentences, labels, strict=True):
+        for token in zip(*columns, row, strict=True):
+            file.write("\t".join(token) + "\n")
+        file.write("\n")
+
+
+def _report(tagger, X, y):
+    """Print how well sentences are labeled."""
+    predicted = tagger.predict(X)
+    print(f"token accuracy {token_accuracy_score(y, predicted):.4f}")
+    print(chunk_classification_report(y, predicted, digits=4))

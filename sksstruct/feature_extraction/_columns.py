@@ -1,0 +1,209 @@
+"""Attributes of tokens from the columns of a file, by a template or the usual ones."""
+
+import re
+from dataclasses import dataclass
+
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from sksstruct.feature_extraction._helpers import (
+    _check_tokens,
+    affix_features,
+    shape_features,
+    window_features,
+)
+from sksstruct.utils._param_validation import validate_params
+from sksstruct.utils.state import Versioned
+
+# How far away words, and other columns, are looked at without a template.
+_WORDS, _OTHERS = range(-2, 3), range(-1, 2)
+_AFFIXES = (2, 3)
+_MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
+
+
+@dataclass(eq=False, repr=False)
+class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
+    """Turn the columns of tokens into lists of attributes.
+
+    The step before a `SequenceVectorizer` for data as
+    `sksstruct.datasets.read_conll` reads them, the column of labels left out.
+
+    Parameters
+    ----------
+    template : str or None, default=None
+        Lines of a template of CRF++ or Wapiti: ``U01:%x[-1,0]/%x[0,1]`` makes an
+        attribute of a token from column 0 of the token before and column 1 of its own.
+        Lines that begin with ``B`` and have a macro make attributes whose names begin
+        with ``B``, for ``ChainCRF(transition_features="B")``; ``B`` alone, the pairs of
+        labels, asks for nothing, as a `ChainCRF` has these weights in any case. None:
+        words and their shapes up to two tokens away, affixes of two and three letters,
+        and the other columns up to one token away.
+
+    Attributes
+    ----------
+    n_columns_ : int
+        Number of columns.
+    has_pairs_ : bool
+        Whether there are attributes for pairs of labels.
+
+    See Also
+    --------
+    sksstruct.feature_extraction.window_features : The same for one sentence.
+    sksstruct.datasets.read_conll : Reads columns.
+
+    Notes
+    -----
+    Where a macro of a template leaves the sentence, its value is ``_B-1``, ``_B-2`` and
+    so on before the first token, and ``_B+1``, ``_B+2`` after the last, as in CRF++.
+
+    Examples
+    --------
+    >>> from sksstruct.feature_extraction import ColumnFeatures
+    >>> X = [(["He", "ran"], ["PRP", "VBD"])]
+    >>> ColumnFeatures("U0:%x[0,0]\\nU1:%x[-1,1]").fit_transform(X)
+    [[['U0:He', 'U1:_B-1'], ['U0:ran', 'U1:PRP']]]
+    """
+
+    template: str | None = None
+
+    _parameter_constraints = {"template": [str, None]}
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X, y=None):
+        """Check the template and count columns.
+
+        Parameters
+        ----------
+        X : list of tuple of list of str
+            The columns of each sentence.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : ColumnFeatures
+            Itself.
+        """
+        validate_params(self)
+        if len(X) == 0:
+            raise ValueError("X is empty: at least one sentence is required")
+        rules = [] if self.template is None else _parse(self.template)
+        n_columns = _check_columns(X, None)
+        for number, line, parts in rules:
+            for _, column in parts[1::2]:
+                if column >= n_columns:
+                    raise ValueError(
+                        f"template, line {number}: no column {column}, there are "
+                        f"{n_columns}: {line!r:.80}"
+                    )
+        self.n_columns_ = n_columns
+        self.has_pairs_ = any(line[0] == "B" for _, line, _ in rules)
+        return self
+
+    def transform(self, X):
+        """Make attributes.
+
+        Parameters
+        ----------
+        X : list of tuple of list of str
+            The columns of each sentence.
+
+        Returns
+        -------
+        features : list of list of list of str
+            Attributes of the tokens of each sentence.
+        """
+        _check_columns(X, self.n_columns_)
+        if self.template is None:
+            return [_usual(columns) for columns in X]
+        rules = [parts for _, _, parts in _parse(self.template)]
+        return [_expand(rules, columns) for columns in X]
+
+
+def _check_columns(X, n_columns):
+    """Refuse sentences that are not columns of equal length; return their number."""
+    for i, columns in enumerate(X):
+        if isinstance(columns, str) or not hasattr(columns, "__len__"):
+            raise TypeError(f"X[{i}] must be a tuple of columns, got {columns!r:.80}")
+        n_columns = len(columns) if n_columns is None else n_columns
+        if len(columns) != n_columns or not n_columns:
+            raise ValueError(
+                f"X[{i}] has {len(columns)} columns, expected {n_columns or 'one'}"
+            )
+        for k, column in enumerate(columns):
+            _check_tokens(f"X[{i}][{k}]", column)
+            if len(column) != len(columns[0]):
+                raise ValueError(
+                    f"X[{i}][{k}] has {len(column)} tokens, X[{i}][0] has "
+                    f"{len(columns[0])}"
+                )
+    return n_columns
+
+
+def _usual(columns):
+    """Attributes of one sentence without a template."""
+    words = columns[0]
+    named = {"w": [word.lower() for word in words]}
+    shapes = [row[0].partition("=")[2] for row in shape_features(words)]
+    named["shape"] = shapes
+    named |= {f"column{k}": column for k, column in enumerate(columns) if k}
+    templates = [[("w", d)] for d in _WORDS] + [[("shape", d)] for d in _WORDS]
+    templates += [[(name, d)] for name in list(named)[2:] for d in _OTHERS]
+    rows = window_features(named, templates)
+    for row, affixes in zip(rows, affix_features(words, lengths=_AFFIXES), strict=True):
+        row += affixes
+    return rows
+
+
+def _parse(template):
+    """Rules of a template: line number, line, and texts and macros in turns."""
+    rules = []
+    for number, line in enumerate(template.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        pieces = _MACRO.split(line)
+        texts = pieces[::3]
+        if line[0] not in "UB" or "%" in "".join(texts):
+            raise ValueError(
+                f"template, line {number}: expected U or B and macros %x[row,column], "
+                f"got {line!r:.80}"
+            )
+        if len(texts) == 1 and line[0] == "B":
+            continue
+        parts = [texts[0]]
+        for k, text in enumerate(texts[1:]):
+            parts += [(int(pieces[3 * k + 1]), int(pieces[3 * k + 2])), text]
+        rules.append((number, line, parts))
+    if not rules:
+        raise ValueError("the template has no line that makes an attribute")
+    return rules
+
+
+def _expand(rules, columns):
+    """Attributes of one sentence, by rules of a template."""
+    size = len(columns[0])
+    rows = [[] for _ in range(size)]
+    for parts in rules:
+        values = []
+        for part in parts:
+            if isinstance(part, str):
+                values.append([part] * size)
+            else:
+                values.append(_shifted(columns[part[1]], part[0]))
+        for row, pieces in zip(rows, zip(*values, strict=True), strict=True):
+            row.append("".join(pieces))
+    return rows
+
+
+def _shifted(column, offset):
+    """Values of a column so far away, with names of their own beyond both ends."""
+    size = len(column)
+    return [
+        column[t] if 0 <= t < size else f"_B{t if t < 0 else t - size + 1:+d}"
+        for t in range(offset, offset + size)
+    ]

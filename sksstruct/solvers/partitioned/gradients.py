@@ -1,0 +1,259 @@
+"""L-BFGS over blocks: each computes its loss and gradient, which are added.
+
+Blocks have no state. One that is lost is made again, and nothing is repeated but the
+call that it was lost in.
+
+scipy keeps its approximation of the Hessian to itself. So a checkpoint holds the
+gradient of every sweep, and a run that goes on makes its steps again, from these
+gradients instead of from the data: with the same bits, and in little time.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, minimise
+from sksstruct.solvers.partitioned.changes import TreeSum, compress, dense
+from sksstruct.utils._layout import aligned_zeros
+
+
+@dataclass
+class Slope:
+    """What a sweep found in one block, besides the gradient.
+
+    Parameters
+    ----------
+    loss : float
+        sum_i p_i f_i(w).
+    n_exact : int
+        Number of the examples whose loss is exact.
+    convex : bool
+        Whether the losses are convex.
+    """
+
+    loss: float
+    n_exact: int
+    convex: bool
+
+
+class GradientBlock:
+    """A block that computes a part of the loss and of its gradient.
+
+    Parameters
+    ----------
+    solver : LBFGS
+        Says what the loss is.
+    bind : callable
+        Returns the model bound to the examples of the block, the p_i being those of all
+        data.
+    outline : Outline
+        The problem. Where it is lean the block keeps nothing from one call to the next:
+        the model is bound anew, and features are read from where they are.
+    """
+
+    def __init__(self, solver, bind, outline):
+        self.solver, self.bind, self.outline = solver, bind, outline
+        self._loss = None
+
+    def slope(self, w):
+        """Loss and gradient at the weights w.
+
+        Returns
+        -------
+        slope : Slope
+            The loss.
+        gradient : ndarray or SparseChange
+            The gradient.
+        """
+        loss = self._loss
+        if loss is None:
+            loss = self.solver.smooth_loss(self.bind())
+        if not self.outline.lean:
+            # what it was made of may be let go
+            self._loss, self.bind = loss, None
+        gradient = aligned_zeros(loss.model.n_weights)
+        # one thread: blocks are what threads share
+        value = loss.value_and_gradient(w, gradient, 1)
+        n_exact = int(np.count_nonzero(loss.exact))
+        slope = Slope(value, n_exact, loss.convex)
+        return slope, compress(gradient, self.outline.width)
+
+
+class SummedLoss:
+    """The mean of smooth losses of all blocks, as `Objective` asks for it.
+
+    Parameters
+    ----------
+    outline : Outline
+        The problem.
+    executor : Executor
+        Has the blocks.
+    record : Record or None
+        Gradients in a checkpoint.
+
+    Attributes
+    ----------
+    model : Outline
+        Tells the numbers of examples and weights.
+    support, convex, exact
+        As those of a `SmoothLoss`.
+    """
+
+    def __init__(self, outline, executor, record=None):
+        self.model, self.executor, self.record = outline, executor, record
+        self.support = outline.support
+        self.convex, self.exact = True, 1.0
+
+    def value_and_gradient(self, w, gradient, n_jobs=None):
+        """Mean loss at weights w; its gradient is written out."""
+        record = self.record
+        answer = None if record is None else record.next(w, self._sweep)
+        if answer is None:
+            answer = self._sweep(w)
+            if record is not None:
+                record.add(w, *answer)
+        loss, self.exact, self.convex, gradient[:] = answer
+        return loss
+
+    def _sweep(self, w):
+        """Loss, share of exact losses, whether it is convex, and the gradient."""
+        executor, n_blocks = self.executor, self.executor.n_blocks
+        total, values, lost = TreeSum(n_blocks), {}, range(n_blocks)
+        # a copy where it may be read again, as the weights change in place
+        w = w.copy() if executor.loses_blocks else w
+        while True:
+            values.update(executor.call("slope", w, blocks=lost, total=total))
+            lost = [number for number in range(n_blocks) if number not in values]
+            if not lost:
+                break
+            executor.rebuild(lost)
+        slopes = [values[number] for number in range(n_blocks)]
+        return (
+            float(sum(slope.loss for slope in slopes)),
+            sum(slope.n_exact for slope in slopes) / self.model.n_examples,
+            all(slope.convex for slope in slopes),
+            dense(total.total()),
+        )
+
+
+class Record:
+    """The gradients of a run in a checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where they are.
+    identity : str
+        What must be the same for a run to go on.
+    resume : bool
+        Whether to go on from those that are there.
+
+    Attributes
+    ----------
+    seconds : float
+        How long the run took that wrote them.
+    """
+
+    def __init__(self, checkpoint, identity, resume):
+        self.checkpoint, self.identity = checkpoint, identity
+        self.sweeps, self.n_repeated, self.seconds = [], 0, 0.0
+        # the run that goes on, once there is one
+        self.loop = None
+        if resume:
+            state = checkpoint.read_driver()
+            if state["identity"] != identity:
+                raise self._other_run()
+            self.sweeps, self.seconds = state["sweeps"], state["seconds"]
+
+    def _other_run(self):
+        return ValueError(
+            f"the checkpoint in {self.checkpoint.url!r} is of another run: data or "
+            "parameters differ; train with resume=False to begin anew"
+        )
+
+    def next(self, w, sweep):
+        """What the next sweep found when it was made; None if it was not yet."""
+        number = self.n_repeated
+        if number == len(self.sweeps):
+            return None
+        state = self.checkpoint.read(*self.sweeps[number])
+        if state["weights"] != _digest(w):
+            raise self._other_run()
+        answer = tuple(state[name] for name in ("loss", "exact", "convex", "gradient"))
+        if number == 0:
+            # the first tells other data; another machine may round otherwise
+            now = sweep(w)
+            size = max(np.abs(answer[-1]).max(), 1e-300)
+            same = np.isclose(now[0], answer[0], rtol=1e-6) and np.allclose(
+                now[-1], answer[-1], rtol=1e-6, atol=1e-6 * size
+            )
+            if not same:
+                raise ValueError(
+                    f"the checkpoint in {self.checkpoint.url!r} is of other examples; "
+                    "train with resume=False to begin anew"
+                )
+        self.n_repeated += 1
+        return answer
+
+    def add(self, w, loss, exact, convex, gradient):
+        """Write what a sweep found."""
+        name = f"sweep-{len(self.sweeps)}.npz"
+        state = {"loss": loss, "exact": exact, "convex": convex, "gradient": gradient}
+        digest = self.checkpoint.write(name, {"weights": _digest(w), **state})
+        self.sweeps.append((name, digest))
+        self.n_repeated += 1
+        self.checkpoint.write_driver(
+            {
+                "identity": self.identity,
+                "sweeps": self.sweeps,
+                "seconds": self.loop.seconds(),
+            }
+        )
+
+
+def _digest(w):
+    return hashlib.sha256(w.tobytes()).hexdigest()
+
+
+class SummedObjective(Objective):
+    """An objective whose traffic is in the trace."""
+
+    @property
+    def extra(self):
+        executor = self.loss.executor
+        return executor.sent, executor.received
+
+
+def minimise_sum(solver, outline, executor, alpha, options, record=None):
+    """Minimise the sum of the losses of all blocks.
+
+    Parameters
+    ----------
+    solver : Partitioned
+        Its `solver`, `max_iter` and `tol` are read.
+    outline : Outline
+        The problem.
+    executor : Executor
+        Has the blocks, each a `GradientBlock`.
+    alpha : float
+        Regularisation.
+    options : Options
+        How the problem is to be solved.
+    record : Record or None
+        Gradients in a checkpoint.
+
+    Returns
+    -------
+    result : SolverResult
+        Weights, certificate and trace.
+    """
+    loss = SummedLoss(outline, executor, record)
+    box = None if outline.box is None else Box(*outline.box)
+    objective = SummedObjective(loss, box, alpha, options)
+    loop = LBFGSLoop(solver, alpha, options, None, ("bytes_down", "bytes_up"))
+    if record is not None:
+        record.loop = loop
+        loop.started -= record.seconds
+    return minimise(objective, loop, solver.solver.memory)

@@ -1,0 +1,49 @@
+/* Memory in a file that has no name: the system writes it to disk where it needs the
+   room. Where there are no such files it is memory like any other. */
+#ifndef SKSSTRUCT_FILE_MEMORY_H
+#define SKSSTRUCT_FILE_MEMORY_H
+
+#include <stddef.h>
+
+#ifdef _WIN32
+#include <stdlib.h>
+static inline void* sks_file_memory(size_t size, const char* folder) {
+    (void)folder;
+    return malloc(size);
+}
+static inline void sks_free_file_memory(void* memory, size_t size) {
+    (void)size;
+    free(memory);
+}
+#else
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+/* NULL where there is no room; the folder must exist. */
+static inline void* sks_file_memory(size_t size, const char* folder) {
+    char name[4096];
+    void* memory = MAP_FAILED;
+    int file, length = snprintf(name, sizeof name, "%s/sksstruct-XXXXXX", folder);
+    if (length < 0 || (size_t)length >= sizeof name) return NULL;
+    file = mkstemp(name);
+    if (file < 0) return NULL;
+    unlink(name);
+    /* room now, or an error: without it a write to the memory would end the process */
+#ifdef __linux__
+    if (posix_fallocate(file, 0, (off_t)size) == 0)
+#else
+    if (ftruncate(file, (off_t)size) == 0)
+#endif
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    /* the mapping keeps it */
+    close(file);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+static inline void sks_free_file_memory(void* memory, size_t size) {
+    if (memory != NULL) munmap(memory, size);
+}
+#endif
+
+#endif

@@ -1,0 +1,163 @@
+"""``sksstruct train`` and ``sksstruct tag``."""
+
+import io
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sksstruct.commands import main
+from sksstruct.datasets import read_conll
+from sksstruct.feature_extraction import ColumnFeatures
+from sksstruct.utils.state import __version__
+
+TRAIN = """\
+Ada NNP B-PER
+Lovelace NNP I-PER
+spoke VBD O
+
+In IN O
+Rome NNP B-LOC
+it PRP O
+rained VBD O
+
+Emmy NNP B-PER
+Noether NNP I-PER
+taught VBD O
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Training data, and the name of a model that does not exist yet."""
+    data = tmp_path / "train.txt"
+    data.write_text(TRAIN)
+    return str(data), str(tmp_path / "tagger.joblib")
+
+
+def test_train_and_tag(files, tmp_path, capsys, monkeypatch):
+    data, model = files
+    assert main(["train", data, "-m", model, "--bio", "--test", data]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("3 sentences, ")
+    assert "duality gap" in shown and "token accuracy 1.0000" in shown
+    tagger = joblib.load(model)
+    assert tagger[-1].forbidden_transitions_
+    # the labels of a file with labels are kept, and predicted ones follow
+    assert main(["tag", data, "-m", model]) == 0
+    tagged = read_conll(capsys.readouterr().out.splitlines())
+    assert [len(columns) for columns in tagged] == [4, 4, 4]
+    assert all(columns[2] == columns[3] for columns in tagged)
+    # without labels, from standard input, to a file
+    lines = "".join(line.rpartition(" ")[0] + "\n" for line in TRAIN.splitlines())
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    output = tmp_path / "tagged.txt"
+    assert main(["tag", "-", "-m", model, "-o", str(output)]) == 0
+    assert capsys.readouterr().out == ""
+    found = [columns[-1] for columns in read_conll(output)]
+    assert found == [columns[-1] for columns in tagged]
+    assert main(["tag", data, "-m", model, "--test"]) == 0
+    report = capsys.readouterr().out.splitlines()
+    assert report[-1].split() == ["all", "1.0000", "1.0000", "1.0000", "3"]
+
+
+def test_template_and_parameters_of_crfsuite(files, tmp_path, capsys):
+    data, model = files
+    template = tmp_path / "template"
+    template.write_text("# words\nU00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\n\nB\nB1:%x[0,1]\n")
+    arguments = ["train", data, "-m", model, "--template", str(template)]
+    assert main([*arguments, "--c2", "0.3", "--min-count", "1"]) == 0
+    crf = joblib.load(model)[-1]
+    # alpha = 2 c2 / n
+    assert (crf.loss, crf.alpha, crf.l1_ratio) == ("log", pytest.approx(0.2), 0.0)
+    pairs = {name for name, _, _ in crf.pair_features_}
+    assert pairs == {"B1:NNP", "B1:VBD", "B1:PRP"}
+    assert main([*arguments, "--c1", "0.1", "--loss", "hinge"]) == 2
+    assert "likelihood" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("X00:%x[0,0]", "line 1: expected U or B"),
+        ("U00:%x[0,0]\nU01:%x[0]", "line 2: expected U or B"),
+        ("U00:%x[0,7]", "line 1: no column 7, there are 2"),
+        ("# nothing\nB", "no line that makes an attribute"),
+    ],
+)
+def test_bad_template(files, tmp_path, capsys, text, message):
+    data, model = files
+    (tmp_path / "template").write_text(text)
+    arguments = ["train", data, "-m", model, "--template", str(tmp_path / "template")]
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bad_files(files, tmp_path, capsys):
+    data, model = files
+    assert main(["train", str(tmp_path / "none"), "-m", model]) == 2
+    assert "none" in capsys.readouterr().err
+    (tmp_path / "one").write_text("a\nb\n")
+    assert main(["train", str(tmp_path / "one"), "-m", model]) == 2
+    assert "two columns" in capsys.readouterr().err
+    assert main(["tag", data, "-m", data]) == 2
+    assert "is not a model" in capsys.readouterr().err
+    joblib.dump([1], model)
+    assert main(["tag", data, "-m", model]) == 2
+    assert "'sksstruct train'" in capsys.readouterr().err
+    main(["train", data, "-m", model])
+    capsys.readouterr()
+    assert main(["tag", str(tmp_path / "one"), "-m", model]) == 2
+    assert "1 columns; the model was trained on 2" in capsys.readouterr().err
+    assert main(["tag", str(tmp_path / "one"), "-m", model, "--test"]) == 2
+    assert "expected 2 and a label" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == __version__ + "\n"
+
+
+def test_reader_that_stops(files):
+    data, model = files
+    main(["train", data, "-m", model])
+    code = (
+        "import sys; from sksstruct.commands import main; "
+        "sys.stdout.close = lambda: None; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = [sys.executable, "-c", code, "tag", data, "-m", model]
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    assert b"Broken" not in process.stderr.read()
+    process.stderr.close()
+    process.wait()
+
+
+def test_column_features():
+    X = [(["He", "ran"], ["PRP", "VBD"]), (["Go"], ["VB"])]
+    template = "U0:%x[-2,0]|%x[1,1]\nBx:%x[0,1]\n"
+    features = ColumnFeatures(template).fit(X)
+    assert features.has_pairs_ and features.n_columns_ == 2
+    assert features.transform(X) == [
+        [["U0:_B-2|VBD", "Bx:PRP"], ["U0:_B-1|_B+1", "Bx:VBD"]],
+        [["U0:_B-2|_B+1", "Bx:VB"]],
+    ]
+    usual = clone(features).set_params(template=None).fit_transform(X)
+    assert {"w[0]=he", "w[1]=ran", "shape[0]=Xx", "column1[1]=VBD"} <= set(usual[0][0])
+    assert "w:suffix=He" in usual[0][0] and "column1[-1]=PRP" in usual[0][1]
+    for bad, message in (
+        ([], "X is empty"),
+        (["He"], r"X\[0\] must be a tuple"),
+        ([X[0], (["a"],)], r"X\[1\] has 1 columns, expected 2"),
+        ([(["a"], ["b", "c"])], r"X\[0\]\[1\] has 2 tokens"),
+        ([(["a"], [np.nan])], r"X\[0\]\[1\]\[0\] must be a string"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            ColumnFeatures().fit(bad)
