@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 BENCH := benchmarks
+# each process takes neighboring tests, which share what they compute
+PARALLEL := -q -n 2 --dist worksteal
 
 .PHONY: demo test test-all test-floors lint doc benchmarks fuzz sanitize clean
 
@@ -17,18 +19,19 @@ demo: $(VENV)/demo
 
 test: $(VENV)/test
 	@echo "== running the tests (about five minutes on two cores)"
-	$(PY) -m pytest -q -n 2
+	$(PY) -m pytest $(PARALLEL)
 
-# What continuous integration runs on top: lint, bounds checks, documentation. With bounds
-# checks the kernels run in their own tests and those of models and solvers.
+# What continuous integration runs on top: lint, bounds checks, documentation. The wheel
+# that the tests of packaging build has the bounds checks: with it the kernels run in
+# their own tests and those of models and solvers.
+test-all: export SKSSTRUCT_DIST := $(CURDIR)/build/dist
 test-all: lint test
-	@echo "== the kernels with bounds checks on, built in a copy"
+	@echo "== the kernels with bounds checks on, from the wheel"
 	rm -rf build/debug && mkdir -p build/debug
-	cp -r sksstruct tests setup.py pyproject.toml README.md LICENSE build/debug/
-	find build/debug -name '*.so' -delete
-	cd build/debug && SKSSTRUCT_DEBUG_CYTHON=1 $(CURDIR)/$(PY) setup.py -q build_ext --inplace -j 2 > build.log 2>&1 || { cat build.log; exit 1; }
+	$(PY) -m zipfile -e build/dist/*.whl build/debug
+	cp -r tests pyproject.toml build/debug/
 	cd build/debug && $(CURDIR)/$(PY) -c "import sksstruct; assert 'build/debug' in sksstruct.__file__"
-	cd build/debug && $(CURDIR)/$(PY) -m pytest -q -n 2 \
+	cd build/debug && $(CURDIR)/$(PY) -m pytest $(PARALLEL) \
 	  -k "not scikit_learn and not contract" --ignore=tests/solvers/test_agreement.py \
 	  --ignore=tests/models/test_relaxed_graph.py --ignore=tests/models/test_score.py \
 	  --ignore=tests/models/test_scored_models.py tests/estimators/test_chain_crf.py tests/estimators/test_chain_constraints.py \
@@ -43,7 +46,7 @@ test-floors: $(VENV)/built
 	$(PYTHON) -m venv build/floors
 	build/floors/bin/python -m pip install -q -r floors.txt
 	build/floors/bin/python -m pip install -q -c floors.txt pytest pytest-xdist hypothesis matplotlib rich
-	build/floors/bin/python -m pytest -q -n 2 -p no:cacheprovider -m "not packaging" \
+	build/floors/bin/python -m pytest $(PARALLEL) -p no:cacheprovider -m "not packaging" \
 	  --ignore=tests/test_docstrings.py --ignore=tests/test_metadata.py \
 	  --ignore=tests/test_developers.py --ignore=tests/test_fuzz.py \
 	  --ignore=tests/inference --ignore=tests/projections --ignore=tests/solvers \
@@ -83,7 +86,7 @@ lint: $(VENV)/lint
 
 doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"
-	$(PY) -m sphinx -W --keep-going -q -b html doc doc/_build/html
+	$(PY) -m sphinx -j 2 -W --keep-going -q -b html doc doc/_build/html
 	$(PY) doc/_findable.py doc/_build/html
 
 benchmarks: $(VENV)/benchmark

@@ -46,7 +46,7 @@ def why(estimator):
         PRECISE,
         STRUCTURED,
         *(
-            MultilabelPairwise(loss=loss, solver=DCD(30000, 0.0), random_state=0)
+            MultilabelPairwise(loss=loss, solver=DCD(10000, 0.0), random_state=0)
             for loss in LOSSES
         ),
         MultilabelPairwise(random_state=0),

@@ -1,6 +1,7 @@
 """Every model against enumeration, its definition in NumPy, and a general solver."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,6 +71,20 @@ def all_margins(model, X, y):
     return features, losses
 
 
+@cache
+def margins_and_optimum(name, bounded):
+    """What all solvers of a problem are compared with."""
+    model, X, y, _ = EVERY[name]
+    classifier = SSVMClassifier(model, alpha=ALPHA, solver="bmrm")
+    fitted = fit(model, X, y, solver="bmrm", tol=1.0).model_
+    features, losses = all_margins(fitted, X, y)
+    bounds = None
+    if bounded:
+        bounds = fitted._bind(fitted._read(X, y, None, classifier)).box(None)
+    p = np.full(len(features), 1 / len(features))
+    return features, losses, bounds, optimum_of(features, losses, p, ALPHA, bounds)
+
+
 @pytest.mark.parametrize("solver", ["auto", "bcfw", "bmrm", "cutting_plane", "fw"])
 @pytest.mark.parametrize("name", EVERY)
 def test_optimum(name, solver):
@@ -80,14 +95,8 @@ def test_optimum(name, solver):
     if bounded and solver != "bmrm":  # safe steps, not the best ones
         tol = 1e-2 if solver == "fw" else 1e-3
     classifier = fit(model, X, y, solver=solver, tol=tol, max_iter=100_000)
-    fitted = classifier.model_
-    features, losses = all_margins(fitted, X, y)
-    bounds = None
-    if bounded:
-        bound = fitted._bind(fitted._read(X, y, None, clone(classifier)))
-        bounds = bound.box(None)
+    features, losses, bounds, best = margins_and_optimum(name, bounded)
     p = np.full(len(features), 1 / len(features))
-    best = optimum_of(features, losses, p, ALPHA, bounds)
     w = classifier.weights_
     margins = [
         (loss + (phi - phi[0]) @ w).max()

@@ -22,7 +22,7 @@ from sksstruct.solvers import (
     Pragam,
 )
 
-ALPHAS = (3.0, 1.0, 0.6)
+ALPHAS = (3.0, 0.8)
 
 
 def registered(*oracles, losses, tol=1e-5, slow=(), **variants):

@@ -26,7 +26,7 @@ HINGE = {
     "cutting_plane": (CuttingPlane(500, 1e-4), 1e-4),
     "ssg": (SSG(500, 0.0, check_every=50), 0.02),
     "decay": (SSG(500, 0.0, check_every=50, step_size="constant_then_decay"), 0.02),
-    "casimir": (Casimir(30, 0.0, k=8), 0.01),
+    "casimir": (Casimir(18, 0.0, k=8), 0.01),
 }
 BOUNDED = ["cut, edge features: True", "parts"]
 
@@ -89,7 +89,7 @@ def test_least():
 @pytest.mark.parametrize("solver", ["casimir", "ssg", "bmrm"])
 def test_weights_beyond_whole_rows(solver):
     """The last springs share a row of lazy weights with nothing, and have bounds."""
-    data = make_stick_figures(12, random_state=0)
+    data = make_stick_figures(4, random_state=0)
     X = [image[..., None] for image in data.images]
     classifier = SSVMClassifier(
         PartsModel(data.bones), solver=solver, max_iter=3, random_state=0
