@@ -369,7 +369,7 @@ def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "parameters, change, message",
     [
-        ({"solver": "lbfgs"}, None, "LBFGS cannot train on data in parts"),
+        ({"solver": "lbfgs"}, None, "LBFGS needs a gradient"),
         ({"solver": Partitioned(blocks=3)}, None, "the parts of the data are the bl"),
         ({"solver": Partitioned(executor=Serial())}, None, "executor must be None"),
         ({"solver": BCFW(sampling="x")}, None, "sampling"),

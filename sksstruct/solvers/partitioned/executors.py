@@ -86,7 +86,7 @@ class Executor:
         snapshot : object
             What blocks get as an array. Where calls are not repeated, it is v itself.
         """
-        return v
+        return v.copy() if self.loses_blocks else v
 
     def keep(self):
         """Keep the states of all blocks as they are now, for `rebuild`.
