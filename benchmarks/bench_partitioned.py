@@ -42,7 +42,7 @@ def arguments():
     return parser.parse_args()
 
 
-def partitioned(blocks, rounds=4, executor=None, known=True):
+def partitioned(blocks, rounds="auto", executor=None, known=True):
     """The solver of the benchmarks."""
     solver = None if known else FASTEST(cached_passes=0)
     return Partitioned(solver, blocks, tol=TOL, rounds=rounds, executor=executor)
