@@ -16,6 +16,7 @@ static inline void sks_free_file_memory(void* memory, size_t size) {
     free(memory);
 }
 #else
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +26,19 @@ static inline void sks_free_file_memory(void* memory, size_t size) {
 static inline void* sks_file_memory(size_t size, const char* folder) {
     char name[4096];
     void* memory = MAP_FAILED;
-    int file, length = snprintf(name, sizeof name, "%s/sksstruct-XXXXXX", folder);
+    int file, error, length = snprintf(name, sizeof name, "%s/sksstruct-XXXXXX", folder);
     if (length < 0 || (size_t)length >= sizeof name) return NULL;
     file = mkstemp(name);
     if (file < 0) return NULL;
     unlink(name);
     /* room now, or an error: without it a write to the memory would end the process */
 #ifdef __linux__
-    if (posix_fallocate(file, 0, (off_t)size) == 0)
+    do error = posix_fallocate(file, 0, (off_t)size);
+    while (error == EINTR); /* a signal is no lack of room */
 #else
-    if (ftruncate(file, (off_t)size) == 0)
+    error = ftruncate(file, (off_t)size);
 #endif
+    if (error == 0)
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     /* the mapping keeps it */
     close(file);

@@ -6,6 +6,9 @@ import tempfile
 
 import numpy as np
 
+# Arrays that are smaller are not worth a file.
+_FEW_BYTES = 2**18
+
 
 def padded_length(n):
     """Row length for n entries: a multiple of 4 up to 4, of 8 beyond."""
@@ -45,16 +48,20 @@ def is_mapped(array):
     while base is not None:
         if isinstance(base, mmap.mmap):
             return True
-        base = getattr(base, "base", None)
+        # where NumPy was given a buffer, it keeps a view of it
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return False
 
 
 def file_zeros(size, dtype=np.float64):
     """Zeros in a file without a name, which is gone with the array.
 
-    The system writes them to disk where it needs the room.
+    The system writes them to disk where it needs the room. Few of them are in memory,
+    as a process cannot have many files.
     """
-    n_bytes = max(np.dtype(dtype).itemsize * size, 1)
+    n_bytes = np.dtype(dtype).itemsize * size
+    if n_bytes < _FEW_BYTES:
+        return aligned_zeros(size, dtype)
     try:
         with tempfile.TemporaryFile() as file:
             if hasattr(os, "posix_fallocate"):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -244,6 +245,16 @@ def test_pointers_of_any_size_are_read(pointers):
     found = ChainCRF(alpha=0.1, random_state=0).fit(X, y)
     expected = ChainCRF(alpha=0.1, random_state=0).fit(list(packed("csr")), y)
     np.testing.assert_array_equal(found.coef_, expected.coef_)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="not Linux")
+def test_slices_of_mapped_features_open_no_files(tmp_path):
+    packed("csr").save(tmp_path / "x")
+    X = PackedSequences.open(tmp_path / "x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    slices = [X[first : first + 2] for first in (0, 1, 2) * 20]
+    assert all(each.is_mapped for each in slices)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_what_is_kept_of_mapped_features_is_in_files(tmp_path, monkeypatch):
