@@ -182,6 +182,13 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
     for other in ({"alpha": 0.1}, {"loss": "smoothed_hinge"}):
         with pytest.raises(ValueError, match="of another run"):
             fit(data, again, **other)
+    # other states, of passes
+    with pytest.raises(ValueError, match="of another run"):
+        fit(
+            data,
+            Partitioned(blocks=3, checkpoint=tmp_path, resume=True),
+            random_state=0,
+        )
     for other in (
         ([x + 0.5 for x in X], y),
         (X, [(row + 1) % 3 for row in y]),

@@ -474,11 +474,11 @@ class Run:
         """The state to go on from, or an error where it is of another run."""
         checkpoint = self.rounds.checkpoint
         state = checkpoint.read_driver()
-        seed = self.rounds.seed
-        other = (
-            isinstance(self.random_state, Integral) and state["rounds"]["seed"] != seed
-        )
-        if other or state["identity"] != self._identity():
+        # first: L-BFGS has other states
+        other = state["identity"] != self._identity()
+        if not other and isinstance(self.random_state, Integral):
+            other = state["rounds"]["seed"] != self.rounds.seed
+        if other:
             raise ValueError(
                 f"the checkpoint in {checkpoint.url!r} is of another run: data or "
                 "parameters differ; train with resume=False to begin anew"
