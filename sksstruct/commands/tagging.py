@@ -1,5 +1,6 @@
 """``sksstruct train`` and ``sksstruct tag``: a tagger of CoNLL columns in a file."""
 
+import os
 import sys
 import time
 
@@ -80,6 +81,9 @@ def run_train(options):
         0.
     """
     started = time.perf_counter()
+    # before the work that would be lost
+    _check_folder(options.model)
+    test = None if options.test is None else _labeled(read_conll(options.test))
     X, y = _labeled([s for name in options.file for s in read_conll(name)])
     columns = ColumnFeatures(_text(options.template)).fit(X)
     vectorizer = SequenceVectorizer(min_count=options.min_count)
@@ -96,15 +100,25 @@ def run_train(options):
         f"{crf.n_iter_} passes, objective {crf.objective_:.6g}, duality gap "
         f"{crf.dual_gap_:.2g}, {time.perf_counter() - started:.1f} s"
     )
-    if options.test is not None:
-        _report(tagger, *_labeled(read_conll(options.test)))
+    if test is not None:
+        _report(tagger, *test)
     return 0
+
+
+def _check_folder(name):
+    """Refuse the name of a file to write that is a folder, or is in none."""
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name} is a folder")
+    folder = os.path.dirname(os.path.abspath(name))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{name}: there is no folder {folder}")
 
 
 def _text(name):
     if name is None:
         return None
-    with open(name, encoding="utf-8") as file:
+    # some editors begin a file with a mark, which is not part of the text
+    with open(name, encoding="utf-8-sig") as file:
         return file.read()
 
 
@@ -151,6 +165,8 @@ def run_tag(options):
     code : int
         0.
     """
+    if options.output is not None:
+        _check_folder(options.output)
     tagger = _load(options.model)
     tagger[-1].set_params(n_jobs=options.jobs)
     n_columns = tagger[0].n_columns_

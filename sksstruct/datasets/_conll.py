@@ -1,6 +1,7 @@
 """CoNLL column files, and the CoNLL-2000 chunking data."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 from sklearn.utils import Bunch
@@ -40,7 +41,8 @@ def read_conll(source, *, n_columns=None, separator=None, comment=None):
     ------
     ValueError
         If a line has a different number of columns or an empty column (the error gives
-        the line number); if there is no token at all; if the file is not UTF-8.
+        the line number); if there is no token at all; if the file is not UTF-8, or cut
+        short.
 
     Examples
     --------
@@ -52,11 +54,14 @@ def read_conll(source, *, n_columns=None, separator=None, comment=None):
         return _parse(source, "line", n_columns, separator, comment)
     path = Path(source)
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+    # some editors begin a file with a mark, which is not part of the first word
+    with opener(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
         try:
             return _parse(lines, f"{path}, line", n_columns, separator, comment)
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is not UTF-8 text: {error}") from None
+        except (EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is truncated or damaged: {error}") from None
 
 
 def _parse(lines, place, n_columns, separator, comment):

@@ -116,6 +116,27 @@ def test_bad_files(files, tmp_path, capsys):
     assert "expected 2 and a label" in capsys.readouterr().err
 
 
+def test_work_that_could_not_be_kept_is_not_begun(files, tmp_path, capsys):
+    data, model = files
+    for name, message in ((tmp_path / "none" / "x", "no folder"), (tmp_path, "folder")):
+        assert main(["train", data, "-m", str(name)]) == 2
+        shown = capsys.readouterr()
+        assert message in shown.err and not shown.out
+    assert main(["train", data, "-m", model, "--test", str(tmp_path / "none")]) == 2
+    assert not capsys.readouterr().out and not (tmp_path / "tagger.joblib").exists()
+    assert main(["train", data, "-m", model]) == 0
+    assert main(["tag", data, "-m", model, "-o", str(tmp_path / "none" / "x")]) == 2
+    assert "no folder" in capsys.readouterr().err
+
+
+def test_template_with_a_byte_order_mark(files, tmp_path, capsys):
+    data, model = files
+    template = tmp_path / "template"
+    template.write_text("U0:%x[0,0]\r\nB\r\n", encoding="utf-8-sig")
+    assert main(["train", data, "-m", model, "--template", str(template)]) == 0
+    assert "U0:Ada" in joblib.load(model)[1].get_feature_names_out().tolist()
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["--version"])

@@ -36,6 +36,19 @@ class TestReadConll:
         with pytest.raises(ValueError, match="not UTF-8"):
             datasets.read_conll(path)
 
+    def test_a_byte_order_mark_is_no_part_of_a_word(self, tmp_path):
+        path = tmp_path / "a.txt"
+        path.write_text("a b\n", encoding="utf-8-sig")
+        assert datasets.read_conll(path) == [(["a"], ["b"])]
+
+    def test_damaged_gzip(self, tmp_path):
+        path = tmp_path / "a.txt.gz"
+        packed = gzip.compress(b"some words\n" * 50)
+        for data in (packed[:30], packed[:10] + b"\x07" + packed[11:]):
+            path.write_bytes(data)
+            with pytest.raises(ValueError, match=r"a\.txt\.gz is truncated or damaged"):
+                datasets.read_conll(path)
+
 
 class TestFetch:
     def test_conll2000(self, data_home):
