@@ -39,7 +39,7 @@ from sksstruct.utils._simd cimport (
 )
 
 from sksstruct.models.chain._factors import ChainFactors, position_costs
-from sksstruct.models.chain.constraints import parts_of_mask
+from sksstruct.models.chain.constraints import parts_of_mask, without_missing
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import file_zeros, padded_length
 
@@ -242,15 +242,7 @@ cdef class BoundChain(BoundModel):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]
         views = [self.views(array) for array in flat]
         fill_bounds(*views, bounds)
-        # blocks that do not exist, and the padding, stay zero
-        for array, view in zip(flat, views):
-            array[:self.first_pair].reshape(-1, self.ld)[:, self.n_labels:] = 0.0
-            if not self.fit_intercept:
-                view["intercept"][...] = 0.0
-            if not self.boundary:
-                view["start"][...] = 0.0
-                view["end"][...] = 0.0
-        return flat
+        return without_missing(self, flat, views)
 
     def _workspace(self, training):
         # keys are kept as int32, and a few sums of them are formed

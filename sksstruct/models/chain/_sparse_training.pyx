@@ -35,6 +35,7 @@ from sksstruct.models.tables._feature_rows cimport RowEntries, feature_at
 from sksstruct.utils._simd cimport sks_axpy
 
 from sksstruct.models.chain._sparse import SparseChain
+from sksstruct.models.chain.constraints import without_missing
 from sksstruct.models.protocols._bound_model import WeightsFull
 from sksstruct.models.tables._box import fill_bounds
 from sksstruct.utils._layout import aligned_zeros
@@ -255,14 +256,7 @@ loss_length : objects
             raise ValueError(
                 "bounds on transitions must be numbers, and allow zero, where there "
                 "are many labels: most pairs have no weight")
-        # blocks that do not exist, and the padding, stay zero
-        for array, view in zip(flat, views):
-            array[:self.first_pair].reshape(-1, self.ld)[:, self.n_labels:] = 0.0
-            if not self.fit_intercept:
-                view["intercept"][...] = 0.0
-            if not self.boundary:
-                view["start"][...] = view["end"][...] = 0.0
-        return flat
+        return without_missing(self, flat, views)
 
     # ---- potentials and labelings ----
 

@@ -255,3 +255,29 @@ def _code(label, index, where):
         raise ValueError(
             f"{where} has the label {label!r}, which was not seen in fit"
         ) from None
+
+
+def without_missing(model, flat, views):
+    """Bounds that keep weights at zero that do not exist.
+
+    Parameters
+    ----------
+    model : BoundChain
+        Says which blocks exist.
+    flat : list of ndarray of shape (n_weights,)
+        Lower and upper bounds; those of missing blocks, and of the padding, become 0.
+    views : list of dict of ndarray
+        The same by block.
+
+    Returns
+    -------
+    flat : list of ndarray
+        As given.
+    """
+    for array, view in zip(flat, views, strict=True):
+        array[: model.first_pair].reshape(-1, model.ld)[:, model.n_labels :] = 0.0
+        if not model.fit_intercept:
+            view["intercept"][...] = 0.0
+        if not model.boundary:
+            view["start"][...] = view["end"][...] = 0.0
+    return flat
