@@ -53,8 +53,9 @@ class Validation:
         """Score fitted attributes; return a `Status` once scores no longer rise."""
         for name, value in attributes.items():
             setattr(self._tagger, name, value)
+        what = "early_stopping: what is set aside, by random_state,"
         self.scores.append(
-            score_parts(self._client, self._tagger, self._size, self._held_out)
+            score_parts(self._client, self._tagger, self._size, self._held_out, what)
         )
         before = self.scores[: -self._patience]
         if before and max(self.scores[-self._patience :]) <= max(before):
@@ -62,7 +63,7 @@ class Validation:
         return None
 
 
-def score_parts(client, estimator, size, parts):
+def score_parts(client, estimator, size, parts, what="X"):
     """Mean of the scores of parts, by their weight.
 
     Parameters
@@ -75,6 +76,8 @@ def score_parts(client, estimator, size, parts):
         ``size(X, y, sample_weight)`` returns the weight of a part.
     parts : Parts
         The data.
+    what : str, default="X"
+        What errors call them.
 
     Returns
     -------
@@ -90,7 +93,7 @@ def score_parts(client, estimator, size, parts):
         )
     )
     if not any(total for _, total in pairs):
-        raise ValueError("X has no examples of positive weight in any of its parts")
+        raise ValueError(f"{what} has no examples of positive weight in its parts")
     scores, totals = np.array([pair for pair in pairs if pair[1]]).T
     return float(np.average(scores, weights=totals))
 

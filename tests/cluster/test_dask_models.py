@@ -79,6 +79,13 @@ def test_stopping_by_parts_set_aside(client):
     assert last in [pytest.approx(score) for score in scores]
     with pytest.raises(ValueError, match="X needs two, it has one"):
         tagger.fit(in_parts(X, y)[:1])
+    # the empty part is trained on, or set aside
+    parts, found = [in_parts(X, y)[0], dask.delayed(([], []), traverse=False)], set()
+    for each in (parts, parts[::-1]):
+        with pytest.raises(ValueError, match="has no examples") as caught:
+            tagger.fit(each)
+        found.add(str(caught.value).split()[0])
+    assert found == {"X", "early_stopping:"}
 
 
 def test_probabilities_in_any_form(client):
