@@ -117,7 +117,7 @@ def _solvers():
         )
         for cls, names in _by_class(SOLVERS.makers).items()
     ]
-    return _table(("solver", "names", "oracle", "losses", "what it is"), rows)
+    return _table(("solver", "names", "oracle", "losses", "description"), rows)
 
 
 def _models():
@@ -133,7 +133,7 @@ def _models():
         if inspect.isclass(cls := getattr(sksstruct.models, name))
         and issubclass(cls, StructuredModel)
     ]
-    header = "model", "name", "what outputs are", 'with ``loss="log"``'
+    header = "model", "name", "outputs", 'with ``loss="log"``'
     return _table(header, rows)
 
 
@@ -152,7 +152,7 @@ def _oracles():
         # and not what oracles return
         if not is_dataclass(oracle := getattr(sksstruct.inference, name))
     ]
-    return _table(("oracle", "what it finds"), rows)
+    return _table(("oracle", "description"), rows)
 
 
 def _map_solvers():
@@ -164,7 +164,7 @@ def _map_solvers():
         )
         for cls, names in _by_class(lp.MAP_SOLVERS).items()
     ]
-    return _table(("solver", "names", "what it is"), rows)
+    return _table(("solver", "names", "description"), rows)
 
 
 if __name__ == "__main__":
