@@ -41,7 +41,7 @@ import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
 from distributed.client import ClosedClientError  # noqa: E402
 
-import sksstruct.dask._executor  # noqa: E402
+import sksstruct.dask._host  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
@@ -323,7 +323,7 @@ DaskChainCRF(client=client, **parameters).fit(parts)
 
 
 def n_hosts():
-    return len(sksstruct.dask._executor._HOSTS)
+    return len(sksstruct.dask._host._HOSTS)
 
 
 def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
