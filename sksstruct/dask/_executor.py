@@ -25,7 +25,6 @@ from typing import Any
 import dask
 import numpy as np
 from distributed import KilledWorker, TimeoutError, wait
-from distributed.client import ClosedClientError
 from distributed.core import clean_exception
 from distributed.protocol import to_serialize
 
@@ -304,7 +303,7 @@ class DaskExecutor(Executor):
         """Let a coroutine run in the thread of the client."""
         if self.client.status == "closed":
             coroutine.close()
-            raise ClosedClientError("Client is closed")
+            raise RuntimeError("Client is closed")
         return asyncio.run_coroutine_threadsafe(
             coroutine, self.client.loop.asyncio_loop
         )
