@@ -26,16 +26,16 @@ import dask
 import numpy as np
 from distributed import KilledWorker, TimeoutError, wait
 from distributed.core import clean_exception
-from distributed.protocol import to_serialize
 
 from sksstruct.dask._host import (
     Call,
-    Common,
     Host,
     Snapshot,
     call_host,
     hold,
     make_block,
+    pack,
+    unpack,
 )
 from sksstruct.solvers.partitioned.executors import Executor
 
@@ -326,7 +326,7 @@ class DaskExecutor(Executor):
             answer = await self.client.rpc(address).actor_execute(
                 actor=link.job.key,
                 function="call",
-                args=[to_serialize(call), to_serialize(Common(common))],
+                args=pack((call, common)),
                 kwargs={},
             )
         except OSError:
@@ -337,7 +337,7 @@ class DaskExecutor(Executor):
             return None
         if answer["status"] != "OK":
             raise answer["exception"]
-        return answer["result"]
+        return unpack(answer["result"])
 
     def _result(self, job, address):
         """The result of a task or message; None where it was lost with its worker."""

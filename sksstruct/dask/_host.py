@@ -1,6 +1,7 @@
 """What is on the workers: the blocks of a run, and how they answer calls."""
 
 import asyncio
+import pickle
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,10 +10,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from distributed.core import error_message
+from distributed.protocol import to_serialize
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import TreeSum
 
+# Arrays of so many bytes are parts of messages of their own.
+_LONG = 2**16
 # Threads of a worker that may be at work on blocks.
 _THREADS = 1024
 
@@ -70,19 +74,6 @@ class Call:
 
 
 @dataclass
-class Common:
-    """Arguments of all blocks, which one message has as they are.
-
-    Parameters
-    ----------
-    arguments : tuple
-        The arguments.
-    """
-
-    arguments: tuple
-
-
-@dataclass
 class Answer:
     """What comes back from a worker.
 
@@ -106,6 +97,25 @@ def _controller():
     return ThreadpoolController()
 
 
+def pack(value):
+    """A value as parts of a message: a pickle, and long arrays as they are."""
+    arrays = []
+
+    def is_short(array):
+        if array.raw().nbytes < _LONG:
+            return True
+        arrays.append(to_serialize(array.raw()))
+        return False
+
+    # Dask packs objects one by one, which takes longer than all else for short ones
+    return [pickle.dumps(value, protocol=5, buffer_callback=is_short), *arrays]
+
+
+def unpack(message):
+    """The value that was packed."""
+    return pickle.loads(message[0], buffers=message[1:])
+
+
 class Host:
     """Has the blocks of a run that are on this worker.
 
@@ -124,13 +134,14 @@ class Host:
         self._others, self._first = ThreadPoolExecutor(_THREADS), ThreadPoolExecutor(1)
         _HOSTS[name] = self
 
-    async def call(self, call, common):
+    async def call(self, *message):
         """Answer a call that came without a task."""
         # the event loop has to go on: the scheduler asks whether the worker lives
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._first, self.answer, call, common.arguments
-        )
+        return await loop.run_in_executor(self._first, self._reply, message)
+
+    def _reply(self, message):
+        return pack(self.answer(*unpack(message)))
 
     def answer(self, call, common):
         """Call a method of some blocks; those not in the state asked for are lost.
