@@ -137,6 +137,7 @@ class DaskExecutor(Executor):
 
     def _threads(self):
         """Threads of each worker, by its address; waits until there is one."""
+        self._check_open()
         self.client.wait_for_workers(1, timeout=PATIENCE)
         return dict(sorted(self.client.nthreads().items()))
 
@@ -243,6 +244,7 @@ class DaskExecutor(Executor):
 
     def call(self, method, *common, blocks=None, each=None, total=None):
         self._whole |= method in _STATES
+        self._check_open()
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
         calls = self._calls(method, numbers, each, total)
         links = {address: self._hosts.get(address) for address in calls}
@@ -299,11 +301,12 @@ class DaskExecutor(Executor):
 
     # ---- messages ----
 
+    def _check_open(self):
+        if self.client.status == "closed":
+            raise RuntimeError("Client is closed")
+
     def _start(self, coroutine):
         """Let a coroutine run in the thread of the client."""
-        if self.client.status == "closed":
-            coroutine.close()
-            raise RuntimeError("Client is closed")
         return asyncio.run_coroutine_threadsafe(
             coroutine, self.client.loop.asyncio_loop
         )
@@ -329,11 +332,9 @@ class DaskExecutor(Executor):
                 args=pack((call, common)),
                 kwargs={},
             )
-        except OSError:
+        except (OSError, KeyError):
             # if the scheduler still has it, it is asked by tasks from now on
             link.direct = False
-            return None
-        except KeyError:
             return None
         if answer["status"] != "OK":
             raise answer["exception"]
