@@ -26,6 +26,7 @@ import dask
 import numpy as np
 from distributed import KilledWorker, TimeoutError, wait
 from distributed.core import clean_exception
+from distributed.protocol import to_serialize
 
 from sksstruct.dask._host import (
     Call,
@@ -325,11 +326,12 @@ class DaskExecutor(Executor):
         This is what methods of `distributed.Actor` do. Their futures wait for ever
         where a worker is back, but its actor is not.
         """
+        text, *arrays = pack((call, common))
         try:
             answer = await self.client.rpc(address).actor_execute(
                 actor=link.job.key,
                 function="call",
-                args=pack((call, common)),
+                args=[text, *map(to_serialize, arrays)],
                 kwargs={},
             )
         except (OSError, KeyError):

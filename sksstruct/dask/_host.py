@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from distributed.core import error_message
-from distributed.protocol import to_serialize
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.solvers.partitioned.changes import TreeSum
@@ -104,7 +103,7 @@ def pack(value):
     def is_short(array):
         if array.raw().nbytes < _LONG:
             return True
-        arrays.append(to_serialize(array.raw()))
+        arrays.append(array.raw())
         return False
 
     # Dask packs objects one by one, which takes longer than all else for short ones

@@ -113,8 +113,6 @@ def test_names_of_tasks(client):
     )
     kinds = "facts", "merge-facts", "outline", "host", "build", "value", "check"
     assert {f"sksstruct-{kind}" for kind in kinds} <= set(names)
-    # rounds are messages, and no tasks
-    assert "sksstruct-advance" not in names
 
 
 def test_classes_of_different_cost(client):
