@@ -114,7 +114,12 @@ class Watch(threading.Thread):
 
     def run(self):
         while not self.done.wait(0.2):
-            for name, value in self.client.run(allocated).items():
+            try:
+                found = self.client.run(allocated)
+            except OSError:
+                # a worker is gone: it needed more memory than it may have
+                continue
+            for name, value in found.items():
                 self.peaks[name] = max(self.peaks.get(name, 0.0), value)
 
 
@@ -203,6 +208,10 @@ def main():
         return
     folder = tempfile.mkdtemp(prefix="sksstruct-shards-")
     size = options.tokens // options.shards, options.attributes, options.labels
+    # Dask would pause workers that have weights of so much memory; it still ends those
+    # that need more than they may
+    limits = dict.fromkeys(("target", "spill", "pause"), False)
+    dask.config.set({f"distributed.worker.memory.{k}": v for k, v in limits.items()})
     try:
         with (
             LocalCluster(

@@ -23,8 +23,8 @@ QUESTIONS = {
     "probabilities": "faq",
     "l1 sparse": "faq",
     "own model": "auto_examples/plot_own_model",
-    "thousands labels": "user_guide",
-    "cluster": "user_guide",
+    "thousands labels": "guide/many_labels",
+    "cluster": "guide/large_data",
     "cite": "citing",
     "oracle": "glossary",
 }

@@ -551,3 +551,27 @@ def test_the_lower_limit_of_caution_doubles_where_the_dual_gains_little():
     safe = Scaling(8, adaptive=False)
     safe.update(squares=1.0, of_sum=1.0, gain=1.0, promised=1.0)
     assert safe.value == 8.0
+
+
+def test_states_are_kept_before_calls_take_much_memory(data, monkeypatch):
+    """What lost blocks would repeat is limited by bytes, too, and changes no bit."""
+    kept = []
+
+    class Keeping(Losing):
+        def keep(self):
+            kept.append(True)
+            return super().keep()
+
+    def run(executor):
+        solver = Partitioned(
+            blocks=3, tol=0.0, max_iter=6, keep_every=100, executor=executor
+        )
+        with pytest.warns(UserWarning, match="did not converge"):
+            return weights(fit(data, solver))
+
+    expected = run(Serial())
+    assert np.array_equal(run(Keeping(0.05)), expected) and not kept
+    module = "sksstruct.solvers.partitioned.partitioned._MOST_BYTES"
+    monkeypatch.setattr(module, 1000)
+    assert np.array_equal(run(Keeping(0.05)), expected)
+    assert len(kept) >= 6

@@ -28,6 +28,9 @@ _EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
 # check_every="auto": the first pass of the hinge after which the gap is computed, and
 # the passes after which it is computed again, as part of all and at least so many.
 _FIRST_CHECK = 4
+# States are kept sooner where the weights that were sent since, and would be sent again
+# to who takes the place of a lost worker, take so much memory.
+_MOST_BYTES = 2**30
 
 
 @fill_doc(
@@ -76,7 +79,8 @@ class Partitioned(Solver):
         is expected to reach the tolerance, and after ten passes at the latest.
     keep_every : int, default=5
         Passes between two times that states are written to the checkpoint, or kept
-        elsewhere where blocks may be lost: no more passes are repeated.
+        elsewhere where blocks may be lost: no more passes are repeated. States are kept
+        sooner if the weights that were sent since take more than a gigabyte.
     checkpoint : str, path or None, default=None
         Folder that the state of the run is written to every `keep_every` passes: a
         local one, or a URL that fsspec knows. Workers on other machines must reach it.
@@ -402,7 +406,8 @@ class Run:
                 # cheap beside passes over known labelings, which may be many
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
-        if loop.n_iter % self.solver.keep_every == 0:
+        full = rounds.bytes_since > _MOST_BYTES
+        if full or loop.n_iter % self.solver.keep_every == 0:
             self._keep()
         return stalled and checks and rounds.complete
 

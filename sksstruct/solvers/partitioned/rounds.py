@@ -72,8 +72,9 @@ class Rounds:
         self.dual = self.dual_of()
         # files of the blocks in the checkpoint, once there is one
         self.checkpoint, self.files = checkpoint, {}
-        # calls since states were kept last, to be repeated where blocks are lost
-        self.calls_since = []
+        # calls since states were kept last, to be repeated where blocks are lost, and
+        # the bytes of their weights
+        self.calls_since, self.bytes_since = [], 0
 
     def dual_of(self, loss=None, v=None, w=None):
         """Dual value of the iterate, or of another point."""
@@ -187,6 +188,7 @@ class Rounds:
         values = self._call(method, *common, total=total)
         if self.executor.loses_blocks:
             self.calls_since.append((method, common))
+            self.bytes_since += common[0].nbytes
         return values
 
     def _call(self, method, *common, total=None):
@@ -203,12 +205,12 @@ class Rounds:
         """Keep the states of all blocks: what is lost later goes on from here."""
         while lost := self.executor.keep():
             self._recover(lost)
-        self.calls_since = []
+        self.calls_since, self.bytes_since = [], 0
 
     def save(self, name):
         """Write the states of all blocks to the checkpoint, as `keep` does."""
         self.files = dict(enumerate(self._call("save", self.checkpoint, name)))
-        self.calls_since = []
+        self.calls_since, self.bytes_since = [], 0
 
     def state(self):
         """What `resume` needs, besides the files of the blocks."""
