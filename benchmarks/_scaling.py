@@ -213,23 +213,22 @@ class Traffic:
     def measure(cls):
         """Rounds of blocks that do nothing, by the executor of the package."""
         rows = []
-        for workers, threads in ((1, 1), (2, 1), (2, 8)):
+        for workers in (1, 2, 4):
             with (
                 LocalCluster(
                     n_workers=workers,
-                    threads_per_worker=threads,
+                    threads_per_worker=1,
                     dashboard_address=":0",
                 ) as cluster,
                 Client(cluster) as client,
             ):
-                slots = workers * threads
                 executor = DaskExecutor(client)
-                executor.place([Builder(_idle)] * slots)
+                executor.place([Builder(_idle)] * workers)
                 for down in (1_000, 8_000_000, 32_000_000):
                     for up in (8_000, 800_000, 8_000_000):
                         seconds = _round_seconds(executor, down, up)
-                        sent = down, down * (workers - 1), up * slots
-                        rows.append((1.0, slots, *sent, seconds))
+                        sent = down, down * (workers - 1), up * workers
+                        rows.append((1.0, workers, *sent, seconds))
                 executor.close()
         rows = np.array(rows)
         scale = 1.0 / rows[:, 5]

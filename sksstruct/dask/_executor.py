@@ -2,44 +2,58 @@
 
 A block is made on a worker and stays there, with a host: an actor of Dask, which lives
 as long as the client asks for it. Blocks are gone with the client, however that ends. A
-task names the blocks it is for and the ticket of the call that changed each last. Where
+call names the blocks it is for and the ticket of the call that changed each last. Where
 a block is not in that state, because its worker was lost, or because the scheduler has
 run a task a second time, the answer is that it is lost, and the driver makes it again
 elsewhere.
 
+Calls are tasks, but for those of rounds: there are many, each may be short, and a task
+costs the client and the worker about 10 ms. These go to the hosts themselves, one
+message for each worker, where the client reaches it.
+
 Nothing of the result depends on where blocks are, or how many workers there are:
-changes are added in the order of a `TreeSum`, of which a task adds what it can.
+changes are added in the order of a `TreeSum`, of which a worker adds what it can.
 """
 
+import asyncio
 import uuid
 from collections import defaultdict
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import cache
-from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
 
 import dask
 import numpy as np
 from distributed import KilledWorker, TimeoutError, wait
-from threadpoolctl import ThreadpoolController
+from distributed.core import clean_exception
+from distributed.protocol import to_serialize
 
-from sksstruct.solvers.partitioned.changes import TreeSum
+from sksstruct.dask._host import (
+    Call,
+    Host,
+    Snapshot,
+    call_host,
+    hold,
+    make_block,
+    pack,
+    unpack,
+)
 from sksstruct.solvers.partitioned.executors import Executor
 
 # Seconds to wait for a worker where there is none.
 PATIENCE = 300
 # Seconds between two times that a worker is looked for whose task takes long.
-_LOOK = 3
-# Shorter vectors than this go with the tasks, and not ahead of them.
+_LOOK = 1
+# Seconds to wait for the first answer of a worker that may be out of reach.
+_REACH = 5
+# Shorter vectors than this go with the calls, and not ahead of them.
 _SMALL = 2**16
+# To so many workers the client sends long vectors itself; more fetch them from each
+# other.
+_FEW = 16
 
 # Methods that keep or change states, from which later calls are repeated.
 _STATES = "state", "save", "load"
-
-# On a worker: its host of each run.
-_HOSTS: WeakValueDictionary = WeakValueDictionary()
 
 
 @dataclass
@@ -60,27 +74,22 @@ class Builder:
 
 
 @dataclass
-class Snapshot:
-    """Weights for the blocks, as what has changed since the last snapshot.
+class Link:
+    """How a host is reached.
 
     Parameters
     ----------
-    number : int
-        Number of the snapshot; that of a worker must be this one, or the one before.
-    values : ndarray of shape (n_weights,) or (n_rows, width)
-        All weights, or those of the rows.
-    rows : ndarray of int, default=None
-        The rows that may have changed; None: all weights are there.
+    name : str
+        Its name.
+    job : distributed.Future
+        The actor, which is there as long as this is.
+    direct : bool
+        Whether the client reaches its worker, and not only the scheduler.
     """
 
-    number: int
-    values: np.ndarray
-    rows: np.ndarray | None = None
-
-    @property
-    def nbytes(self):
-        """Memory of the arrays."""
-        return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
+    name: str
+    job: Any
+    direct: bool
 
 
 class DaskExecutor(Executor):
@@ -99,7 +108,7 @@ class DaskExecutor(Executor):
         self.client = client
         self._run = uuid.uuid4().hex
         self._ticket = 0
-        # futures of the hosts, by the address of their worker
+        # links to the hosts, by the address of their worker
         self._hosts = {}
         self._n_snapshots, self._whole = 0, True
 
@@ -129,6 +138,7 @@ class DaskExecutor(Executor):
 
     def _threads(self):
         """Threads of each worker, by its address; waits until there is one."""
+        self._check_open()
         self.client.wait_for_workers(1, timeout=PATIENCE)
         return dict(sorted(self.client.nthreads().items()))
 
@@ -159,7 +169,7 @@ class DaskExecutor(Executor):
     def _holders(self, blocks):
         """Workers that have the data of each block."""
         futures = {
-            number: [each for each in self.builders[number].inputs if _is_future(each)]
+            number: [each for each in self.builders[number].inputs if _is_task(each)]
             for number in blocks
         }
         every = [future for some in futures.values() for future in some]
@@ -169,13 +179,7 @@ class DaskExecutor(Executor):
             for number, some in futures.items()
         }
 
-    def _by_slot(self, blocks):
-        groups = defaultdict(list)
-        for number in blocks:
-            groups[self._slots[number]].append(number)
-        return groups
-
-    def _submit(self, name, slot, function, *arguments, **options):
+    def _submit(self, name, address, function, *arguments, **options):
         """A task with a name for the dashboard, for one worker while that is there."""
         self._ticket += 1
         # weights are long, and no mistake
@@ -186,45 +190,47 @@ class DaskExecutor(Executor):
                 function,
                 *arguments,
                 key=f"sksstruct-{name}-{self._ticket}-{self._run}",
-                workers=None if slot is None else [slot[0]],
+                workers=None if address is None else [address],
                 # elsewhere, where nobody has the blocks, they are lost
-                allow_other_workers=slot is not None,
+                allow_other_workers=address is not None,
                 pure=False,
                 **options,
             )
 
     def _find_hosts(self, blocks):
         """Make hosts on the workers of some blocks, where there are none yet."""
-        slots = {self._slots[number] for number in blocks}
-        for slot in sorted({(name, 0) for name, _ in slots if name not in self._hosts}):
-            job = self._submit("host", slot, _Host, self._run, actor=True)
-            if self._result(job, slot) is not None:
-                self._hosts[slot[0]] = job
+        missing = {self._slots[number][0] for number in blocks} - self._hosts.keys()
+        made = {}
+        for address in sorted(missing):
+            name = f"{self._run}-{self._ticket}"
+            job = self._submit("host", address, Host, name, actor=True)
+            made[address] = name, job, self._start(self._reach(address))
+        for address, (name, job, reached) in made.items():
+            if self._result(job, address) is not None:
+                self._hosts[address] = Link(name, job, reached.result())
 
     def _make(self, blocks):
         """Make blocks in the states that were kept; return those that were lost again.
 
-        Tasks that end up on another worker than theirs have made blocks all the same.
+        Tasks that end up on another worker than theirs make no block.
         """
         jobs = {}
         self._find_hosts(blocks)
         for number in blocks:
-            builder = self.builders[number]
+            builder, address = self.builders[number], self._slots[number][0]
             self._tickets[number] = self._ticket + 1
-            jobs[number] = self._submit(
-                "build", self._slots[number], _make_block, self._run, number,
-                self._ticket + 1, builder.function, self._kept.get(number),
-                *builder.inputs,
+            link = self._hosts.get(address)
+            jobs[number] = link and self._submit(
+                "build", address, make_block, link.name, number, self._ticket + 1,
+                builder.function, self._kept.get(number), *builder.inputs,
             )  # fmt: skip
         lost = []
         for number, job in jobs.items():
-            where = self._result(job, self._slots[number])
-            if where is None:
+            address = self._slots[number][0]
+            if job is None or not self._result(job, address):
                 lost.append(number)
                 # a worker that is back under its old address has no host any more
-                self._hosts.pop(self._slots[number][0], None)
-            else:
-                self._slots[number] = (where, self._slots[number][1])
+                self._hosts.pop(address, None)
         return lost
 
     # ---- calls ----
@@ -239,76 +245,146 @@ class DaskExecutor(Executor):
 
     def call(self, method, *common, blocks=None, each=None, total=None):
         self._whole |= method in _STATES
+        self._check_open()
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
-        groups = self._by_slot(numbers)
-        sent = self._send(common, {slot[0] for slot in groups})
-        jobs = []
-        for slot, group in groups.items():
-            tickets = {number: self._tickets[number] for number in group}
-            own = None if each is None else {number: each[number] for number in group}
-            adds = self.n_blocks if total is not None else None
-            job = self._submit(
-                method, slot, _call_blocks, self._run, tickets, self._ticket + 1,
-                method, own, adds, *sent,
-            )  # fmt: skip
-            jobs.append((job, slot))
-            for number in group:
-                self._tickets[number] = self._ticket
-        values = {}
-        for job, slot in jobs:
-            answer = self._result(job, slot)
-            if answer is None:
+        calls = self._calls(method, numbers, each, total)
+        links = {address: self._hosts.get(address) for address in calls}
+        sizes = [_size(value) for value in common]
+        self.sent += sum(sizes) * len(calls)
+        # only rounds add changes
+        direct = total is not None and (len(calls) <= _FEW or max(sizes) < _SMALL)
+        sent = None
+        if not all(link is None or (direct and link.direct) for link in links.values()):
+            sent = self._send(common)
+        jobs = {}
+        for address, call in calls.items():
+            link = links[address]
+            if link is None:
                 continue
-            some, nodes = answer
-            values.update(some)
-            for node, change in nodes.items():
+            if direct and link.direct:
+                jobs[address] = self._start(self._ask(link, address, call, common))
+            else:
+                jobs[address] = self._submit(
+                    method, address, call_host, link.name, call, *sent
+                )
+        answers = [self._result(job, address) for address, job in jobs.items()]
+        # now: weights are large, and a time-out leaves cycles that keep its frames
+        for job in filter(_is_task, [*jobs.values(), *(sent or ())]):
+            job.release()
+        values = {}
+        for answer in filter(None, answers):
+            if answer.error is not None:
+                _, error, trace = clean_exception(*answer.error)
+                raise error.with_traceback(trace)
+            values.update(answer.values)
+            for node, change in answer.nodes.items():
                 self.received += change.nbytes
                 total.add(_writable(change), node=node)
-        # now: weights are large, and a time-out leaves cycles that keep its frames
-        for job in [*(job for job, _ in jobs), *filter(_is_future, sent)]:
-            job.release()
         return {number: values[number] for number in numbers if number in values}
 
-    def _result(self, job, slot):
-        """The result of a task; None where it was lost with its worker."""
+    def _calls(self, method, numbers, each, total):
+        """What is asked of each worker; the blocks get tickets of this call."""
+        groups = defaultdict(lambda: defaultdict(dict))
+        self._ticket += 1
+        for number in numbers:
+            address, thread = self._slots[number]
+            groups[address][thread][number] = self._tickets[number]
+            self._tickets[number] = self._ticket
+        adds = None if total is None else self.n_blocks
+        calls = {}
+        for address, threads in groups.items():
+            own = None
+            if each is not None:
+                own = {b: each[b] for group in threads.values() for b in group}
+            threads = list(threads.values())
+            calls[address] = Call(method, self._ticket, threads, own, adds)
+        return calls
+
+    # ---- messages ----
+
+    def _check_open(self):
+        if self.client.status == "closed":
+            raise RuntimeError("Client is closed")
+
+    def _start(self, coroutine):
+        """Let a coroutine run in the thread of the client."""
+        return asyncio.run_coroutine_threadsafe(
+            coroutine, self.client.loop.asyncio_loop
+        )
+
+    async def _reach(self, address):
+        """Whether the client has a way to a worker."""
+        try:
+            await asyncio.wait_for(self.client.rpc(address).identity(), _REACH)
+        except OSError:  # or a time-out, which is one
+            return False
+        return True
+
+    async def _ask(self, link, address, call, common):
+        """Send a call to a host; None where the worker, or the host, is not there.
+
+        This is what methods of `distributed.Actor` do. Their futures wait for ever
+        where a worker is back, but its actor is not.
+        """
+        text, *arrays = pack((call, common))
+        try:
+            answer = await self.client.rpc(address).actor_execute(
+                actor=link.job.key,
+                function="call",
+                args=[text, *map(to_serialize, arrays)],
+                kwargs={},
+            )
+        except (OSError, KeyError):
+            # if the scheduler still has it, it is asked by tasks from now on
+            link.direct = False
+            return None
+        if answer["status"] != "OK":
+            raise answer["exception"]
+        return unpack(answer["result"])
+
+    def _result(self, job, address):
+        """The result of a task or message; None where it was lost with its worker."""
         while True:
             try:
+                if not _is_task(job):
+                    return job.result(timeout=_LOOK)
                 wait(job, timeout=_LOOK)
                 # done: a message that takes long is no sign of a lost worker
                 return job.result(timeout=PATIENCE)
             except (CancelledError, KilledWorker):
                 return None
             except TimeoutError:
-                if job.status == "error":
+                if _is_task(job) and job.status == "error":
                     # of the task itself
                     raise
             # without any worker, Dask waits for the one that is gone, and no other
-            if slot[0] not in self.client.nthreads():
+            if address not in self.client.nthreads():
                 job.cancel()
                 return None
 
-    def _send(self, common, workers):
-        """Arguments for the tasks: long vectors go to each worker once.
+    def _send(self, common):
+        """Arguments for tasks: long vectors go to each worker once.
 
         They are results of a task, which the workers fetch from each other, and which
         is repeated where its worker is lost. Data that are scattered would be gone.
         """
-        out = []
-        for value in common:
-            if isinstance(value, np.ndarray | Snapshot):
-                self.sent += value.nbytes * len(workers)
-                if value.nbytes >= _SMALL:
-                    value = self._submit("send", None, _hold, value)
-            out.append(value)
-        return out
+        return [
+            self._submit("send", None, hold, value) if _size(value) >= _SMALL else value
+            for value in common
+        ]
 
     def close(self):
         super().close()
         self._hosts = {}
 
 
-def _is_future(value):
+def _is_task(value):
     return hasattr(value, "key") and hasattr(value, "result")
+
+
+def _size(value):
+    """Bytes of a vector."""
+    return value.nbytes if isinstance(value, np.ndarray | Snapshot) else 0
 
 
 def _writable(change):
@@ -316,97 +392,3 @@ def _writable(change):
     if isinstance(change, np.ndarray) and not change.flags.writeable:
         return change.copy()
     return change
-
-
-# ---- on the workers ----
-
-
-@cache
-def _controller():
-    return ThreadpoolController()
-
-
-class _Host:
-    """Has the blocks of a run that are on this worker.
-
-    Attributes
-    ----------
-    blocks : dict of int to tuple
-        The ticket of the last call, and the block, by its number.
-    shared : dict
-        What all blocks of the worker use.
-    """
-
-    def __init__(self, run):
-        self.blocks, self.shared = {}, {}
-        self._lock, self._weights, self._number = Lock(), None, -1
-        # the first one stays, where the scheduler makes that of a lost worker here
-        _HOSTS.setdefault(run, self)
-
-    def read(self, snapshot):
-        """The weights of a snapshot; None where the one before it was missed."""
-        # threads that share them are all at the same snapshot
-        with self._lock:
-            if self._number == snapshot.number:
-                return self._weights
-            if snapshot.rows is None:
-                self._weights = np.array(snapshot.values)
-            elif self._number == snapshot.number - 1:
-                width = snapshot.values.shape[1]
-                self._weights.reshape(-1, width)[snapshot.rows] = snapshot.values
-            else:
-                return None
-            self._number = snapshot.number
-            return self._weights
-
-
-def _make_block(run, number, ticket, function, state, *inputs):
-    """Make a block; return where it is, or None where there is no host."""
-    from distributed import get_worker
-
-    host = _HOSTS.get(run)
-    if host is None:
-        return None
-    block = function(host.shared, *inputs)
-    if state is not None:
-        block.restore(state)
-    host.blocks[number] = ticket, block
-    return get_worker().address
-
-
-def _call_blocks(run, tickets, ticket, method, each, adds, *common):
-    """Call a method of some blocks; those that are not in the state asked for are lost.
-
-    Returns
-    -------
-    values : dict
-        What the method returned, by number of the block.
-    nodes : dict
-        Sums of changes, as in `TreeSum`; none unless `adds` is the number of blocks.
-    """
-    values, total, host = {}, TreeSum(adds or 1), _HOSTS.get(run)
-    blocks = {} if host is None else host.blocks
-    if common and isinstance(common[0], Snapshot) and host is not None:
-        common = (host.read(common[0]), *common[1:])
-        if common[0] is None:
-            blocks = {}
-    for number, expected in tickets.items():
-        # taken out while it changes: an error leaves no block in an unknown state
-        held, block = blocks.pop(number, (None, None))
-        if held != expected:
-            continue
-        own = () if each is None else each[number]
-        # sums must not depend on how many threads there are
-        with _controller().limit(limits=1, user_api="blas"):
-            value = getattr(block, method)(*common, *own)
-        if adds is not None:
-            value, change = value
-            total.add(change, number)
-        values[number] = value
-        blocks[number] = ticket, block
-    return values, total.nodes
-
-
-def _hold(value):
-    """An argument of later tasks."""
-    return value

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import joblib
 import numpy as np
@@ -29,6 +30,7 @@ from sksstruct import (
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.feature_extraction import SequenceHasher, SequenceVectorizer
 from sksstruct.solvers import BCFW, LBFGS, Partitioned
+from sksstruct.solvers.partitioned.blocks import Block
 from sksstruct.solvers.partitioned.executors import Serial
 from sksstruct.utils.packed import PackedSequences
 
@@ -39,9 +41,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import dask.bag as db  # noqa: E402
-from distributed.client import ClosedClientError  # noqa: E402
 
 import sksstruct.dask._executor  # noqa: E402
+import sksstruct.dask._host  # noqa: E402
 import sksstruct.dask._train as training  # noqa: E402
 from sksstruct.dask import (  # noqa: E402
     DaskChainCRF,
@@ -155,6 +157,212 @@ def test_only_what_has_changed_is_sent(client, monkeypatch):
     whole = 2 * 8 * tagger.coef_.base.size
     sent = tagger.history_["bytes_down"][-1]
     assert whole < sent < Killing.seen["advance"] * whole / 3
+
+
+# ---- rounds are messages to the workers, and no tasks ----
+
+ADVANCE = Block.advance
+RELEASED, BOTH = threading.Event(), threading.Barrier(2)
+
+
+class OddError(ValueError):
+    """An error of a block."""
+
+
+def die_once(marker):
+    # blocks that are made elsewhere repeat the round
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail():
+    error = OddError("an odd block")
+    error.add_note("and a note")
+    raise error
+
+
+def fail_without_words():
+    raise ValueError(threading.Lock())
+
+
+def wait_for_word():
+    assert RELEASED.wait(20)
+
+
+def release():
+    RELEASED.set()
+
+
+def patch_advance(act, number):
+    """Let a block do something else first in its fourth round."""
+
+    def advance(self, v, sigma, turn, changed=None):
+        if turn.round == 4 and self.number == number:
+            act()
+        return ADVANCE(self, v, sigma, turn, changed)
+
+    Block.advance = advance
+
+
+def restore_advance():
+    Block.advance = ADVANCE
+    RELEASED.clear()
+
+
+@pytest.fixture
+def acting(client):
+    """Lets a block on the workers do something else in its fourth round."""
+    client.wait_for_workers(2, timeout=60)
+    yield partial(client.run, patch_advance)
+    client.run(restore_advance)
+
+
+def test_a_worker_that_dies_in_a_round(client, data, tmp_path, acting):
+    acting(partial(die_once, tmp_path / "dead"), 0)
+    pids = set(client.run(os.getpid).values())
+    tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+    same_bits(tagger, local(data))
+    client.wait_for_workers(2, timeout=60)
+    assert len(pids & set(client.run(os.getpid).values())) == 1
+
+
+@pytest.mark.parametrize(
+    "act, kind, text",
+    [
+        (fail, OddError, "^an odd block"),
+        # what cannot be sent comes as text
+        (fail_without_words, Exception, "lock"),
+    ],
+)
+def test_errors_of_rounds(client, data, acting, act, kind, text):
+    acting(act, 1)
+    with pytest.raises(kind, match=text) as caught:
+        DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+    if kind is OddError:
+        assert type(caught.value) is OddError
+        assert caught.value.__notes__ == ["and a note"]
+        names = [entry.name for entry in caught.traceback]
+        assert "fail" in names
+    client.run(restore_advance)
+    tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+    same_bits(tagger, local(data))
+
+
+def test_a_worker_answers_while_a_round_is_at_work(client, data, acting):
+    acting(wait_for_word, 0)
+    timer = threading.Timer(1.0, client.run, (release,))
+    timer.start()
+    tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+    timer.join()
+    same_bits(tagger, local(data))
+
+
+def test_interrupts_in_a_round(client, data, acting):
+    acting(wait_for_word, 0)
+    # the gap is computed before it ends, which waits for the round
+    timers = [
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)),
+        threading.Timer(1.0, client.run, (release,)),
+    ]
+    for timer in timers:
+        timer.start()
+    tagger = DaskChainCRF(client=client, **OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        tagger.fit(in_parts(data))
+    for timer in timers:
+        timer.join()
+    # what was done before is there, and workers go on
+    assert tagger.coef_.any()
+    assert np.isfinite(tagger.dual_gap_)
+    same_bits(DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data)), local(data))
+
+
+def advance_together(block, *arguments):
+    BOTH.wait(10)
+    return ADVANCE(block, *arguments)
+
+
+def test_threads_of_a_worker(data, monkeypatch):
+    four = (data[0][: CUTS[4]], data[1][: CUTS[4]])
+    solver = Partitioned(blocks=4, tol=OPTIONS["tol"])
+    expected = local(four, solver=solver)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        # no array is too short for a part of its own
+        monkeypatch.setattr(sksstruct.dask._host, "_LONG", 1)
+        # each waits for the other
+        monkeypatch.setattr(Block, "advance", advance_together)
+        tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data)[:4])
+    same_bits(tagger, expected)
+
+
+def test_workers_that_are_out_of_reach(client, data, monkeypatch):
+    names = counted_tasks(monkeypatch)
+    expected = local(data)
+
+    async def nowhere(executor, address):
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DaskExecutor, "_reach", nowhere)
+        tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+        same_bits(tagger, expected)
+        assert names["advance"] >= 2 * tagger.n_iter_
+    # and where there are too many of them for long vectors
+    names.clear()
+    monkeypatch.setattr(sksstruct.dask._executor, "_FEW", 1)
+    monkeypatch.setattr(sksstruct.dask._executor, "_SMALL", 1)
+    same_bits(DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data)), expected)
+    assert names["advance"] >= 2 * tagger.n_iter_
+    assert names["send"] >= tagger.n_iter_
+
+
+def counted_tasks(monkeypatch):
+    names, submit = Counter(), DaskExecutor._submit
+
+    def count(executor, name, *arguments, **options):
+        names[name] += 1
+        return submit(executor, name, *arguments, **options)
+
+    monkeypatch.setattr(DaskExecutor, "_submit", count)
+    return names
+
+
+@pytest.mark.parametrize("broken", ["connection", "actor"])
+def test_what_breaks_on_the_way(client, data, monkeypatch, broken):
+    names, ask, seen = counted_tasks(monkeypatch), DaskExecutor._ask, Counter()
+
+    async def interrupted(executor, link, address, call, common):
+        seen["calls"] += 1
+        number = seen["calls"]
+        answer = await ask(executor, link, address, call, common)
+        if number == 7:
+            # after the work was done: the blocks are ahead of what the driver knows
+            link.direct = False
+            return None
+        return answer
+
+    def forget(dask_worker):
+        # as a worker that is back under its old address
+        dask_worker.state.actors.clear()
+
+    async def forgotten(executor, link, address, call, common):
+        seen["calls"] += 1
+        if seen["calls"] == 7:
+            await executor.client.run(forget, workers=[address])
+        return await ask(executor, link, address, call, common)
+
+    change = interrupted if broken == "connection" else forgotten
+    monkeypatch.setattr(DaskExecutor, "_ask", change)
+    tagger = DaskChainCRF(client=client, **OPTIONS).fit(in_parts(data))
+    same_bits(tagger, local(data))
+    assert names["build"] > B
+    assert (names["advance"] > 0) == (broken == "connection")
 
 
 def test_data_in_any_form(client, data, tmp_path):
@@ -323,7 +531,7 @@ DaskChainCRF(client=client, **parameters).fit(parts)
 
 
 def n_hosts():
-    return len(sksstruct.dask._executor._HOSTS)
+    return len(sksstruct.dask._host._HOSTS)
 
 
 def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
@@ -424,6 +632,17 @@ def test_forms_that_are_none(client, data):
         local(data, solver=Partitioned(executor=DaskExecutor(client)))
 
 
+def test_a_client_that_is_closed_in_a_round(client, data, acting):
+    acting(wait_for_word, 0)
+    other = distributed.Client(client.scheduler.address, set_as_default=False)
+    timer = threading.Timer(1.0, other.close)
+    timer.start()
+    with pytest.raises(RuntimeError, match="Client is closed"):
+        DaskChainCRF(client=other, **OPTIONS).fit(in_parts(data))
+    timer.join()
+    client.run(release)
+
+
 def test_a_client_that_is_closed_meanwhile(client, data, monkeypatch):
     other = distributed.Client(client.scheduler.address, set_as_default=False)
 
@@ -435,7 +654,7 @@ def test_a_client_that_is_closed_meanwhile(client, data, monkeypatch):
     called = DaskExecutor.call
     monkeypatch.setattr(DaskExecutor, "call", call)
     tagger = DaskChainCRF(client=other, **OPTIONS)
-    with pytest.raises(ClosedClientError, match="Client is closed"):
+    with pytest.raises(RuntimeError, match="Client is closed"):
         tagger.fit(in_parts(data))
 
 
