@@ -74,3 +74,9 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 suppress_warnings = ["config.cache"]
+
+
+def setup(app):
+    """Called by Sphinx when it has loaded the extensions."""
+    # It adds files to the site and reads nothing, but does not say so.
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True

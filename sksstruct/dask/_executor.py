@@ -138,9 +138,12 @@ class DaskExecutor(Executor):
 
     def _threads(self):
         """Threads of each worker, by its address; waits until there is one."""
-        self._check_open()
-        self.client.wait_for_workers(1, timeout=PATIENCE)
-        return dict(sorted(self.client.nthreads().items()))
+        while True:
+            self._check_open()
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+            # the only one may be gone again
+            if found := self.client.nthreads():
+                return dict(sorted(found.items()))
 
     def _assign(self, blocks):
         """Choose a thread for each of some blocks.

@@ -680,3 +680,12 @@ def test_without_dask_it_says_what_to_install():
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
     assert "pip install 'sksstruct[dask]'" in done.stdout
+
+
+def test_the_only_worker_is_gone_again(client, monkeypatch):
+    """Between being waited for and being looked at; nannies bring it back."""
+    found = client.nthreads()
+    answers = iter([{}, {}, found])
+    monkeypatch.setattr(client, "nthreads", lambda: next(answers))
+    executor = DaskExecutor(client)
+    assert executor._threads() == dict(sorted(found.items()))
