@@ -208,9 +208,9 @@ def main():
         return
     folder = tempfile.mkdtemp(prefix="sksstruct-shards-")
     size = options.tokens // options.shards, options.attributes, options.labels
-    # Dask would pause workers that have weights of so much memory; it still ends those
-    # that need more than they may
-    limits = dict.fromkeys(("target", "spill", "pause"), False)
+    # Dask counts the pages of mapped files too, which the system takes back: what is
+    # shown is what is allocated
+    limits = dict.fromkeys(("target", "spill", "pause", "terminate"), False)
     dask.config.set({f"distributed.worker.memory.{k}": v for k, v in limits.items()})
     try:
         with (

@@ -34,7 +34,10 @@ def main(arguments=None):
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
     try:
-        return options.run(options)
+        code = options.run(options)
+        # who reads may be gone: now, and not at the end of the interpreter
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

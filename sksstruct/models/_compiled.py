@@ -32,7 +32,7 @@ class CompiledModel(StructuredModel):
         X = [self._input(x, f"X[{i}]") for i, x in enumerate(X)]
         y = self._learn(X, y, weight)
         if self._score_function is None:
-            self.n_weights_ = self._empty().n_weights
+            self.n_weights_ = self._bound(X[:1], None, None).n_weights
         return X, y
 
     def _empty(self):
@@ -41,7 +41,9 @@ class CompiledModel(StructuredModel):
 
     def _smallest(self):
         """A checked input of zeros, once the numbers of features are known."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no _smallest, which data in parts need"
+        )
 
     def _learn_facts(self, facts):
         super()._learn_facts(facts)

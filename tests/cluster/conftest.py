@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
     """Client of two workers of one thread each."""
     dask = pytest.importorskip("dask")

@@ -546,11 +546,14 @@ def test_a_client_that_is_killed(client, data, tmp_path, monkeypatch):
         pickle.dump((parameters, [(X[a:b], y[a:b]) for a, b in PARTS]), file)
     command = [sys.executable, script, client.scheduler.address, tmp_path / "data"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # earlier tests, that ended with errors, may have left some
+    before = client.run(n_hosts)
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == -signal.SIGKILL, done.stderr
     # what it had on the workers is gone with it
-    for _ in range(100):
-        if not any(client.run(n_hosts).values()):
+    for _ in range(400):
+        after = client.run(n_hosts)
+        if all(after[name] <= before[name] for name in before):
             break
         time.sleep(0.05)
     else:

@@ -147,18 +147,13 @@ def test_version(capsys):
 def test_reader_that_stops(files):
     data, model = files
     main(["train", data, "-m", model])
-    code = (
-        "import sys; from sksstruct.commands import main; "
-        "sys.stdout.close = lambda: None; sys.exit(main(sys.argv[1:]))"
-    )
-    arguments = [sys.executable, "-c", code, "tag", data, "-m", model]
-    process = subprocess.Popen(
+    arguments = [sys.executable, "-m", "sksstruct", "tag", data, "-m", model]
+    with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.close()
-    assert b"Broken" not in process.stderr.read()
-    process.stderr.close()
-    process.wait()
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
 
 
 def test_column_features():
