@@ -44,10 +44,12 @@ def object_array(items):
 
 def is_mapped(array):
     """Whether an array is part of a file that is mapped into memory."""
-    base = array
-    while base is not None:
+    base, seen = array, set()
+    # an array of Cython is its own base
+    while base is not None and id(base) not in seen:
         if isinstance(base, mmap.mmap):
             return True
+        seen.add(id(base))
         # where NumPy was given a buffer, it keeps a view of it
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return False

@@ -266,3 +266,14 @@ def test_what_is_kept_of_mapped_features_is_in_files(tmp_path, monkeypatch):
         ChainCRF(alpha=0.1, random_state=0).fit(
             *PackedSequences.open(tmp_path / "x", labels=True)
         )
+
+
+def test_an_object_that_is_its_own_base_is_not_mapped():
+    """Arrays that Cython allocates are, as older NumPy shows them."""
+
+    class Own:
+        @property
+        def base(self):
+            return self
+
+    assert not is_mapped(Own())
