@@ -120,6 +120,8 @@ class Work:
         CPU seconds of adding a byte of changes.
     change, power : float
         A round of n tokens changes ``change n^power`` bytes of weights.
+    known_change, known_power : float
+        The same of known labelings.
     state : float
         Bytes of the state of a token.
     crowding : float
@@ -136,13 +138,17 @@ class Work:
     byte: float
     change: float
     power: float
+    known_change: float
+    known_power: float
     state: float
     crowding: float
 
-    def bytes_of(self, tokens):
+    def bytes_of(self, tokens, known=False):
         """Bytes of the change of a round of so many tokens."""
         whole = 8.0 * self.weights
         some = self.change * tokens**self.power
+        if known:
+            some = self.known_change * tokens**self.known_power
         return some if some < 0.5 * whole else whole
 
     @classmethod
@@ -163,9 +169,11 @@ class Work:
         solution, _ = nnls(rows[:, :-1] * scale, rows[:, -1] * scale[:, 0])
         token, known, call, copy = map(float, solution)
         n_weights = fitted.coef_.base.size
-        some = np.array(bytes_) < 4.0 * n_weights
-        power, change = np.polyfit(
-            np.log(np.array(sizes)[some]), np.log(np.array(bytes_)[some]), 1
+        of_known = rows[:, 1] > 0.0
+        sizes, bytes_ = np.array(sizes), np.array(bytes_)
+        change, known_change = (
+            _power_law(sizes[some], bytes_[some], 4.0 * n_weights)
+            for some in (~of_known, of_known)
         )
         n_checks = meter.calls["check"] + meter.calls["value"]
         checks = meter.seconds["check"] + meter.seconds["value"]
@@ -179,11 +187,20 @@ class Work:
             copy=copy,
             driver=max(driver, 0.0) / meter.calls["advance"],
             byte=meter.adding / meter.added,
-            change=float(np.exp(change)),
-            power=float(power),
+            change=change[0],
+            power=change[1],
+            known_change=known_change[0],
+            known_power=known_change[1],
             state=meter.state_bytes / corpus.tokens,
             crowding=crowding(corpus),
         )
+
+
+def _power_law(sizes, values, most):
+    """a and b of ``value = a size^b``, from those that are neither cut off nor zero."""
+    some = (values < most) & (values > 0)
+    power, log_factor = np.polyfit(np.log(sizes[some]), np.log(values[some]), 1)
+    return float(np.exp(log_factor)), float(power)
 
 
 # ---- rounds of a cluster ----

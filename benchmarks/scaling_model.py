@@ -34,6 +34,8 @@ REMEDY = 10**9, 256
 VISITS = "token", "known", "check"
 # Passes between two times that the states of blocks are kept.
 KEEP_EVERY = 5
+# To so many workers the client sends weights itself.
+FEW = 16
 
 
 def arguments():
@@ -147,39 +149,60 @@ class Model:
         mine = -(-blocks // workers)
         crowding = work.crowding if workers > 1 else 1.0
         visits = per_block / count.of_pass
-        calls = count.rounds + count.checks
         seconds = count.known * work.known
         seconds += (count.rounds - count.known) * work.token
         seconds = seconds * visits + count.checks * per_block * work.check
         seconds = (seconds + count.rounds * work.call) * mine * crowding
-        # once a round, weights of a worker are brought up to what all blocks changed
-        copies = work.bytes_of(visits * blocks) * work.copy * crowding
-        # a worker adds the changes of its blocks
-        change = work.bytes_of(visits)
-        adding = count.rounds * ((mine - 1) * change * work.byte + copies)
-        weights = 8.0 * work.weights
-        # the client sends to the first worker by way of the scheduler
-        down = 2 * max(traffic.down / 2, network.byte)
-        down += network.copies(workers) * max(traffic.copy, network.byte)
-        together = work.bytes_of(visits * mine)
-        up = min(workers, blocks) * max(traffic.up, 2 * network.byte)
+        # a worker adds the changes of its blocks, ...
+        change = self.changes(count, visits)
+        together = self.changes(count, visits * mine)
+        whole = self.changes(count, visits * blocks)
+        adding = (mine - 1) * change * work.byte
+        # ... and brings its weights up to what all blocks changed: as they came, and
+        # those of the visits; the client takes them out
+        copies = (2 * crowding + 1) * whole * work.copy
+        down, up = self.down(workers), min(workers, blocks)
+        up *= max(traffic.up, network.byte)
+        # gaps are computed at weights that are sent like those of a round
+        calls = 1.0 + count.checks / count.rounds
         state = tokens * work.state * max(traffic.up, network.byte)
         latency = traffic.round + workers * traffic.task
         latency += (2 + workers) * network.latency
         return {
-            "blocks": seconds + adding,
-            "down": calls * weights * down,
+            "blocks": seconds + count.rounds * (adding + copies),
+            "down": count.rounds * calls * whole * down,
             "up": count.rounds * together * up,
-            "tasks": calls * latency,
+            "tasks": count.rounds * calls * latency,
             "client": count.rounds * work.driver,
             "states": count.passes // KEEP_EVERY * state,
         }
 
+    def down(self, workers):
+        """Seconds of a byte that is sent to all workers."""
+        first = max(self.traffic.down, self.network.byte)
+        further = max(self.traffic.copy, self.network.byte)
+        if workers <= FEW:
+            return first + (workers - 1) * further
+        # by way of the scheduler to one of them, from which the others fetch it
+        first = 2 * max(self.traffic.down / 2, self.network.byte)
+        return first + self.network.copies(workers) * further
+
+    def changes(self, count, tokens):
+        """Mean bytes of the change of a round of so many tokens."""
+        known = count.known / count.rounds
+        visits, others = self.work.bytes_of(tokens), self.work.bytes_of(tokens, True)
+        return (1.0 - known) * visits + known * others
+
     def received(self, count, corpus, workers):
         """Bytes that come back from the workers."""
         mine = -(-corpus.shards // workers)
-        tokens = corpus.tokens / corpus.shards / 4 * mine
-        return count.rounds * workers * self.work.bytes_of(tokens)
+        tokens = corpus.tokens / corpus.shards / count.of_pass * mine
+        return count.rounds * workers * self.changes(count, tokens)
+
+    def sent(self, count, corpus, workers):
+        """Bytes that go to the workers."""
+        change = self.changes(count, corpus.tokens / count.of_pass)
+        return (count.rounds + count.checks) * workers * change
 
 
 # ---- passes, as measured ----
@@ -492,8 +515,10 @@ def compared(model, count, options, corpus, workers):
         "predicted": f"{predicted:.1f}",
         "measured": f"{seconds:.1f}",
         "ratio": f"{predicted / seconds:.2f}",
+        "MB down": round(model.sent(count, corpus, workers) / 1e6),
+        "truly down": round(tagger.history_["bytes_down"][-1] / 1e6),
         "MB up": round(model.received(count, corpus, workers) / 1e6),
-        "truly": round(tagger.history_["bytes_up"][-1] / 1e6),
+        "truly up": round(tagger.history_["bytes_up"][-1] / 1e6),
         "whole fit": f"{whole:.1f}",
         **{name: f"{value:.1f}" for name, value in parts.items()},
     }

@@ -105,9 +105,10 @@ class Rounds:
         """Make a pass in rounds; return what they promised, and the visits."""
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
-        # a pass over known labelings is short: two blocks do well with two rounds, and
-        # four need four
-        wanted = min(self.rounds, self.executor.n_blocks) if known else self.rounds
+        # a pass over known labelings is short: two blocks do as well with one round of
+        # it, and from four blocks on fewer rounds than this need more passes
+        halves = max(1, self.executor.n_blocks // 2)
+        wanted = min(self.rounds, halves) if known else self.rounds
         n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
