@@ -258,8 +258,10 @@ class Idle:
 
     def advance(self, v, nbytes):
         """A change of so many bytes."""
-        rows = np.arange(nbytes // 260, dtype=np.int32)
-        return None, SparseChange(rows, np.ones((len(rows), 32)), 32 * 10_000_000)
+        # number, mask and two entries of a line
+        lines = np.arange(nbytes // 21, dtype=np.int32)
+        masks = np.full(len(lines), 3, dtype=np.uint8)
+        return None, SparseChange(lines, masks, np.ones(2 * len(lines)), 2**31)
 
 
 def _idle(shared):

@@ -238,13 +238,13 @@ class DaskExecutor(Executor):
 
     # ---- calls ----
 
-    def snapshot(self, v, changed, width):
+    def snapshot(self, v, changed):
         self._n_snapshots += 1
         # who repeats calls since states were kept begins with the first of them
         whole, self._whole = self._whole, False
-        if whole or changed is None or 2 * len(changed) * width > len(v):
+        if whole or changed is None:
             return Snapshot(self._n_snapshots, v.copy())
-        return Snapshot(self._n_snapshots, v.reshape(-1, width)[changed], changed)
+        return Snapshot(self._n_snapshots, changed.take(v), changed)
 
     def call(self, method, *common, blocks=None, each=None, total=None):
         self._whole |= method in _STATES
@@ -252,13 +252,13 @@ class DaskExecutor(Executor):
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
         calls = self._calls(method, numbers, each, total)
         links = {address: self._hosts.get(address) for address in calls}
-        sizes = [_size(value) for value in common]
-        self.sent += sum(sizes) * len(calls)
+        size = sum(map(_size, common))
+        self.sent += size * len(calls)
         # only rounds add changes
-        direct = total is not None and (len(calls) <= _FEW or max(sizes) < _SMALL)
-        sent = None
+        direct = len(calls) <= _FEW if size >= _SMALL else total is not None
+        sent = common
         if not all(link is None or (direct and link.direct) for link in links.values()):
-            sent = self._send(common)
+            sent = self._send(common, size)
         jobs = {}
         for address, call in calls.items():
             link = links[address]
@@ -268,11 +268,11 @@ class DaskExecutor(Executor):
                 jobs[address] = self._start(self._ask(link, address, call, common))
             else:
                 jobs[address] = self._submit(
-                    method, address, call_host, link.name, call, *sent
+                    method, address, call_host, link.name, call, sent
                 )
         answers = [self._result(job, address) for address, job in jobs.items()]
         # now: weights are large, and a time-out leaves cycles that keep its frames
-        for job in filter(_is_task, [*jobs.values(), *(sent or ())]):
+        for job in filter(_is_task, [*jobs.values(), sent]):
             job.release()
         values = {}
         for answer in filter(None, answers):
@@ -365,16 +365,14 @@ class DaskExecutor(Executor):
                 job.cancel()
                 return None
 
-    def _send(self, common):
-        """Arguments for tasks: long vectors go to each worker once.
+    def _send(self, common, size):
+        """Arguments for tasks: long ones go to each worker once.
 
-        They are results of a task, which the workers fetch from each other, and which
-        is repeated where its worker is lost. Data that are scattered would be gone.
+        They are the result of a task, which the workers fetch from each other, and
+        which is repeated where its worker is lost. Data that are scattered would be
+        gone.
         """
-        return [
-            self._submit("send", None, hold, value) if _size(value) >= _SMALL else value
-            for value in common
-        ]
+        return self._submit("send", None, hold, common) if size >= _SMALL else common
 
     def close(self):
         super().close()

@@ -12,7 +12,7 @@ import numpy as np
 from distributed.core import error_message
 from threadpoolctl import ThreadpoolController
 
-from sksstruct.solvers.partitioned.changes import TreeSum
+from sksstruct.solvers.partitioned.changes import Places, TreeSum
 
 # Arrays of so many bytes are parts of messages of their own.
 _LONG = 2**16
@@ -31,20 +31,20 @@ class Snapshot:
     ----------
     number : int
         Number of the snapshot; that of a worker must be this one, or the one before.
-    values : ndarray of shape (n_weights,) or (n_rows, width)
-        All weights, or those of the rows.
-    rows : ndarray of int, default=None
-        The rows that may have changed; None: all weights are there.
+    values : ndarray
+        All weights, or those that may have changed.
+    places : Places, default=None
+        Where these are; None: all weights are there.
     """
 
     number: int
     values: np.ndarray
-    rows: np.ndarray | None = None
+    places: Places | None = None
 
     @property
     def nbytes(self):
         """Memory of the arrays."""
-        return self.values.nbytes + (0 if self.rows is None else self.rows.nbytes)
+        return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
 
 
 @dataclass
@@ -205,11 +205,10 @@ class Host:
         """The weights of a snapshot; None where the one before it was missed."""
         if self._number == snapshot.number:
             return self._weights
-        if snapshot.rows is None:
+        if snapshot.places is None:
             self._weights = np.array(snapshot.values)
         elif self._number == snapshot.number - 1:
-            width = snapshot.values.shape[1]
-            self._weights.reshape(-1, width)[snapshot.rows] = snapshot.values
+            snapshot.places.put(self._weights, snapshot.values)
         else:
             return None
         self._number = snapshot.number
@@ -228,12 +227,12 @@ def make_block(name, number, ticket, function, state, *inputs):
     return True
 
 
-def call_host(name, call, *common):
+def call_host(name, call, common):
     """Answer a call that came as a task; None where there is no host."""
     host = _HOSTS.get(name)
     return host and host.answer(call, common)
 
 
 def hold(value):
-    """An argument of later tasks."""
+    """Arguments of later tasks."""
     return value

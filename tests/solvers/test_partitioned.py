@@ -14,7 +14,7 @@ from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain import chain
 from sksstruct.solvers import BCFW, SDCA, Partitioned
-from sksstruct.solvers.partitioned import blocks, changes
+from sksstruct.solvers.partitioned import _lines, blocks, changes
 from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.changes import (
     SparseChange,
@@ -22,6 +22,7 @@ from sksstruct.solvers.partitioned.changes import (
     add,
     add_sum,
     compress,
+    dense,
 )
 from sksstruct.solvers.partitioned.executors import Serial, Threads
 from sksstruct.solvers.partitioned.rounds import Rounds
@@ -246,13 +247,6 @@ def test_sums_depend_on_the_number_of_blocks_alone(case, density):
     rng = np.random.RandomState(seed)
     changes = rng.normal(size=(n, 256)) * (rng.uniform(size=(n, 256)) < density / 4)
 
-    def dense(change):
-        out = np.zeros(256)
-        if isinstance(change, SparseChange):
-            change.add_to(out)
-            return out
-        return out + change
-
     def tree(first, count):
         """The sum as a recursion, by halves of the next power of two."""
         if count == 1:
@@ -288,53 +282,82 @@ def test_a_sum_lacks_a_block(halves):
         total.total()
 
 
+def sparse_form(vector):
+    return SparseChange(*_lines.pack(vector), len(vector))
+
+
 @given(
     st.integers(0, 9),
-    st.sampled_from([0.02, 0.3, 0.7, 1.0]),
-    st.sampled_from([4, 8]),
+    st.sampled_from([0.0, 0.02, 0.3, 0.7, 1.0]),
+    st.sampled_from([1, 7, 8, 61, 160, 163]),
     st.sampled_from([1, 3]),
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_sums_are_added_with_the_same_bits_in_any_form(
-    seed, density, width, n_ranges, has_other
+    seed, density, size, n_ranges, has_other
 ):
     rng = np.random.RandomState(seed)
-    kept = rng.uniform(size=(2, 40, 1)) < density
-    one, two = (rng.normal(size=(2, 40, width)) * kept).reshape(2, -1)
-    start, other = rng.normal(size=(2, 40 * width))
+    one, two = rng.normal(size=(2, size)) * (rng.uniform(size=(2, size)) < density)
+    start, other = rng.normal(size=(2, size))
     executor = Threads(2)
-
-    def sparse(vector):
-        rows = np.flatnonzero(vector.reshape(-1, width).any(axis=1)).astype(np.int32)
-        return SparseChange(rows, vector.reshape(-1, width)[rows], len(vector))
 
     def added(terms, run):
         v, u = start.copy(), other.copy() if has_other else None
-        return v, u, add_sum(terms, v, u, 3.0, width, run)
+        return v, u, add_sum(terms, v, u, 3.0, run)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "_LONG", 0)
         patch.setattr(changes, "_RANGES", n_ranges)
-        forms = [sparse(one), sparse(two)], [add(sparse(one), sparse(two))], [one + two]
+        forms = (
+            [sparse_form(one), sparse_form(two)],
+            [add(sparse_form(one), sparse_form(two))],
+            [one + two],
+        )
         v, u, (_, squares, risen) = added(
-            [one.copy(), sparse(two)], Serial().side_by_side
+            [one.copy(), sparse_form(two)], Serial().side_by_side
         )
         np.testing.assert_array_equal(v, start + (one + two))
         for form in forms:
             same_v, same_u, found = added(form, executor.side_by_side)
             assert np.array_equal(same_v, v) and found[1:] == (squares, risen)
             assert not has_other or np.array_equal(same_u, u)
-        (rows, *_), union = added(forms[0], executor.side_by_side)[2], kept.any(axis=0)
-    if union.sum() >= 20:
-        assert rows is None
-    else:
-        assert np.array_equal(rows, np.flatnonzero(union))
+        places = added(forms[0], executor.side_by_side)[2][0]
     executor.close()
     assert squares == pytest.approx(((one + two) ** 2).sum())
     assert risen == pytest.approx((v**2).sum() - (start**2).sum(), abs=1e-9)
     if has_other:
         np.testing.assert_allclose(u, other + 3.0 * (one + two), atol=1e-12)
+    changed = (one != 0.0) | (two != 0.0)
+    if 2 * len(np.unique(np.flatnonzero(changed) // 8)) >= -(-size // 8):
+        assert places is None
+        return
+    # another vector becomes the same by the places alone, or by their lines
+    received, copied = start.copy(), start.copy()
+    assert np.array_equal(places.take(v), v[changed])
+    places.put(received, places.take(v))
+    _lines.copy_lines(v, copied, places.lines)
+    assert np.array_equal(received, v) and np.array_equal(copied, v)
+
+
+@given(st.integers(0, 99), st.integers(1, 40), st.integers(1, 30), st.integers(0, 7))
+@settings(max_examples=80, deadline=None)
+def test_what_was_changed_in_marked_rows_is_taken_back(seed, width, n_rows, cut):
+    # rows may share lines, and the last row and line may be shorter
+    size = max(1, width * n_rows - cut)
+    rng = np.random.RandomState(seed)
+    origin = rng.normal(size=size)
+    marks = (rng.uniform(size=-(-size // width)) < 0.3).astype(np.uint8)
+    may = np.repeat(marks, width)[:size] * (rng.uniform(size=size) < 0.4)
+    vector = origin + may * rng.normal(size=size)
+    expected = 0.5 * (vector - origin)
+    change = SparseChange(*_lines.take_back(vector, origin, marks, 0.5, width), size)
+    assert np.array_equal(dense(change), expected)
+    assert len(change.values) == np.count_nonzero(expected)
+    assert np.array_equal(vector, origin) and not marks.any()
+    same = sparse_form(expected)
+    for name in ("lines", "masks", "values"):
+        assert np.array_equal(getattr(change, name), getattr(same, name))
 
 
 @pytest.mark.parametrize("kind", [True, "suffix"])
@@ -363,12 +386,22 @@ def test_the_average_is_that_of_the_iterates(kind):
         assert loss == pytest.approx(np.average(losses, weights=k))
 
 
-def test_sums_of_rows():
-    a = compress(np.repeat([1.0, 0.0, 0.0, 0.0], 8))
-    b = compress(np.repeat([0.0, 2.0, 0.0, 0.0], 8))
-    assert isinstance(a, SparseChange) and a.nbytes == 68
-    # two of four rows: dense
-    assert np.array_equal(add(a, b), np.repeat([1.0, 2.0, 0.0, 0.0], 8))
+def test_the_shorter_form_is_chosen():
+    one, two = np.zeros((2, 64))
+    one[:3], two[8:11] = 1.0, 2.0
+    one, two = compress(one), compress(two)
+    # a line of three entries: number, mask and entries
+    assert isinstance(one, SparseChange) and one.nbytes == 4 + 1 + 3 * 8
+    assert add(one, two).nbytes == 2 * one.nbytes
+    full = np.arange(64.0)
+    assert compress(full) is full
+    # as many entries as half of the vector, less than their places take
+    half = np.where(full < 32, 1.0, 0.0)
+    assert compress(half) is half
+    quarter = compress(np.where(full < 16, 1.0, 0.0))
+    assert isinstance(quarter, SparseChange)
+    other = compress(np.where(full >= 48, 1.0, 0.0))
+    assert isinstance(add(quarter, other), np.ndarray)
 
 
 def test_numbers_of_blocks_and_rounds(data):

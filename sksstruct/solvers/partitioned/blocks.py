@@ -20,8 +20,13 @@ import numpy as np
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.solvers.lbfgs import LBFGS
-from sksstruct.solvers.partitioned._rows import copy_rows
-from sksstruct.solvers.partitioned.changes import ROW, SparseChange, compress, marked
+from sksstruct.solvers.partitioned._lines import copy_lines
+from sksstruct.solvers.partitioned.changes import (
+    LINE,
+    SparseChange,
+    compress,
+    marked,
+)
 from sksstruct.solvers.partitioned.checkpoint import fingerprint
 from sksstruct.solvers.partitioned.gradients import GradientBlock
 from sksstruct.solvers.stochastic._dual_ascent import DualAscentKernel
@@ -44,7 +49,7 @@ class Outline:
     surrogate : SmoothedHinge or None
         The loss; None for the hinge.
     width : int
-        Length of the rows by which weights are sent.
+        Length of the rows that visits mark where they change weights.
     oracle_cost : float
         Cost of visits with the oracle, in visits of known labelings.
     box : tuple of ndarray, default=None
@@ -60,7 +65,7 @@ class Outline:
     n_examples: int
     n_weights: int
     surrogate: Any = None
-    width: int = ROW
+    width: int = LINE
     oracle_cost: float = 2.0
     box: Any = None
     threshold: float = 0.0
@@ -92,7 +97,7 @@ class Lender:
     def __init__(self, outline):
         self.outline = outline
         self._free = []
-        # rows that the rounds before each round have changed; None: any of them
+        # places that the rounds before each round have changed; None: any of them
         self._changed = {}
 
     @contextmanager
@@ -105,8 +110,8 @@ class Lender:
             Their values before truncation; None for any.
         number : int
             Number of the round.
-        changed : ndarray of int, default=None
-            Rows in which v differs from that of the round before; None: any.
+        changed : Places, default=None
+            Where v differs from that of the round before; None: anywhere.
         """
         self._changed[number] = changed
         self._changed.pop(number - _REMEMBERED, None)
@@ -126,9 +131,7 @@ class Lender:
         """Weights that mark what is changed, where there are many."""
         outline = self.outline
         weights = outline.weights()
-        many = outline.n_weights >= _FEW_WEIGHTS
-        whole = outline.n_weights % outline.width == 0
-        if many and whole and weights.w is weights.v:
+        if outline.n_weights >= _FEW_WEIGHTS and weights.w is weights.v:
             weights.mark_rows(outline.width)
             return Lent(weights)
         return Lent(weights, -1)
@@ -139,13 +142,13 @@ class Lender:
         behind = [self._changed.get(k) for k in range(before + 1, number + 1)]
         # they stay unknown where visits are not finished
         lent.number = -1
-        if before < 0 or before > number or any(rows is None for rows in behind):
+        if before < 0 or before > number or None in behind:
             weights.set(v)
             if weights.marks is not None:
                 weights.marks[:] = 0
         else:
-            for rows in behind:
-                copy_rows(v, weights.v, rows, self.outline.width)
+            for places in behind:
+                copy_lines(v, weights.v, places.lines)
 
 
 @dataclass
@@ -288,8 +291,8 @@ class Block:
             sigma'.
         turn : Turn
             Which visits.
-        changed : ndarray of int, default=None
-            Rows in which v differs from that of the round before; None: any.
+        changed : Places, default=None
+            Where v differs from that of the round before; None: anywhere.
 
         Returns
         -------
@@ -298,14 +301,14 @@ class Block:
         change : ndarray or SparseChange
             dv_b.
         """
-        width = self.lender.outline.width
         with self.lender.lend(v, turn.round, changed) as lent:
             weights = lent.weights
             step = self._visit(weights, self.alpha / sigma, turn)
             if weights.marks is None:
                 # a vector of its own: what was lent is used again
-                change = compress((weights.v - v) * (1.0 / sigma), width)
+                change = compress((weights.v - v) * (1.0 / sigma))
             else:
+                width = self.lender.outline.width
                 change = marked(weights, v, 1.0 / sigma, width)
                 lent.number = turn.round
         if isinstance(change, SparseChange):

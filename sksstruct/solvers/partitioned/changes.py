@@ -12,81 +12,119 @@ from itertools import pairwise
 
 import numpy as np
 
-from sksstruct.solvers.partitioned._rows import (
+from sksstruct.solvers.partitioned._lines import (
+    add_dense,
     add_terms,
+    add_to,
+    count,
     merge,
-    squared_norm,
+    pack,
+    put,
+    take,
     take_back,
 )
 
-# Weights are sent by rows, of so many if nothing else is known, where fewer than this
-# share of the rows changed.
-ROW, SPARSE_BELOW = 8, 0.5
-# Long vectors are added to in so many ranges of rows, side by side.
+# Entries of a line, as in the kernels.
+LINE = 8
+# Vectors are sent as they are if the sparse form takes this share of their memory.
+SPARSE_BELOW = 0.5
+# Long vectors are added to in so many ranges, side by side.
 _LONG, _RANGES = 2**18, 4
-_FIRST = np.zeros(1, dtype=np.int32)
 
 
 @dataclass
-class SparseChange:
-    """A vector that is zero but for some rows of equally many entries.
+class Places:
+    """Some places of a vector.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows,), int32
-        Numbers of the rows, ascending.
-    values : ndarray of shape (n_rows, width)
-        Their entries.
-    size : int
-        Length of the vector, a multiple of the width.
+    lines : ndarray of shape (n_lines,), int32
+        Numbers of the lines that they are in, ascending. Line k begins at entry 8 k.
+    masks : ndarray of shape (n_lines,), uint8
+        Which of the eight entries, the first being the lowest bit; not zero.
     """
 
-    rows: np.ndarray
+    lines: np.ndarray
+    masks: np.ndarray
+
+    @property
+    def nbytes(self):
+        """Memory of the arrays."""
+        return self.lines.nbytes + self.masks.nbytes
+
+    def take(self, vector):
+        """The entries of a vector."""
+        return take(vector, self.lines, self.masks)
+
+    def put(self, vector, values):
+        """Write the entries of a vector, in place."""
+        put(vector, self.lines, self.masks, values)
+
+
+@dataclass
+class SparseChange(Places):
+    """A vector that is zero but for some places.
+
+    Parameters
+    ----------
+    lines, masks : ndarray of shape (n_lines,)
+        The places.
+    values : ndarray
+        The entries there.
+    size : int
+        Length of the vector.
+    """
+
     values: np.ndarray
     size: int
 
     @property
     def nbytes(self):
         """Memory of the arrays."""
-        return self.rows.nbytes + self.values.nbytes
+        return super().nbytes + self.values.nbytes
 
     @property
     def squares(self):
         """Squared norm of the vector."""
-        return squared_norm(self.values)
+        return float(np.einsum("i,i->", self.values, self.values))
+
+    @property
+    def arrays(self):
+        """What kernels read."""
+        return self.lines, self.masks, self.values
 
     def between(self, first, last):
-        """The part in a range of rows."""
-        a, b = np.searchsorted(self.rows, (first, last))
-        return SparseChange(self.rows[a:b], self.values[a:b], self.size)
+        """The part in a range of lines."""
+        a, b = np.searchsorted(self.lines, (first, last))
+        begin = count(self.masks[:a])
+        end = begin + count(self.masks[a:b])
+        values = self.values[begin:end]
+        return SparseChange(self.lines[a:b], self.masks[a:b], values, self.size)
 
     def add_to(self, vector):
         """Add to a dense vector, in place."""
-        vector.reshape(-1, self.values.shape[1])[self.rows] += self.values
+        add_to(vector, *self.arrays)
+
+    def shorter(self):
+        """The same vector in the form that takes less memory."""
+        return self if self.nbytes < SPARSE_BELOW * 8 * self.size else dense(self)
 
 
-def compress(vector, width=ROW):
+def compress(vector):
     """A change in the form that takes less memory.
 
     Parameters
     ----------
     vector : ndarray of shape (size,)
         The change; may be returned itself.
-    width : int, default=8
-        Length of the rows.
 
     Returns
     -------
     change : ndarray or SparseChange
         The same vector.
     """
-    if len(vector) % width:
-        return vector
-    table = vector.reshape(-1, width)
-    rows = np.flatnonzero(table.any(axis=1))
-    if len(rows) >= SPARSE_BELOW * len(table):
-        return vector
-    return SparseChange(rows.astype(np.int32), table[rows], len(vector))
+    change = SparseChange(*pack(vector), len(vector))
+    return change if change.nbytes < SPARSE_BELOW * vector.nbytes else vector
 
 
 def marked(weights, origin, factor, width):
@@ -110,9 +148,8 @@ def marked(weights, origin, factor, width):
     change : ndarray or SparseChange
         The change, in the form that takes less memory.
     """
-    rows, values = take_back(weights.v, origin, weights.marks, factor, width)
-    change = SparseChange(rows, values, len(origin))
-    return change if len(rows) < SPARSE_BELOW * len(weights.marks) else dense(change)
+    found = take_back(weights.v, origin, weights.marks, factor, width)
+    return SparseChange(*found, len(origin)).shorter()
 
 
 def dense(change):
@@ -134,13 +171,10 @@ def add(first, second):
         else:
             second += first
         return second
-    rows, values = merge(first.rows, first.values, second.rows, second.values)
-    change = SparseChange(rows, values, first.size)
-    n_rows = first.size // values.shape[1]
-    return change if len(rows) < SPARSE_BELOW * n_rows else dense(change)
+    return SparseChange(*merge(first.arrays, second.arrays), first.size).shorter()
 
 
-def add_sum(terms, vector, other, factor, width, side_by_side):
+def add_sum(terms, vector, other, factor, side_by_side):
     """Add the sum of changes to a vector, and a multiple of it to another one.
 
     Parameters
@@ -153,42 +187,40 @@ def add_sum(terms, vector, other, factor, width, side_by_side):
         Changed in place, unless it is None.
     factor : float
         What the sum is multiplied by there.
-    width : int
-        Length of the rows.
     side_by_side : callable
         Calls functions without arguments; returns what they return, in their order.
 
     Returns
     -------
-    rows : ndarray of int32 or None
-        Rows of the sum; None if they are half of all or more.
+    places : Places or None
+        Where the sum has entries; None if they are in half of all lines.
     squares, risen : float
         Squared norm of the sum, and by how much that of the vector rose. Both are the
         same whatever the form of the terms.
     """
-    size, n_rows = len(vector), len(vector) // width
-    n_ranges = _RANGES if size >= _LONG and size % width == 0 else 1
-    bounds = [n_rows * k // n_ranges for k in range(n_ranges + 1)]
+    size, n_lines = len(vector), -(-len(vector) // LINE)
+    n_ranges = _RANGES if size >= _LONG else 1
+    bounds = [n_lines * k // n_ranges for k in range(n_ranges + 1)]
     sparse = all(isinstance(each, SparseChange) for each in terms)
     if not sparse:
         terms = [reduce(add, terms)]
-        bounds = [first * width for first in bounds[:-1]] + [size]
 
-    def work(first, last):
-        if sparse:
-            parts = [each.between(first, last) for each in terms]
-            return add_terms(vector, parts, other, factor)
-        # one long row
-        part = SparseChange(_FIRST, terms[0][first:last].reshape(1, -1), last - first)
-        out = None if other is None else other[first:last]
-        return add_terms(vector[first:last], [part], out, factor)
+    def of_sparse(first, last):
+        parts = [each.between(first, last).arrays for each in terms]
+        return add_terms(vector, parts[0], (*parts, None)[1], other, factor)
 
+    def of_dense(first, last):
+        part = slice(first * LINE, min(last * LINE, size))
+        out = None if other is None else other[part]
+        return None, None, *add_dense(vector[part], terms[0][part], out, factor)
+
+    work = of_sparse if sparse else of_dense
     jobs = [partial(work, *each) for each in pairwise(bounds)]
-    rows, squares, risen = zip(*side_by_side(jobs), strict=True)
-    found = np.concatenate(rows) if sparse else None
-    if found is not None and len(found) >= SPARSE_BELOW * n_rows:
-        found = None
-    return found, sum(squares), sum(risen)
+    lines, masks, squares, risen = zip(*side_by_side(jobs), strict=True)
+    places = Places(np.concatenate(lines), np.concatenate(masks)) if sparse else None
+    if places is not None and 2 * len(places.lines) >= n_lines:
+        places = None
+    return places, sum(squares), sum(risen)
 
 
 class TreeSum:

@@ -69,17 +69,15 @@ class Executor:
         """
         raise NotImplementedError
 
-    def snapshot(self, v, changed, width):
+    def snapshot(self, v, changed):
         """The weights as an argument of calls, which must stay as they are now.
 
         Parameters
         ----------
         v : ndarray of shape (n_weights,)
             The weights.
-        changed : ndarray of int or None
-            Rows in which they differ from those of the last snapshot; None: any.
-        width : int
-            Length of the rows.
+        changed : Places or None
+            Where they differ from those of the last snapshot; None: anywhere.
 
         Returns
         -------

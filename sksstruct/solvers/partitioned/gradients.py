@@ -78,7 +78,7 @@ class GradientBlock:
         value = loss.value_and_gradient(w, gradient, 1)
         n_exact = int(np.count_nonzero(loss.exact))
         slope = Slope(value, n_exact, loss.convex)
-        return slope, compress(gradient, self.outline.width)
+        return slope, compress(gradient)
 
 
 class SummedLoss:

@@ -10,7 +10,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.frank_wolfe.passes import known_passes
 from sksstruct.solvers.partitioned.average import Average
 from sksstruct.solvers.partitioned.blocks import Turn
-from sksstruct.solvers.partitioned.changes import TreeSum, add_sum
+from sksstruct.solvers.partitioned.changes import Places, TreeSum, add_sum
 from sksstruct.solvers.partitioned.scaling import Scaling
 
 # A round of a pass is so many visits of a block, or all of them where there are fewer.
@@ -67,8 +67,9 @@ class Rounds:
         self.average = Average(self.weights, averaging)
         self.loss, self.calls, self.complete = 0.0, 0, True
         self.n_rounds = self.n_known = 0
-        # rows of weights that the last round has changed; None: any
-        self._changed, self._squares = np.empty(0, dtype=np.int32), 0.0
+        # places of weights that the last round has changed; None: any
+        nowhere = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
+        self._changed, self._squares = Places(*nowhere), 0.0
         self.dual = self.dual_of()
         # files of the blocks in the checkpoint, once there is one
         self.checkpoint, self.files = checkpoint, {}
@@ -148,7 +149,6 @@ class Rounds:
             weights.v,
             average.u,
             average.factor,
-            self.outline.width,
             self.executor.side_by_side,
         )
         self._squares += risen
@@ -163,7 +163,7 @@ class Rounds:
         return self.loss - 0.5 * self.alpha * self._squares
 
     def _snapshot(self):
-        return self.executor.snapshot(self.weights.v, self._changed, self.outline.width)
+        return self.executor.snapshot(self.weights.v, self._changed)
 
     def check(self):
         """Sums of losses and of gaps at the iterate."""

@@ -1,0 +1,469 @@
+"""Vectors most of whose entries are zero: found, added and sent by lines of eight.
+
+A vector is cut into lines of eight entries, as many as the processor reads at a time;
+the last line may be shorter. A sparse vector has the numbers of the lines that it has
+entries in, ascending, a mask of eight bits for each of them, and the entries. A visit
+of an example changes a few labels of many features: by rows of all labels of a feature
+changes would be several times as long.
+
+Lines are read in ascending order and lie apart, so that they are asked for before they
+are needed. Sums of squares are kept in four lanes, entry k in lane k modulo 4: entries
+of zero, which one form of a vector has and another leaves out, make no difference.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy
+
+from sksstruct.utils._simd cimport sks_prefetch
+
+cdef enum:
+    LINE = 8
+    LANES = 4
+    # lines that are asked for ahead
+    AHEAD = 8
+
+# The number of the lowest bit of a mask, and how many bits it has.
+cdef unsigned char[256] LOWEST
+cdef unsigned char[256] BITS
+
+
+cdef void _fill_tables() noexcept:
+    """Fill the tables of masks."""
+    cdef int mask, k
+    LOWEST[0] = BITS[0] = 0
+    for mask in range(1, 256):
+        k = 0
+        while not mask >> k & 1:
+            k += 1
+        LOWEST[mask] = k
+        BITS[mask] = BITS[mask & mask - 1] + 1
+
+
+_fill_tables()
+
+
+# ---- one line ----
+
+cdef inline Py_ssize_t _place(int32_t line) noexcept nogil:
+    """Return where a line begins."""
+    return <Py_ssize_t> line * LINE
+
+
+cdef inline const double* _expand(unsigned int mask, const double* values,
+                                  double* line) noexcept nogil:
+    """Write the entries of a line to their places; return where the next ones are."""
+    while mask:
+        line[LOWEST[mask]] = values[0]
+        values += 1
+        mask &= mask - 1
+    return values
+
+
+cdef inline double* _append(unsigned int mask, const double* line,
+                            double* values) noexcept nogil:
+    """Append the entries of a line; return where the next ones go."""
+    while mask:
+        values[0] = line[LOWEST[mask]]
+        values += 1
+        mask &= mask - 1
+    return values
+
+
+cdef inline double _total(const double* lanes) noexcept nogil:
+    """Return the sum of all lanes."""
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+
+
+# ---- two sparse vectors, line by line ----
+
+cdef struct Reader:
+    # lines, masks and entries that have not been read
+    const int32_t* lines
+    const unsigned char* masks
+    const double* values
+    Py_ssize_t n_lines
+
+
+cdef Reader _reader(tuple arrays):
+    """Return a reader of the lines, masks and entries of a sparse vector."""
+    cdef const int32_t[::1] lines = arrays[0]
+    cdef const unsigned char[::1] masks = arrays[1]
+    cdef const double[::1] values = arrays[2]
+    cdef Reader reader
+    reader.n_lines = lines.shape[0]
+    reader.lines, reader.masks, reader.values = NULL, NULL, NULL
+    if reader.n_lines:
+        reader.lines, reader.masks, reader.values = &lines[0], &masks[0], &values[0]
+    return reader
+
+
+cdef inline void _skip(Reader* reader) noexcept nogil:
+    """Go to the next line."""
+    reader.lines += 1
+    reader.masks += 1
+    reader.n_lines -= 1
+
+
+cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* number,
+                                   double* line) noexcept nogil:
+    """Read the next line of the sum of two vectors.
+
+    Entries are written to their places in `line`, and those of the first are added to
+    first. Returns the mask; not both may be at their end.
+    """
+    cdef unsigned int mask = 0, other, common
+    cdef bint in_first = first.n_lines > 0, in_second = second.n_lines > 0
+    if in_first and in_second:
+        in_first = first.lines[0] <= second.lines[0]
+        in_second = second.lines[0] <= first.lines[0]
+    if in_first:
+        number[0], mask = first.lines[0], first.masks[0]
+        first.values = _expand(mask, first.values, line)
+        _skip(first)
+    if in_second:
+        number[0], other = second.lines[0], second.masks[0]
+        common = mask & other
+        mask |= other
+        while other:
+            if common >> LOWEST[other] & 1:
+                line[LOWEST[other]] += second.values[0]
+            else:
+                line[LOWEST[other]] = second.values[0]
+            second.values += 1
+            other &= other - 1
+        _skip(second)
+    return mask
+
+
+def merge(first, second):
+    """Return the sum of two sparse vectors.
+
+    Parameters
+    ----------
+    first, second : tuple of ndarray
+        Lines, masks and entries.
+
+    Returns
+    -------
+    lines, masks, values : ndarray
+        Those of the sum.
+    """
+    cdef Reader one = _reader(first), two = _reader(second)
+    # for all of both: what is left over is never written to
+    lines_ = np.empty(one.n_lines + two.n_lines, dtype=np.int32)
+    masks_ = np.empty(one.n_lines + two.n_lines, dtype=np.uint8)
+    values_ = np.empty(len(first[2]) + len(second[2]))
+    cdef int32_t[::1] lines = lines_
+    cdef unsigned char[::1] masks = masks_
+    cdef double[::1] values = values_
+    cdef Py_ssize_t n = 0, number = 0, n_values = 0
+    cdef unsigned int mask
+    cdef double* out
+    cdef double[LINE] line
+    if not len(values_):
+        return lines_, masks_, values_
+    with nogil:
+        out = &values[0]
+        while one.n_lines or two.n_lines:
+            mask = _next_sum(&one, &two, &number, line)
+            lines[n], masks[n] = number, mask
+            n += 1
+            out = _append(mask, line, out)
+        n_values = out - &values[0]
+    return lines_[:n], masks_[:n], values_[:n_values]
+
+
+def add_terms(double[::1] vector, first, second, double[::1] other, double factor):
+    """Add the sum of one or two sparse vectors to a vector, and a multiple to another.
+
+    Parameters
+    ----------
+    vector : ndarray of shape (size,)
+        Changed in place.
+    first, second : tuple of ndarray
+        Lines, masks and entries; the second may be None.
+    other : ndarray of shape (size,) or None
+        Changed in place, unless it is None.
+    factor : float
+        What the sum is multiplied by there.
+
+    Returns
+    -------
+    lines, masks : ndarray
+        Where the sum has entries.
+    squares : float
+        Squared norm of the sum.
+    risen : float
+        By how much the squared norm of the vector rose.
+    """
+    cdef Reader one = _reader(first)
+    cdef Reader two = _reader((first[0][:0], first[1][:0], first[2][:0]))
+    if second is not None:
+        two = _reader(second)
+    lines_ = np.empty(one.n_lines + two.n_lines, dtype=np.int32)
+    masks_ = np.empty(one.n_lines + two.n_lines, dtype=np.uint8)
+    cdef int32_t[::1] lines = lines_
+    cdef unsigned char[::1] masks = masks_
+    cdef Py_ssize_t n = 0, number = 0, k, place
+    cdef unsigned int mask
+    cdef double change
+    cdef double* out_other = NULL
+    cdef double[LINE] line
+    cdef double[LANES] squares, risen
+    if other is not None:
+        out_other = &other[0]
+    with nogil:
+        for k in range(LANES):
+            squares[k] = risen[k] = 0.0
+        while one.n_lines or two.n_lines:
+            if one.n_lines > AHEAD:
+                place = _place(one.lines[AHEAD])
+                sks_prefetch(&vector[place], sizeof(double))
+                if out_other != NULL:
+                    sks_prefetch(out_other + place, sizeof(double))
+            # the changes first: so does whoever merges them
+            mask = _next_sum(&one, &two, &number, line)
+            lines[n], masks[n] = number, mask
+            n += 1
+            while mask:
+                k = LOWEST[mask]
+                mask &= mask - 1
+                change, place = line[k], number * LINE + k
+                squares[k % LANES] += change * change
+                # by differences: all weights are far more than those that change
+                risen[k % LANES] += change * (2.0 * vector[place] + change)
+                vector[place] += change
+                if out_other != NULL:
+                    out_other[place] += factor * change
+    return lines_[:n], masks_[:n], _total(squares), _total(risen)
+
+
+def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
+              double factor):
+    """Do what `add_terms` does, with a dense vector.
+
+    Returns
+    -------
+    squares, risen : float
+        As there, with the same bits.
+    """
+    cdef Py_ssize_t size = vector.shape[0], whole = size - size % LANES, k, j
+    cdef double* out_other = NULL
+    cdef double[LANES] squares, risen
+    if other is not None:
+        out_other = &other[0]
+    with nogil:
+        for j in range(LANES):
+            squares[j] = risen[j] = 0.0
+        for k in range(0, whole, 4):
+            for j in range(LANES):
+                squares[j] += change[k + j] * change[k + j]
+                risen[j] += change[k + j] * (2.0 * vector[k + j] + change[k + j])
+                vector[k + j] += change[k + j]
+        for k in range(whole, size):
+            squares[k % LANES] += change[k] * change[k]
+            risen[k % LANES] += change[k] * (2.0 * vector[k] + change[k])
+            vector[k] += change[k]
+        if out_other != NULL:
+            for k in range(size):
+                out_other[k] += factor * change[k]
+    return _total(squares), _total(risen)
+
+
+# ---- dense vectors and sparse ones ----
+
+cdef object _marked(const unsigned char[::1] marks):
+    """Return the numbers of the rows that are marked, with the lock released."""
+    cdef Py_ssize_t n_marks = marks.shape[0], n = 0, r
+    with nogil:
+        for r in range(n_marks):
+            n += marks[r]
+    found = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] rows = found
+    n = 0
+    with nogil:
+        for r in range(n_marks):
+            if marks[r]:
+                rows[n] = r
+                n += 1
+    return found
+
+
+cdef inline unsigned int _take_line(double* changed, const double* before,
+                                    double factor, Py_ssize_t rest,
+                                    double* line) noexcept nogil:
+    """Write what was changed in a line to `line`, and put it back; return the mask.
+
+    The vector ends after `rest` more entries.
+    """
+    cdef unsigned int mask = 0
+    cdef double change
+    cdef Py_ssize_t k
+    for k in range(LINE):
+        if k < rest:
+            change = changed[k] - before[k]
+            line[k] = factor * change
+            mask |= <unsigned int> (change != 0.0) << k
+            changed[k] = before[k]
+    return mask
+
+
+def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] marks,
+              double factor, Py_ssize_t width):
+    """Return what was changed in marked rows, and put these and the marks back.
+
+    Parameters
+    ----------
+    vector, origin : ndarray of shape (size,)
+        Differ in lines that marked rows have a part in, and equal afterwards.
+    marks : ndarray of uint8
+        1 for marked rows; zero afterwards.
+    factor : float
+        What changes are multiplied by.
+    width : int
+        Length of the rows.
+
+    Returns
+    -------
+    lines, masks, values : ndarray
+        factor * (vector - origin), as a sparse vector.
+    """
+    found = _marked(marks)
+    cdef const int32_t[::1] rows = found
+    cdef Py_ssize_t n_rows = rows.shape[0], size = vector.shape[0]
+    cdef Py_ssize_t most = n_rows * (width // LINE + 2), r, place, end
+    cdef Py_ssize_t last = -1, n = 0, n_values = 0
+    # what is left over is never written to
+    lines_ = np.empty(most, dtype=np.int32)
+    masks_ = np.empty(most, dtype=np.uint8)
+    values_ = np.empty(min(most * LINE, size))
+    cdef int32_t[::1] lines = lines_
+    cdef unsigned char[::1] masks = masks_
+    cdef double[::1] values = values_
+    cdef unsigned int mask
+    cdef double* out
+    cdef double[LINE] line
+    if not n_rows:
+        return lines_[:0], masks_[:0], values_[:0]
+    with nogil:
+        out = &values[0]
+        for r in range(n_rows):
+            if r + AHEAD < n_rows:
+                place = rows[r + AHEAD] * width
+                sks_prefetch(&vector[place], width * sizeof(double))
+                sks_prefetch(&origin[place], width * sizeof(double))
+            marks[rows[r]] = 0
+            # rows may share lines: one that was put back has no more changes
+            last = max(last, rows[r] * width // LINE - 1)
+            end = min((rows[r] + 1) * width, size)
+            while (last + 1) * LINE < end:
+                last += 1
+                place = last * LINE
+                mask = _take_line(
+                    &vector[place], &origin[place], factor, size - place, line
+                )
+                if mask:
+                    lines[n], masks[n] = last, mask
+                    n += 1
+                    out = _append(mask, line, out)
+        n_values = out - &values[0]
+    return lines_[:n], masks_[:n], values_[:n_values]
+
+
+def pack(const double[::1] vector):
+    """Return the lines, masks and entries of a dense vector."""
+    cdef Py_ssize_t size = vector.shape[0], n_lines = (size + LINE - 1) // LINE
+    cdef Py_ssize_t n = 0, n_values = 0, first, k
+    lines_ = np.empty(n_lines, dtype=np.int32)
+    masks_ = np.empty(n_lines, dtype=np.uint8)
+    values_ = np.empty(size)
+    cdef int32_t[::1] lines = lines_
+    cdef unsigned char[::1] masks = masks_
+    cdef double[::1] values = values_
+    cdef unsigned int mask
+    with nogil:
+        for first in range(0, size, 8):
+            mask = 0
+            for k in range(first, min(first + LINE, size)):
+                if vector[k] != 0.0:
+                    mask |= 1 << (k - first)
+                    values[n_values] = vector[k]
+                    n_values += 1
+            if mask:
+                lines[n], masks[n] = first // LINE, mask
+                n += 1
+    return lines_[:n], masks_[:n], values_[:n_values]
+
+
+def add_to(double[::1] vector, *arrays):
+    """Add a sparse vector to a dense one, in place."""
+    cdef Reader rest = _reader(arrays)
+    cdef unsigned int mask
+    cdef double* out
+    with nogil:
+        while rest.n_lines:
+            mask, out = rest.masks[0], &vector[_place(rest.lines[0])]
+            while mask:
+                out[LOWEST[mask]] += rest.values[0]
+                rest.values += 1
+                mask &= mask - 1
+            _skip(&rest)
+
+
+# ---- some entries of a vector ----
+
+def count(const unsigned char[::1] masks):
+    """Return the number of entries."""
+    cdef Py_ssize_t total = 0, n
+    with nogil:
+        for n in range(masks.shape[0]):
+            total += BITS[masks[n]]
+    return total
+
+
+def take(const double[::1] vector, const int32_t[::1] lines,
+         const unsigned char[::1] masks):
+    """Return some entries of a vector."""
+    cdef Py_ssize_t n_lines = lines.shape[0], n
+    values_ = np.empty(count(masks))
+    cdef double[::1] values = values_
+    cdef double* out
+    if not n_lines:
+        return values_
+    with nogil:
+        out = &values[0]
+        for n in range(n_lines):
+            if n + AHEAD < n_lines:
+                sks_prefetch(&vector[_place(lines[n + AHEAD])], sizeof(double))
+            out = _append(masks[n], &vector[_place(lines[n])], out)
+    return values_
+
+
+def put(double[::1] vector, *arrays):
+    """Write some entries of a vector, in place."""
+    cdef Reader rest = _reader(arrays)
+    with nogil:
+        while rest.n_lines:
+            if rest.n_lines > AHEAD:
+                sks_prefetch(&vector[_place(rest.lines[AHEAD])], sizeof(double))
+            rest.values = _expand(
+                rest.masks[0], rest.values, &vector[_place(rest.lines[0])]
+            )
+            _skip(&rest)
+
+
+def copy_lines(const double[::1] source, double[::1] target, const int32_t[::1] lines):
+    """Copy some lines from one vector to another."""
+    cdef Py_ssize_t n_lines = lines.shape[0], size = source.shape[0], n, place
+    with nogil:
+        for n in range(n_lines):
+            if n + AHEAD < n_lines:
+                place = _place(lines[n + AHEAD])
+                sks_prefetch(&source[place], sizeof(double))
+                sks_prefetch(&target[place], sizeof(double))
+            place = _place(lines[n])
+            memcpy(
+                &target[place], &source[place], min(LINE, size - place) * sizeof(double)
+            )
