@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._heatmap import heat_map, last_step
 from sksstruct.utils._doc import fill_doc
 
 
@@ -68,16 +69,12 @@ class InteractionsDisplay:
         # a label does not interact with itself
         values = np.array(self.interactions, dtype=np.float64)
         np.fill_diagonal(values, np.nan)
-        limit = np.nanmax(np.abs(values), initial=0.0) or 1.0
-        options = {"cmap": cmap, "vmin": -limit, "vmax": limit, **kwargs}
-        self.image_ = ax.imshow(values, **options)
-        if self.names is not None:
-            places = np.arange(len(self.names))
-            ax.set_xticks(places, self.names, rotation=90)
-            ax.set_yticks(places, self.names)
+        names = self.names, self.names
+        self.image_ = heat_map(
+            ax, values, names, cmap=cmap, colorbar=colorbar, label="score of both",
+            **kwargs,
+        )  # fmt: skip
         ax.set(xlabel="label", ylabel="label")
-        if colorbar:
-            ax.figure.colorbar(self.image_, ax=ax, label="score of both")
         return self
 
     @classmethod
@@ -86,8 +83,8 @@ class InteractionsDisplay:
 
         Parameters
         ----------
-        estimator : MultilabelPairwise
-            A fitted classifier.
+        estimator : MultilabelPairwise or Pipeline
+            A fitted classifier, or a pipeline that ends with one.
         names : list of str, default=None
             Names of the labels, in the order of the columns of y.
         %(ax)s
@@ -99,6 +96,7 @@ class InteractionsDisplay:
         display : InteractionsDisplay
             The display, drawn.
         """
+        estimator = last_step(estimator)
         check_is_fitted(estimator, "interactions_")
         n_labels = len(estimator.interactions_)
         if names is not None and len(names) != n_labels:

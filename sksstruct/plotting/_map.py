@@ -1,0 +1,105 @@
+"""Score and bound of a labeling while it is searched for."""
+
+from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.utils._doc import fill_doc
+
+
+@fill_doc(TEXTS)
+class MAPDisplay:
+    """The best score and the lowest bound over time.
+
+    It is recommended to use `from_result` to create one. The optimum lies between the
+    two lines.
+
+    Parameters
+    ----------
+    trace : dict of ndarrays
+        "iteration", "seconds", "score" and "bound".
+    name : str, default=None
+        Name of the solver, for the legend.
+
+    Attributes
+    ----------
+    score_, bound_ : matplotlib Line2D
+        The lines.
+    ax_ : matplotlib Axes
+        Axes with the lines.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    sksstruct.LPMAPPredictor : Keeps the results of its last prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import FactorGraph, LPMAPPredictor
+    >>> from sksstruct.plotting import MAPDisplay
+    >>> graph = FactorGraph([[0.0, 0.5], [0.0, 0.0]], [(0, 1)], np.eye(2))
+    >>> predictor = LPMAPPredictor("trws")
+    >>> predictor.predict([graph])[0].tolist()
+    [1, 1]
+    >>> MAPDisplay.from_result(predictor.results_[0])  # doctest: +SKIP
+    """
+
+    def __init__(self, trace, *, name=None):
+        self.trace = trace
+        self.name = name
+
+    def plot(self, ax=None, *, x="seconds", name=None, **kwargs):
+        """Draw both lines.
+
+        Parameters
+        ----------
+        %(ax)s
+        x : {"seconds", "iteration"}, default="seconds"
+            What is on the horizontal axis.
+        %(name)s
+        %(kwargs)s
+
+        Returns
+        -------
+        display : MAPDisplay
+            The display itself.
+        """
+        if x not in ("seconds", "iteration"):
+            raise ValueError(f"x={x!r} is neither 'seconds' nor 'iteration'")
+        ax = axes_for(self, ax)
+        name = self.name if name is None else name
+        before = "" if name is None else f"{name}, "
+        (self.score_,) = ax.step(
+            self.trace[x], self.trace["score"], where="post",
+            **{"label": f"{before}score", **kwargs},
+        )  # fmt: skip
+        options = {"color": self.score_.get_color(), "linestyle": "--"}
+        (self.bound_,) = ax.step(
+            self.trace[x], self.trace["bound"], where="post",
+            **{"label": f"{before}bound", **options, **kwargs},
+        )  # fmt: skip
+        ax.set(xlabel=x, ylabel="score")
+        ax.legend()
+        return self
+
+    @classmethod
+    def from_result(cls, result, *, x="seconds", name=None, ax=None, **kwargs):
+        """Draw the trace of a result.
+
+        Parameters
+        ----------
+        result : MAPResult
+            What `sksstruct.inference.lp` returned, or one of the ``results_`` of
+            `sksstruct.LPMAPPredictor`.
+        x : {"seconds", "iteration"}, default="seconds"
+            What is on the horizontal axis.
+        %(name)s
+        %(ax)s
+        %(kwargs)s
+
+        Returns
+        -------
+        display : MAPDisplay
+            The display, drawn.
+        """
+        name = result.solver if name is None else name
+        return cls(result.trace, name=name).plot(ax=ax, x=x, **kwargs)

@@ -1,0 +1,188 @@
+"""A tagged sequence: what was predicted, what is right, and how sure that is."""
+
+from html import escape
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.utils._doc import fill_doc
+
+_STYLES = {
+    "table": "border-collapse:collapse;display:inline-table;margin:4px 0",
+    "token": "padding:2px 6px;text-align:center;font-weight:bold",
+    "right": "padding:2px 6px;text-align:center",
+    "wrong": "padding:2px 6px;text-align:center;color:#b00020;font-weight:bold",
+    "head": "padding:2px 6px;text-align:right;color:gray",
+}
+
+
+@fill_doc(TEXTS)
+class SequenceDisplay:
+    """Labels of one sequence, with the true ones and their probabilities.
+
+    It is recommended to use `from_estimator` to create one. In notebooks it is shown as
+    a table; labels that are wrong are red.
+
+    Parameters
+    ----------
+    tokens : list of str
+        What is above the labels: the words of a sentence.
+    predicted : list
+        Predicted labels.
+    y : list, default=None
+        True labels.
+    probabilities : ndarray of shape (n_tokens, n_labels), default=None
+        Probability of each label.
+    classes : list, default=None
+        The labels, in the order of the columns of the probabilities.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The probabilities as a heat map; white where there are none.
+    ax_ : matplotlib Axes
+        Axes with the picture.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    sksstruct.metrics.chunk_classification_report : Counts errors of whole entities.
+
+    Examples
+    --------
+    >>> from sksstruct import make_tagger
+    >>> from sksstruct.plotting import SequenceDisplay
+    >>> words = ["Ada", "ran"]
+    >>> X, y = [[{"word": word} for word in words]], [["PER", "O"]]
+    >>> tagger = make_tagger(random_state=0).fit(X, y)
+    >>> display = SequenceDisplay.from_estimator(tagger, X[0], y[0], tokens=words)
+    >>> display.predicted
+    ['PER', 'O']
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, tokens, predicted, *, y=None, probabilities=None, classes=None):
+        self.tokens = tokens
+        self.predicted = predicted
+        self.y = y
+        self.probabilities = probabilities
+        self.classes = classes
+
+    def plot(self, ax=None, *, cmap="Greys", **kwargs):
+        """Draw a row for each label: what was predicted, what is right, and how likely.
+
+        Predicted labels are dots, true ones circles. Dots are red where they are wrong.
+
+        Parameters
+        ----------
+        %(ax)s
+        cmap : str or matplotlib Colormap, default="Greys"
+            Colors of probabilities from 0 to 1.
+        **kwargs : dict
+            Passed on to matplotlib's ``imshow``.
+
+        Returns
+        -------
+        display : SequenceDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        classes = self._classes()
+        table = self.probabilities
+        if table is None:
+            table = np.zeros((len(self.tokens), len(classes)))
+        options = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", **kwargs}
+        self.image_ = ax.imshow(np.asarray(table).T, **options)
+        places = np.arange(len(self.tokens))
+        rows = [classes.index(label) for label in self.predicted]
+        right = np.ones(len(rows), dtype=bool)
+        if self.y is not None:
+            truth = [classes.index(label) for label in self.y]
+            right = np.equal(rows, truth)
+            ax.scatter(places, truth, s=90, facecolors="none", edgecolors="tab:blue",
+                       label="true")  # fmt: skip
+        colors = np.where(right, "tab:blue", "tab:red")
+        ax.scatter(places, rows, s=25, c=colors, label="predicted")
+        ax.set_xticks(places, self.tokens, rotation=90)
+        ax.set_yticks(np.arange(len(classes)), [str(label) for label in classes])
+        return self
+
+    def _classes(self):
+        """All labels that are shown."""
+        if self.classes is not None:
+            return list(self.classes)
+        every = [*self.predicted, *(self.y if self.y is not None else ())]
+        return sorted(set(every), key=str)
+
+    def _repr_html_(self):
+        rows = [_row("", self.tokens, ["token"] * len(self.tokens))]
+        truth = self.predicted if self.y is None else self.y
+        kinds = [
+            "right" if label == true else "wrong"
+            for label, true in zip(self.predicted, truth, strict=True)
+        ]
+        rows.append(_row("predicted", self.predicted, kinds))
+        if self.y is not None:
+            rows.append(_row("true", self.y, ["right"] * len(self.y)))
+        if self.probabilities is not None:
+            classes = self._classes()
+            chosen = [
+                f"{row[classes.index(label)]:.2f}"
+                for row, label in zip(self.probabilities, self.predicted, strict=True)
+            ]
+            rows.append(_row("probability", chosen, ["right"] * len(chosen)))
+        return f'<table style="{_STYLES["table"]}">{"".join(rows)}</table>'
+
+    @classmethod
+    def from_estimator(cls, estimator, x, y=None, *, tokens=None):
+        """Tag one sequence.
+
+        Probabilities are there if the tagger was trained with a loss that has them.
+
+        Parameters
+        ----------
+        estimator : ChainCRF or Pipeline
+            A fitted tagger, or a pipeline that ends with one.
+        x : sequence
+            One sequence, as `estimator` reads them.
+        y : list, default=None
+            Its true labels.
+        tokens : list of str, default=None
+            What is shown above the labels. None: the entries of x where these are text,
+            and numbers otherwise.
+
+        Returns
+        -------
+        display : SequenceDisplay
+            The display; it is not drawn.
+        """
+        check_is_fitted(estimator)
+        predicted = np.asarray(estimator.predict([x])[0]).tolist()
+        if tokens is None:
+            is_text = not hasattr(x, "shape") and all(isinstance(t, str) for t in x)
+            tokens = list(x) if is_text else [str(t) for t in range(len(predicted))]
+        for name, values in (("tokens", tokens), ("y", y)):
+            if values is not None and len(values) != len(predicted):
+                raise ValueError(
+                    f"{name} has {len(values)} entries, "
+                    f"x has {len(predicted)} positions"
+                )
+        probabilities = None
+        if hasattr(estimator, "predict_proba"):
+            probabilities = estimator.predict_proba([x])[0]
+        y = None if y is None else np.asarray(y).tolist()
+        return cls(
+            list(tokens), predicted, y=y, probabilities=probabilities,
+            classes=np.asarray(estimator.classes_).tolist(),
+        )  # fmt: skip
+
+
+def _row(name, values, kinds):
+    """A row of the table."""
+    cells = "".join(
+        f'<td style="{_STYLES[kind]}">{escape(str(value))}</td>'
+        for value, kind in zip(values, kinds, strict=True)
+    )
+    return f'<tr><td style="{_STYLES["head"]}">{name}</td>{cells}</tr>'

@@ -1,0 +1,133 @@
+"""The features that speak most for a label, and against it."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._heatmap import feature_names, last_step
+from sksstruct.utils._doc import fill_doc
+
+
+@fill_doc(TEXTS)
+class WeightsDisplay:
+    """The largest and the smallest weights of features for one label, as bars.
+
+    It is recommended to use `from_estimator` to create one.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_bars,)
+        The weights, ascending.
+    names : list of str
+        Names of their features.
+    label : object, default=None
+        The label that they score.
+
+    Attributes
+    ----------
+    bars_ : matplotlib BarContainer
+        The bars, the largest weight on top.
+    ax_ : matplotlib Axes
+        Axes with the bars.
+    figure_ : matplotlib Figure
+        Figure with the axes.
+
+    See Also
+    --------
+    TransitionsDisplay : Scores of transitions between labels.
+
+    Examples
+    --------
+    >>> from sksstruct import make_tagger
+    >>> from sksstruct.plotting import WeightsDisplay
+    >>> tagger = make_tagger(random_state=0)
+    >>> tagger = tagger.fit([[{"word": "Ada"}, {"word": "ran"}]], [["PER", "O"]])
+    >>> WeightsDisplay.from_estimator(tagger, "PER")  # doctest: +SKIP
+    """
+
+    def __init__(self, weights, names, *, label=None):
+        self.weights = weights
+        self.names = names
+        self.label = label
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the bars.
+
+        Parameters
+        ----------
+        %(ax)s
+        **kwargs : dict
+            Passed on to matplotlib's ``barh``.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        places = np.arange(len(self.weights))
+        colors = np.where(np.asarray(self.weights) < 0, "tab:blue", "tab:red")
+        options = {"color": colors, **kwargs}
+        self.bars_ = ax.barh(places, self.weights, **options)
+        ax.set_yticks(places, self.names)
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.set(xlabel="weight", title="" if self.label is None else str(self.label))
+        return self
+
+    @classmethod
+    def from_estimator(cls, estimator, label, *, n=10, names=None, ax=None, **kwargs):
+        """Draw the weights of a fitted tagger or classifier for one label.
+
+        Parameters
+        ----------
+        estimator : estimator or Pipeline
+            A fitted estimator with ``coef_`` and ``classes_``, or a pipeline that ends
+            with one. Of two classes with one row of weights, the first has the negative
+            weights of the second.
+        label : object
+            One of its ``classes_``.
+        n : int, default=10
+            Number of the largest weights, and of the smallest ones; those of zero are
+            left out.
+        names : array-like of str of shape (n_features,), default=None
+            Names of the features. None: those that the steps before give, or those of
+            the training data.
+        %(ax)s
+        **kwargs : dict
+            Passed on to `plot`.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            The display, drawn.
+        """
+        if n < 1:
+            raise ValueError(f"n={n} must be at least 1")
+        last = last_step(estimator)
+        check_is_fitted(last, ("coef_", "classes_"))
+        weights = _row(last, label)
+        order = np.argsort(weights, kind="stable")
+        chosen = np.unique(np.r_[order[:n], order[-n:]])
+        chosen = chosen[np.argsort(weights[chosen], kind="stable")]
+        chosen = chosen[weights[chosen] != 0.0]
+        names = feature_names(estimator, len(weights), names)
+        return cls(
+            weights[chosen], [names[k] for k in chosen], label=label
+        ).plot(ax=ax, **kwargs)  # fmt: skip
+
+
+def _row(estimator, label):
+    """Weights of all features for a label."""
+    coef, classes = estimator.coef_, np.asarray(estimator.classes_).tolist()
+    coef = coef.toarray() if hasattr(coef, "toarray") else np.asarray(coef)
+    if label not in classes:
+        raise ValueError(f"label={label!r} is none of the classes {classes}")
+    place = classes.index(label)
+    if len(coef) == len(classes):
+        return coef[place]
+    if len(coef) == 1 and len(classes) == 2:
+        return coef[0] if place else -coef[0]
+    raise ValueError(
+        f"{type(estimator).__name__} has {len(coef)} rows of weights for "
+        f"{len(classes)} classes: none of them is that of one label"
+    )
