@@ -3,14 +3,20 @@
 import numpy as np
 
 
-def check_scores(name, scores, ndim=None):
-    """Convert scores to float64, and refuse NaN and +inf."""
+def convert_scores(name, scores, ndim=None):
+    """Convert scores to float64; what they are is not looked at."""
     try:
         scores = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers") from None
     if ndim is not None and scores.ndim != ndim:
         raise ValueError(f"{name} must be {ndim}-D, got {scores.ndim}-D")
+    return scores
+
+
+def check_scores(name, scores, ndim=None):
+    """Convert scores to float64, and refuse NaN and +inf."""
+    scores = convert_scores(name, scores, ndim)
     # One pass finds both: the maximum is NaN where there is a NaN.
     if scores.size and not scores.max() < np.inf:
         raise ValueError(f"{name} has an entry that is NaN or +inf")
@@ -101,9 +107,11 @@ def check_edges(edges, n_variables):
             "edges must be pairs of integers, of shape (n_edges, 2), got "
             f"{array.dtype} of shape {array.shape}"
         )
-    bad = ((array < 0) | (array >= n_variables)).any(axis=1)
-    bad |= array[:, 0] == array[:, 1]
-    if bad.any():
+    first, second = array.T
+    loops = first == second
+    # one pass for each bound: only a mistake is worth the search for its place
+    if loops.any() or array.min(initial=0) < 0 or array.max(initial=-1) >= n_variables:
+        bad = loops | ((array < 0) | (array >= n_variables)).any(axis=1)
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"edges[{first}] is {tuple(array[first].tolist())}: an edge joins two "
