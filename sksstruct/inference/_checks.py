@@ -93,6 +93,18 @@ def check_variables(unary):
     return unary
 
 
+def check_flat_variables(unary):
+    """Check scores of states, and put them in one row; return it and all sizes."""
+    if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
+        rows = check_scores("unary", unary)
+        # no row of it has a place in a list: there may be very many
+        if rows.size:
+            sizes = np.full(len(rows), rows.shape[1], dtype=np.intp)
+            return np.ascontiguousarray(rows).reshape(-1), sizes
+    rows = check_variables(unary)
+    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
+
+
 def check_edges(edges, n_variables):
     """Check edges, pairs of different variables, of shape (n_edges, 2)."""
     try:
