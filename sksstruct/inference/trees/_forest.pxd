@@ -22,8 +22,8 @@ cdef class Forest(Tree):
     # Variables are numbered by their place in the order from here on, the root of roots
     # first: what is visited one after the other lies so in memory.
     cdef readonly Py_ssize_t table_entries
-    cdef Py_ssize_t[::1] _size      # states of each variable
-    cdef Py_ssize_t[::1] _ld        # and the length of its row
+    cdef int32_t[::1] _size         # states of each variable
+    cdef int32_t[::1] _ld           # and the length of its row
     cdef Py_ssize_t[::1] _first     # where its row begins in _theta
     cdef double[::1] _theta, _tables
     cdef Py_ssize_t[::1] _up        # table of each variable to its parent in _tables

@@ -20,7 +20,7 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.trees._messages cimport best_state_given
+from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
@@ -59,14 +59,13 @@ cdef class Forest(Tree):
         cdef Py_ssize_t n = self.n_variables, k
         cdef const Py_ssize_t[::1] where = starts_of(sizes)
         # padded as the row kernels want them
-        cdef const Py_ssize_t[::1] padded = np.array(
-            [padded_length(size) for size in range(np.max(sizes) + 1)], dtype=np.intp)
-        self._size = np.empty(n + 1, dtype=np.intp)
-        self._ld = np.empty(n + 1, dtype=np.intp)
+        cdef const int32_t[::1] padded = np.array(
+            [padded_length(size) for size in range(np.max(sizes) + 1)], dtype=np.int32)
+        self._size, self._ld = np.empty((2, n + 1), dtype=np.int32)
         self._first = np.zeros(n + 2, dtype=np.intp)
         for k in range(n + 1):
             # the root of roots has one state, whose score is 0
-            self._size[k] = sizes[self._order[k]] if k else 1
+            self._size[k] = <int32_t> sizes[self._order[k]] if k else 1
             self._ld[k] = padded[self._size[k]]
             self._first[k + 1] = self._first[k] + self._ld[k]
         self._theta = aligned_zeros(self._first[n + 1])
@@ -79,7 +78,7 @@ cdef class Forest(Tree):
         # The row kernels take a table from source to target: rows are the source's
         # states. Max-product and the K best send no messages down.
         cdef Py_ssize_t n = self.n_variables, k, edge, key, step
-        cdef bint turned
+        cdef bint turned, shared = len(tables) == 1
         self._up = np.zeros(n + 1, dtype=np.intp)
         self._down = np.zeros(n + 1, dtype=np.intp)
         # at 0: zeros for the edges to the root of roots
@@ -90,11 +89,11 @@ cdef class Forest(Tree):
         packed = []
         for step in range(2 if both else 1):
             for k in range(1, n + 1):
-                edge = self._edge[self._order[k]]
+                edge = self._edge_above[k]
                 if edge < 0:
                     continue
                 turned = (self._ends[edge, 0] == self._order[k]) == step
-                key = 2 * which[edge] + turned
+                key = turned if shared else 2 * which[edge] + turned
                 if offset[key] < 0:
                     table = tables[key // 2].T if turned else tables[key // 2]
                     offset[key] = place
@@ -136,6 +135,19 @@ cdef class Forest(Tree):
             self._maximise_up(&self._theta[0])
             self._read_down(&self._theta[0], &by_place[0], &labels[0])
         return labeling, float(self._theta[0])
+
+    def trees(self):
+        """The roots of all trees and the scores of these, after `max_product`."""
+        cdef Py_ssize_t k, count = self._below[1] - 1
+        cdef Py_ssize_t[::1] roots = np.empty(count, dtype=np.intp)
+        cdef double[::1] scores = np.empty(count)
+        cdef double* row
+        # in the order in which they were added up
+        for k in range(count, 0, -1):
+            row = self._row(&self._theta[0], k)
+            roots[count - k] = self._order[k]
+            scores[count - k] = row[best_state(self._size[k], row)]
+        return np.asarray(roots), np.asarray(scores)
 
     cdef void _maximise_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below them."""
@@ -215,7 +227,8 @@ cdef class Forest(Tree):
             # roots hang from no edge
             if self._above[child]:
                 first_pair[child] = total
-                total += self._size[child] * self._size[self._above[child]]
+                total += (<Py_ssize_t> self._size[child]
+                          * self._size[self._above[child]])
         # at least one, so that there is an address
         first_pair[0] = max(total, 1)
         return first_pair
@@ -226,8 +239,7 @@ cdef class Forest(Tree):
         tables = [None] * len(self.edges)
         for child in range(1, self.n_variables + 1):
             if first_pair[child] >= 0:
-                variable = self._order[child]
-                edge = self._edge[variable]
+                variable, edge = self._order[child], self._edge_above[child]
                 shape = self._size[child], self._size[self._above[child]]
                 table = flat[first_pair[child]:][:shape[0] * shape[1]].reshape(shape)
                 # the child was the row, whichever end of the edge it is

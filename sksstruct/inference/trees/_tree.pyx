@@ -56,11 +56,9 @@ cdef class Tree:
             is_forest = self._hang(&branches[0])
         if not is_forest:
             self._refuse_cycles()
-        self._parent = np.empty(n + 1, dtype=np.intp)
-        self._edge = np.empty(n + 1, dtype=np.intp)
-        self._order = np.empty(n + 1, dtype=np.intp)
-        self._above = np.empty(n + 1, dtype=np.intp)
-        self._below = np.empty(n + 2, dtype=np.intp)
+        self._parent, self._edge, self._order, self._above, self._edge_above = (
+            np.empty((5, n + 1), dtype=np.int32))
+        self._below = np.empty(n + 2, dtype=np.int32)
         with nogil:
             self._put_in_order(&branches[0])
 
@@ -118,8 +116,9 @@ cdef class Tree:
     @cython.final
     cdef void _put_in_order(self, Branch* branches) noexcept nogil:
         """Number the variables breadth first, children in the order of their edges."""
-        cdef Py_ssize_t n = self.n_variables, edge, variable, place, n_ordered = 1
+        cdef int32_t n = <int32_t> self.n_variables, variable, place, n_ordered = 1
         cdef int32_t child
+        cdef Py_ssize_t edge
         for variable in range(n + 1):
             branches[variable].child = branches[variable].sibling = -1
         # Each becomes the first of its parent's list, so that the last has to begin.
@@ -132,16 +131,18 @@ cdef class Tree:
             self._parent[variable] = branches[variable].parent
             self._edge[variable] = branches[variable].edge
             if branches[variable].edge < 0:
-                add_child(branches, <int32_t> variable)
+                add_child(branches, variable)
         self._parent[n] = self._edge[n] = -1
         # the order is its own queue
-        self._order[0], self._above[0], self._below[0] = n, -1, 1
+        self._order[0], self._below[0] = n, 1
+        self._above[0] = self._edge_above[0] = -1
         self.most_children = 0
         for place in range(n + 1):
             child = branches[self._order[place]].child
             while child >= 0:
                 self._order[n_ordered] = child
                 self._above[n_ordered] = place
+                self._edge_above[n_ordered] = branches[child].edge
                 n_ordered += 1
                 child = branches[child].sibling
             self._below[place + 1] = n_ordered
