@@ -1,6 +1,19 @@
-"""Many problems, shared among threads."""
+"""Many problems, shared among threads.
 
+Small problems cost more to set up than to solve. Trees next to each other are a forest,
+and graphs next to each other a graph: where an oracle takes such, a group of problems
+is one problem to it, and no part of one acts on another.
+"""
+
+import numpy as np
+
+from sksstruct.inference.cuts._mincut import MinCut, min_cut
+from sksstruct.inference.trees._forest import Forest
+from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
+
+# Problems of a group; always as many, so that results do not depend on the threads.
+GROUP = 256
 
 
 def batch(oracle, problems, *, n_jobs=None, **options):
@@ -10,7 +23,10 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     ----------
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
-        `branch_and_bound` and `Exhaustive`, which call Python functions.
+        `branch_and_bound` and `Exhaustive`, which call Python functions. `max_product`
+        and `min_cut` take 256 problems at a time as one, if scores and tables are
+        arrays, all variables have as many states, and no score of a cut is ``-inf``;
+        this is many times faster for small problems.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
@@ -42,15 +58,134 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     """
     problems = list(problems)
     results = [None] * len(problems)
+    together = None if options else TOGETHER.get(oracle)
+    size = GROUP if together else 1
 
     def run(start, stop):
-        for i in range(start, stop):
-            # threads write to places of their own: the order is that of the problems
-            try:
-                results[i] = oracle(*problems[i], **options)
-            except ValueError as error:
-                raise ValueError(f"problems[{i}]: {error}") from error
+        # threads write to places of their own: the order is that of the problems
+        for group in range(start, stop):
+            first, last = group * size, min((group + 1) * size, len(problems))
+            found = together(problems[first:last]) if together else None
+            if found is not None:
+                results[first:last] = found
+                continue
+            for i in range(first, last):
+                try:
+                    results[i] = oracle(*problems[i], **options)
+                except ValueError as error:
+                    raise ValueError(f"problems[{i}]: {error}") from error
 
     if problems:
-        run_in_chunks(run, len(problems), n_jobs)
+        run_in_chunks(run, -(-len(problems) // size), n_jobs)
     return results
+
+
+def is_array(scores):
+    """Whether scores are an array of numbers."""
+    return isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub"
+
+
+class Group:
+    """Graphs next to each other as one graph.
+
+    Parameters
+    ----------
+    problems : list of tuple
+        Scores, edges and tables of each, the scores and tables as arrays: what is in
+        another form is left to the oracle itself, and so is what is wrong. `fits` says
+        whether this is a group.
+    """
+
+    def __init__(self, problems):
+        self.fits = all(
+            len(problem) == 3
+            and is_array(problem[0])
+            and is_array(problem[2])
+            and problem[0].ndim == 2
+            and problem[0].shape[1] == problems[0][0].shape[1]
+            and problem[0].size
+            and problem[2].ndim in (2, 3)
+            for problem in problems
+        )
+        if not self.fits:
+            return
+        self.tables = [problem[2] for problem in problems]
+        edges = [np.asarray(problem[1]).reshape(-1, 2) for problem in problems]
+        # an empty list makes an array of floats
+        edges = [pairs if len(pairs) else pairs.astype(np.intp) for pairs in edges]
+        sizes = [len(problem[0]) for problem in problems]
+        self.counts = [len(pairs) for pairs in edges]
+        self.first = np.concatenate([[0], np.cumsum(sizes)])
+        self.problem_of_edge = np.repeat(np.arange(len(problems)), self.counts)
+        self.problem_of_variable = np.repeat(np.arange(len(problems)), sizes)
+        self.unary = np.concatenate([problem[0] for problem in problems])
+        edges = np.concatenate(edges)
+        # A variable of another problem would be none of its own.
+        own = np.asarray(sizes)[self.problem_of_edge][:, None]
+        self.fits = edges.dtype.kind in "iu" and bool(
+            ((edges >= 0) & (edges < own)).all()
+            and all(
+                table.ndim == 2 or len(table) == count
+                for table, count in zip(self.tables, self.counts, strict=True)
+            )
+        )
+        self.edges = edges + self.first[self.problem_of_edge][:, None]
+
+    def split(self, labeling, scores):
+        """Results of the problems."""
+        return list(
+            zip(np.split(labeling, self.first[1:-1]), scores.tolist(), strict=True)
+        )
+
+
+def max_product_together(problems):
+    """Best labelings of small trees and forests, or None where they are no group."""
+    try:
+        group = Group(problems)
+        if not group.fits:
+            return None
+        tables = []
+        for table, count in zip(group.tables, group.counts, strict=True):
+            tables += [table] * count if table.ndim == 2 else list(table)
+        forest = Forest(group.unary, group.edges, tables)
+    except ValueError:
+        # the oracle itself tells which one is wrong
+        return None
+    labeling, _ = forest.max_product()
+    roots, scores = forest.trees()
+    return group.split(
+        labeling, np.bincount(group.problem_of_variable[roots], scores, len(problems))
+    )
+
+
+def min_cut_together(problems):
+    """Minimum cuts of small graphs, or None where they are no group."""
+    try:
+        group = Group(problems)
+        # What is never worth paying would be too much for a small problem.
+        if not (group.fits and np.isfinite(group.unary).all()):
+            return None
+        tables = np.concatenate(
+            [
+                np.broadcast_to(table, (count, 2, 2))
+                for table, count in zip(group.tables, group.counts, strict=True)
+            ]
+        )
+        if not np.isfinite(tables).all():
+            return None
+        labeling, _ = MinCut(group.edges, len(group.unary)).solve(group.unary, tables)
+    except ValueError:
+        return None
+    ends = labeling[group.edges]
+    # In the order in which the oracle adds up: variables, then edges.
+    terms = np.concatenate(
+        [
+            group.unary[np.arange(len(labeling)), labeling],
+            tables[np.arange(len(ends)), ends[:, 0], ends[:, 1]],
+        ]
+    )
+    owner = np.concatenate([group.problem_of_variable, group.problem_of_edge])
+    return group.split(labeling, np.bincount(owner, terms, len(problems)))
+
+
+TOGETHER = {max_product: max_product_together, min_cut: min_cut_together}

@@ -3,14 +3,20 @@
 import numpy as np
 
 
-def check_scores(name, scores, ndim=None):
-    """Convert scores to float64, and refuse NaN and +inf."""
+def convert_scores(name, scores, ndim=None):
+    """Convert scores to float64; what they are is not looked at."""
     try:
         scores = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers") from None
     if ndim is not None and scores.ndim != ndim:
         raise ValueError(f"{name} must be {ndim}-D, got {scores.ndim}-D")
+    return scores
+
+
+def check_scores(name, scores, ndim=None):
+    """Convert scores to float64, and refuse NaN and +inf."""
+    scores = convert_scores(name, scores, ndim)
     # One pass finds both: the maximum is NaN where there is a NaN.
     if scores.size and not scores.max() < np.inf:
         raise ValueError(f"{name} has an entry that is NaN or +inf")
@@ -87,6 +93,18 @@ def check_variables(unary):
     return unary
 
 
+def check_flat_variables(unary):
+    """Check scores of states, and put them in one row; return it and all sizes."""
+    if isinstance(unary, np.ndarray) and unary.ndim == 2 and unary.dtype != object:
+        rows = check_scores("unary", unary)
+        # no row of it has a place in a list: there may be very many
+        if rows.size:
+            sizes = np.full(len(rows), rows.shape[1], dtype=np.intp)
+            return np.ascontiguousarray(rows).reshape(-1), sizes
+    rows = check_variables(unary)
+    return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
+
+
 def check_edges(edges, n_variables):
     """Check edges, pairs of different variables, of shape (n_edges, 2)."""
     try:
@@ -101,9 +119,11 @@ def check_edges(edges, n_variables):
             "edges must be pairs of integers, of shape (n_edges, 2), got "
             f"{array.dtype} of shape {array.shape}"
         )
-    bad = ((array < 0) | (array >= n_variables)).any(axis=1)
-    bad |= array[:, 0] == array[:, 1]
-    if bad.any():
+    first, second = array.T
+    loops = first == second
+    # one pass for each bound: only a mistake is worth the search for its place
+    if loops.any() or array.min(initial=0) < 0 or array.max(initial=-1) >= n_variables:
+        bad = loops | ((array < 0) | (array >= n_variables)).any(axis=1)
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"edges[{first}] is {tuple(array[first].tolist())}: an edge joins two "
@@ -147,6 +167,10 @@ def check_tables(pairwise, edges, sizes):
             f"pairwise has {len(which)} tables, but there are {count} edges"
         )
     sizes = np.asarray(sizes)
+    # one table, and variables that do not differ: no edge has to be looked at
+    least, most = sizes.min(), sizes.max()
+    if len(tables) == 1 and least == most and tables[0].shape == (least, most):
+        return tables, which
     shapes = np.array([table.shape for table in tables])[which]
     bad = (shapes != sizes[edges]).any(axis=1)
     if bad.any():

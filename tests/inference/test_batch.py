@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sksstruct.inference import (
+    Exhaustive,
     batch,
     forward_backward,
     max_product,
@@ -32,6 +33,68 @@ def test_other_oracles():
     for oracle in (max_product, min_cut):
         found = batch(oracle, problems, n_jobs=2)
         assert [score for _, score in found] == [oracle(*p)[1] for p in problems]
+
+
+def small_problems(kind, seed, n_states=2):
+    """Trees or grids of few variables, with ties, some without edges or forbidden."""
+    rng = np.random.RandomState(seed)
+    problems = []
+    for k in range(40):
+        n = rng.randint(1, 7)
+        unary = rng.randint(-2, 3, size=(n, n_states)).astype(float)
+        edges = [(rng.randint(v), v) for v in range(1, n) if rng.rand() < 0.8]
+        if kind == "trees":
+            unary[rng.rand(*unary.shape) < 0.1] = -np.inf
+            edges = [edge[:: rng.choice([-1, 1])] for edge in edges]
+            tables = rng.randint(-2, 3, size=(len(edges), n_states, n_states))
+        else:
+            edges += edges[:1]
+            agree = rng.randint(0, 3, size=len(edges))
+            tables = agree[:, None, None] * np.eye(2)
+        shared = k % 3 == 0 and len(edges)
+        problems.append((unary, edges, 1.0 * (tables[0] if shared else tables)))
+    return problems
+
+
+@pytest.mark.parametrize(
+    ("oracle", "kind", "n_states"),
+    [
+        (max_product, "trees", 3),
+        (max_product, "trees", 1),
+        (min_cut, "graphs", 2),
+    ],
+)
+def test_groups_of_small_problems(oracle, kind, n_states):
+    # more than a group, and one that is not full
+    problems = [p for seed in range(8) for p in small_problems(kind, seed, n_states)]
+    found = batch(oracle, problems, n_jobs=2)
+    for (unary, edges, tables), (labels, score) in zip(problems, found, strict=True):
+        alone = oracle(unary, edges, tables)
+        best = Exhaustive(unary, edges, tables if len(edges) else None)
+        assert score == alone[1] == pytest.approx(best.max_product()[1])
+        if score > -np.inf:
+            np.testing.assert_array_equal(labels, alone[0])
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ((np.zeros((2, 2)), [(0, 2)], np.eye(2)), r"\[40\]: edges\[0\] is \(0, 2\)"),
+        ((np.zeros((2, 3)), [(0, 1)], np.eye(2)), r"\[40\]: "),
+        ((np.zeros((2, 2)), [(0, 1)], np.zeros((2, 2, 2))), r"\[40\]: pairwise"),
+        ((np.full((2, 2), np.nan), [(0, 1)], np.eye(2)), r"\[40\]: unary"),
+        ((np.zeros((2, 2)), [(0.0, 1.0)], np.eye(2)), r"\[40\]: edges must be pairs"),
+    ],
+)
+@pytest.mark.parametrize("oracle", [max_product, min_cut])
+def test_a_bad_problem_of_a_group_is_named(oracle, problem, message):
+    problems = small_problems("graphs", 0)
+    if oracle is max_product:
+        problems = [(u, e[:-1] if len(e) else e, np.eye(2)) for u, e, _ in problems]
+        problems = [(u, sorted(set(e)), t) for u, e, t in problems]
+    with pytest.raises(ValueError, match=r"problems" + message):
+        # between others, whose variables it must not take for its own
+        batch(oracle, [*problems, problem, *problems])
 
 
 def test_empty_and_bad_problems():

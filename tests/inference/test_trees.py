@@ -3,6 +3,8 @@ import pytest
 from graphs import forests
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sksstruct.inference import (
     Exhaustive,
@@ -112,6 +114,23 @@ def test_large_star_and_deep_chain():
         assert max(marginals[5]) == score
         assert len(max_product_topk(unary, edges, table, 3)[0]) == 3
         assert sum_product(unary, edges, table)[1][7].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_finds_cycles_wherever_they_are(seed):
+    rng = np.random.RandomState(seed)
+    n, count = 7, rng.randint(1, 8)
+    edges = np.array([rng.choice(n, 2, replace=False) for _ in range(count)])
+    # a forest has as many parts as edges leave
+    graph = sparse.coo_array((np.ones(count), edges.T), shape=(n, n))
+    is_forest = connected_components(graph, directed=False)[0] == n - count
+    unary, table = rng.randint(3, size=(n, 2)), rng.randint(3, size=(2, 2))
+    if is_forest:
+        best = Exhaustive(unary, edges, table).max_product()[1]
+        assert max_product(unary, edges, table)[1] == best
+    else:
+        with pytest.raises(ValueError, match="closes a cycle"):
+            max_product(unary, edges, table)
 
 
 def test_shared_tables_are_stored_once():

@@ -8,6 +8,17 @@ cdef enum:
     SOURCE = 0
     SINK = 1
 
+# What the search asks about together lies together in memory: one line of the cache for
+# each variable and arc that it visits.
+cdef struct FlowNode:
+    # arc to the parent (or FREE, TERMINAL, ORPHAN); how many steps the terminal was
+    # away, and at which `_now` that was so; tree; whether it is in line to grow from
+    int32_t parent, time, distance
+    int8_t side, is_active
+
+cdef struct FlowArc:
+    int32_t head, sister
+
 
 cdef class FlowTrees:
     cdef readonly object edges
@@ -16,40 +27,42 @@ cdef class FlowTrees:
     cdef Py_ssize_t _n, _m
     cdef const Py_ssize_t[:, ::1] _ends
     # An arc leaves each end of an edge for the other, its head; the two are sisters.
-    # Variable v has the arcs _first[v] .. _first[v + 1] - 1, and _arc[e] is the one
+    # Variable v has the arcs _first[v] .. _first[v + 1] - 1, and _arc_of[e] is the one
     # from the first end of edge e to the second.
-    cdef int32_t[::1] _first, _head, _sister, _arc
+    cdef int32_t[::1] _first, _arc_of
+    cdef FlowArc[::1] _arcs
     # Capacity left of each arc; capacity left between each variable and the source,
     # or minus that to the sink; flow to start the next problem from, by edge.
     cdef double[::1] _residual, _terminal, _flow
-    # The trees: arc to the parent (or FREE, TERMINAL, ORPHAN) and tree of a variable,
-    # how many steps its terminal was away, and at which `_now` that was so.
-    cdef int32_t[::1] _parent, _time, _distance
-    cdef int8_t[::1] _side
+    cdef FlowNode[::1] _nodes
     # Two circular lists: variables to grow from, and those that lost their parent.
     cdef int32_t[::1] _active, _orphans
-    cdef int8_t[::1] _is_active
     cdef Py_ssize_t _active_first, _active_count, _orphan_first, _orphan_count
     cdef int32_t _now
 
     cdef inline bint _from_source(self, Py_ssize_t variable) noexcept nogil:
         """Whether a variable is on the source's side of the cut."""
-        return self._parent[variable] != FREE and self._side[variable] == SOURCE
+        return (self._nodes[variable].parent != FREE
+                and self._nodes[variable].side == SOURCE)
 
     cdef inline double _left(self, Py_ssize_t arc, bint along) noexcept nogil:
         """Capacity left along an arc, or against it."""
-        return self._residual[arc if along else self._sister[arc]]
+        # no branch: it would be taken at random
+        cdef Py_ssize_t sister = self._arcs[arc].sister
+        return self._residual[sister + along * (arc - sister)]
 
     cdef inline bint _same_tree(self, Py_ssize_t variable,
                                 Py_ssize_t neighbor) noexcept nogil:
         """Whether a neighbor is in the tree that a variable is, or was, in."""
-        return (self._side[neighbor] == self._side[variable]
-                and self._parent[neighbor] != FREE)
+        return (self._nodes[neighbor].side == self._nodes[variable].side
+                and self._nodes[neighbor].parent != FREE)
 
+    cdef void _link_arcs(self) noexcept nogil
     cdef void _activate(self, Py_ssize_t variable) noexcept nogil
     cdef void _orphan(self, Py_ssize_t variable) noexcept nogil
     cdef void _root(self, Py_ssize_t variable) noexcept nogil
     cdef void _start(self) noexcept nogil
+    cdef void _fill_shortest(self) noexcept nogil
     cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil
     cdef void _maximise(self) noexcept nogil
     cdef Py_ssize_t _grow(self, Py_ssize_t variable) noexcept nogil

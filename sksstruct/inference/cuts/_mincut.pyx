@@ -27,33 +27,67 @@ from threading import Lock
 
 import numpy as np
 
-from libc.math cimport INFINITY, fabs, isinf
-from libc.stdint cimport int8_t, int32_t
+cimport cython
+from libc.math cimport INFINITY, fabs, isfinite, isinf
+from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
-from sksstruct.inference.cuts._maxflow cimport FlowTrees
+from sksstruct.inference.cuts._maxflow cimport FlowNode, FlowTrees
 
-from sksstruct.inference._checks import check_edges, check_scores
+from sksstruct.inference._checks import check_edges, check_scores, convert_scores
 
 # Tables may miss supermodularity by this part of their size. Tables that are sums or
 # products of others, as learned ones are, miss it by their last digits.
 cdef double SLACK = 1e-10
 
 
+cdef double copy_scores(Py_ssize_t n, const double* scores,
+                        double* out) noexcept nogil:
+    """Copy scores, and add up their sizes."""
+    cdef Py_ssize_t i, k
+    # Four sums, which need not wait for each other.
+    cdef double[4] totals = [0.0, 0.0, 0.0, 0.0]
+    for i in range(0, n - 3, 4):
+        for k in range(4):
+            out[i + k] = scores[i + k]
+            totals[k] += fabs(scores[i + k])
+    for i in range(n - n % 4, n):
+        out[i] = scores[i]
+        totals[0] += fabs(scores[i])
+    return (totals[0] + totals[1]) + (totals[2] + totals[3])
+
+
+def own_scores(name, scores):
+    """A copy of scores, the sum of the sizes of finite ones, and whether all are.
+
+    Raises ValueError for NaN and +inf.
+    """
+    cdef const double[::1] given = np.ascontiguousarray(scores).reshape(-1)
+    cdef Py_ssize_t size = given.shape[0]
+    # one more, so that there is always a first one
+    copy = np.empty(size + 1)
+    cdef double[::1] out = copy
+    cdef double total = 0.0
+    if size:
+        total = copy_scores(size, &given[0], &out[0])
+    copy = copy[:size].reshape(scores.shape)
+    # Nothing is infinite, and nothing NaN, if the sum is neither.
+    if isfinite(total):
+        return copy, total, True
+    check_scores(name, scores)
+    return copy, np.abs(copy[np.isfinite(copy)]).sum(), False
+
+
 cdef class Snapshot:
     """Capacities and search trees at one moment, to come back to."""
 
     cdef double[::1] _residual, _terminal
-    cdef int32_t[::1] _parent, _time, _distance
-    cdef int8_t[::1] _side
+    cdef FlowNode[::1] _nodes
 
     def __init__(self, FlowTrees trees):
         self._residual = np.array(trees._residual)
         self._terminal = np.array(trees._terminal)
-        self._parent = np.array(trees._parent)
-        self._time = np.array(trees._time)
-        self._distance = np.array(trees._distance)
-        self._side = np.array(trees._side)
+        self._nodes = np.array(trees._nodes)
 
     cdef void restore(self, FlowTrees trees) noexcept nogil:
         """Put everything back.
@@ -65,10 +99,7 @@ cdef class Snapshot:
         memcpy(&trees._residual[0], &self._residual[0],
                self._residual.shape[0] * sizeof(double))
         memcpy(&trees._terminal[0], &self._terminal[0], n * sizeof(double))
-        memcpy(&trees._parent[0], &self._parent[0], n * sizeof(int32_t))
-        memcpy(&trees._time[0], &self._time[0], n * sizeof(int32_t))
-        memcpy(&trees._distance[0], &self._distance[0], n * sizeof(int32_t))
-        memcpy(&trees._side[0], &self._side[0], n * sizeof(int8_t))
+        memcpy(&trees._nodes[0], &self._nodes[0], n * sizeof(FlowNode))
 
 
 cdef class CutKernel(FlowTrees):
@@ -189,8 +220,8 @@ cdef class CutKernel(FlowTrees):
         # An error must not leave scores that capacities no longer belong to.
         self._unary = None
         unary, pairwise = self._check(unary, pairwise)
-        of_unary, of_pairwise = (
-            np.abs(scores[np.isfinite(scores)]).sum() for scores in (unary, pairwise))
+        unary, of_unary, _ = own_scores("unary", unary)
+        pairwise, of_pairwise, finite = own_scores("pairwise", pairwise)
         # A shared table counts for every edge.
         if len(pairwise) == 1:
             of_pairwise *= max(self._m, 1)
@@ -200,9 +231,10 @@ cdef class CutKernel(FlowTrees):
             raise ValueError("the scores are too large for floating-point arithmetic")
         cdef const double[:, ::1] scores = unary
         cdef const double[:, :, ::1] tables = pairwise
+        cdef bint forbids = not finite
         cdef Py_ssize_t refused
         with nogil:
-            refused = self._fill(scores, tables)
+            refused = self._fill(scores, tables, forbids)
         if refused >= 0:
             first, second = self._ends[refused, 0], self._ends[refused, 1]
             shown = pairwise[0 if len(pairwise) == 1 else refused].tolist()
@@ -213,11 +245,11 @@ cdef class CutKernel(FlowTrees):
         self._unary, self._pairwise = unary, pairwise
 
     def _check(self, unary, pairwise):
-        """Copies of the scores, for max_marginals, with one table or one per edge."""
+        """Scores of the right shapes, with one table or one per edge."""
         n, m = self._n, self._m
-        unary = np.array(check_scores("unary", unary), order="C")
+        unary = convert_scores("unary", unary)
         pairwise = np.zeros((2, 2)) if pairwise is None and not m else pairwise
-        pairwise = np.array(check_scores("pairwise", pairwise), order="C")
+        pairwise = convert_scores("pairwise", pairwise)
         if unary.shape != (n, 2):
             raise ValueError(f"unary must have shape {(n, 2)}, got {unary.shape}")
         if pairwise.shape != (2, 2) and pairwise.shape != (m, 2, 2) and m:
@@ -225,26 +257,36 @@ cdef class CutKernel(FlowTrees):
                 f"pairwise must have shape (2, 2) or {(m, 2, 2)}, got {pairwise.shape}")
         # Without edges tables of any shape are accepted, and are not used.
         if not m:
+            check_scores("pairwise", pairwise)
             pairwise = np.zeros((2, 2))
         return unary, pairwise.reshape(-1, 2, 2)
 
+    @cython.final
     cdef Py_ssize_t _fill(self, const double[:, ::1] scores,
-                          const double[:, :, ::1] tables) noexcept nogil:
-        """Make all capacities; returns an edge that is not submodular, or -1."""
+                          const double[:, :, ::1] tables, bint forbids) noexcept nogil:
+        """Make all capacities; returns an edge that is not submodular, or -1.
+
+        forbids: whether the tables may have entries that are -inf.
+        """
         cdef Py_ssize_t variable, edge
-        cdef double table[4]
+        cdef const double* table
+        cdef double soft[4]
+        cdef bint shared = tables.shape[0] == 1
         for variable in range(self._n):
             self._terminal[variable] = self._difference(
                 scores[variable, 1], scores[variable, 0])
         for edge in range(self._m):
-            # a copy, to write on; the terminals of both ends are set by now
-            memcpy(table, &tables[0 if tables.shape[0] == 1 else edge, 0, 0],
-                   4 * sizeof(double))
-            self._soften(table, self._ends[edge, 0], self._ends[edge, 1])
+            table = &tables[0 if shared else edge, 0, 0]
+            if forbids:
+                # a copy, to write on; the terminals of both ends are set by now
+                memcpy(soft, table, 4 * sizeof(double))
+                self._soften(soft, self._ends[edge, 0], self._ends[edge, 1])
+                table = soft
             if not self._fill_edge(edge, table):
                 return edge
         return -1
 
+    @cython.final
     cdef bint _fill_edge(self, Py_ssize_t edge, const double* table) noexcept nogil:
         """Make the capacities of an edge, and charge its ends with what they leave.
 
@@ -254,7 +296,7 @@ cdef class CutKernel(FlowTrees):
         cdef double both = table[0] + table[3] - table[1] - table[2]
         cdef double first = table[0] - table[2], second = table[0] - table[1]
         cdef double forward, backward, flow
-        cdef int32_t arc = self._arc[edge]
+        cdef int32_t arc = self._arc_of[edge]
         # Rounding can leave a little less than nothing; more is refused.
         if both < 0.0:
             if both < -SLACK * (fabs(table[0]) + fabs(table[1]) + fabs(table[2])
@@ -270,7 +312,7 @@ cdef class CutKernel(FlowTrees):
         flow = self._flow[edge]
         flow = -backward if flow < -backward else (forward if flow > forward else flow)
         self._residual[arc] = forward - flow
-        self._residual[self._sister[arc]] = backward + flow
+        self._residual[self._arcs[arc].sister] = backward + flow
         # For `_keep`: what the forward arc has left without flow. The flow itself is in
         # the residual capacities from here on.
         self._flow[edge] = forward
@@ -278,6 +320,7 @@ cdef class CutKernel(FlowTrees):
         self._terminal[self._ends[edge, 1]] -= (second - backward) - flow
         return True
 
+    @cython.final
     cdef double _difference(self, double one, double zero) noexcept nogil:
         """Score of label 1 over label 0."""
         # Two forbidden labels: either will do, as the score is -inf with both.
@@ -285,6 +328,7 @@ cdef class CutKernel(FlowTrees):
             return 0.0 if isinf(zero) else -self._big
         return self._big if isinf(zero) else one - zero
 
+    @cython.final
     cdef void _soften(self, double* table, Py_ssize_t first,
                       Py_ssize_t second) noexcept nogil:
         """Replace -inf by what is never worth taking, keeping the table supermodular.
@@ -293,7 +337,6 @@ cdef class CutKernel(FlowTrees):
         by its own; the entries are then free, and copied from the other label.
         """
         cdef Py_ssize_t k, _
-        # Most tables forbid nothing, and this is done for every edge.
         if not (isinf(table[0]) or isinf(table[1]) or isinf(table[2])
                 or isinf(table[3])):
             return
@@ -312,6 +355,7 @@ cdef class CutKernel(FlowTrees):
             for k in range(4):
                 table[k] = 0.0
 
+    @cython.final
     cdef void _absorb(self, double* table, int entry, int partner, int other,
                       Py_ssize_t variable, double capacity) noexcept nogil:
         """Forbid a label by terminal capacity if both its entries are -inf.
@@ -323,12 +367,13 @@ cdef class CutKernel(FlowTrees):
             table[entry] = table[entry + other]
             table[partner] = table[partner + other]
 
+    @cython.final
     cdef void _keep(self) noexcept nogil:
         """The flow between variables, for the next problem."""
         # `_fill_edge` stored the capacities of the forward arcs here.
         cdef Py_ssize_t edge
         for edge in range(self._m):
-            self._flow[edge] -= self._residual[self._arc[edge]]
+            self._flow[edge] -= self._residual[self._arc_of[edge]]
 
     def _labeling(self):
         """The labeling that the trees say, and its score."""
@@ -336,6 +381,7 @@ cdef class CutKernel(FlowTrees):
         self._read_labels(labeling)
         return labeling, self._score(labeling, self._unary, self._pairwise)
 
+    @cython.final
     cdef void _read_labels(self, int32_t[::1] labels) noexcept nogil:
         """Label 1 for the source's side of the cut."""
         cdef Py_ssize_t variable
@@ -343,6 +389,7 @@ cdef class CutKernel(FlowTrees):
         for variable in range(self._n):
             labels[variable] = self._from_source(variable)
 
+    @cython.final
     cdef double _score(self, const int32_t[::1] labels, const double[:, ::1] unary,
                        const double[:, :, ::1] pairwise) noexcept nogil:
         """Score of a labeling.
@@ -481,7 +528,7 @@ def min_cut_max_marginals(unary, edges, pairwise):
 
 def _solve_alone(unary, edges, pairwise):
     """A solver for one problem, and the labeling and score that it found."""
-    unary = check_scores("unary", unary, ndim=2)
+    unary = convert_scores("unary", unary, ndim=2)
     if not len(unary) or unary.shape[1] != 2:
         raise ValueError(
             f"unary must have shape (n_variables, 2), got shape {unary.shape}")

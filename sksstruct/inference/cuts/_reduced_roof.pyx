@@ -21,11 +21,12 @@ from libc.math cimport fabs
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from sksstruct.inference.cuts._maxflow cimport FlowTrees
+from sksstruct.inference.cuts._maxflow cimport FlowArc, FlowTrees
 from sksstruct.inference.cuts._roof_dual cimport together
 from sksstruct.utils._memory cimport reserve
 
 from sksstruct.inference._checks import check_edges, check_scores
+from sksstruct.inference.cuts._maxflow import ARC
 
 # Rounds of single flips. The labeling that they lead to may be any: rounds only save
 # cuts.
@@ -501,8 +502,8 @@ cdef class ReducedRoofDual(FlowTrees):
         cdef int32_t arc = self._next[tail], sister = self._next[head]
         self._next[tail] += 1
         self._next[head] += 1
-        self._head[arc], self._head[sister] = <int32_t> head, <int32_t> tail
-        self._sister[arc], self._sister[sister] = sister, arc
+        self._arcs[arc] = FlowArc(<int32_t> head, sister)
+        self._arcs[sister] = FlowArc(<int32_t> tail, arc)
         self._residual[arc], self._residual[sister] = capacity, 0.0
 
     cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil:
@@ -516,6 +517,5 @@ cdef class ReducedRoofDual(FlowTrees):
             # at least twice as many, so that this is rare
             size = max(n_arcs, 2 * self._residual.shape[0])
             self._residual = np.zeros(size)
-            self._head = np.empty(size, dtype=np.int32)
-            self._sister = np.empty(size, dtype=np.int32)
+            self._arcs = np.empty(size, dtype=ARC)
         return 0

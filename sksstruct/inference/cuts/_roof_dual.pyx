@@ -153,17 +153,17 @@ cdef class RoofDual(FlowTrees):
         for e in range(self.n_pairs):
             half = 0.5 * pair[e]
             for edge in range(4 * e, 4 * e + 4):
-                self._residual[self._arc[edge]] = 0.0
-                self._residual[self._sister[self._arc[edge]]] = 0.0
+                self._residual[self._arc_of[edge]] = 0.0
+                self._residual[self._arcs[self._arc_of[edge]].sister] = 0.0
             if half > 0.0:
                 # v y_j y_k = v y_j - v y_j (1 - y_k)
                 self._terminal[self._pairs[e, 0]] += half
-                self._residual[self._arc[4 * e]] = half
-                self._residual[self._arc[4 * e + 1]] = half
+                self._residual[self._arc_of[4 * e]] = half
+                self._residual[self._arc_of[4 * e + 1]] = half
             # v y_j y_k costs -v where j is with the source and k' with the sink
             elif half < 0.0:
-                self._residual[self._arc[4 * e + 2]] = -half
-                self._residual[self._arc[4 * e + 3]] = -half
+                self._residual[self._arc_of[4 * e + 2]] = -half
+                self._residual[self._arc_of[4 * e + 3]] = -half
         # The graph is its own mirror image: node j' is to the sink what j is to the
         # source, and the arcs of a pair are mirrored above.
         for label in range(self.n_labels):

@@ -136,6 +136,7 @@ cdef class PartsTree(Tree):
             raise ValueError(
                 f"unary must have parts, rows and columns, got shape {unary.shape}")
         Tree.__init__(self, unary.shape[0], edges)
+        self._list_children()
         self.height, self.width = unary.shape[1], unary.shape[2]
         self._cells = self.height * self.width
         self._unary = unary

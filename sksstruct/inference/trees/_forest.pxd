@@ -19,10 +19,11 @@ cdef struct Sweep:
 # final: its methods are called directly, which the short ones notice
 @cython.final
 cdef class Forest(Tree):
-    cdef readonly object unary
+    # Variables are numbered by their place in the order from here on, the root of roots
+    # first: what is visited one after the other lies so in memory.
     cdef readonly Py_ssize_t table_entries
-    cdef Py_ssize_t[::1] _size      # states of each variable
-    cdef Py_ssize_t[::1] _ld        # and the length of its row
+    cdef int32_t[::1] _size         # states of each variable
+    cdef int32_t[::1] _ld           # and the length of its row
     cdef Py_ssize_t[::1] _first     # where its row begins in _theta
     cdef double[::1] _theta, _tables
     cdef Py_ssize_t[::1] _up        # table of each variable to its parent in _tables
@@ -30,7 +31,8 @@ cdef class Forest(Tree):
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil
     cdef void _maximise_up(self, double* delta) noexcept nogil
-    cdef void _read_down(self, double* delta, int32_t* labels) noexcept nogil
+    cdef void _read_down(self, double* delta, int32_t* by_place,
+                         int32_t* labels) noexcept nogil
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,
                     const double* values, Py_ssize_t table, double* out) noexcept nogil
     cdef void _send_up(self, Sweep* sweep) noexcept nogil

@@ -20,11 +20,11 @@ import numpy as np
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from sksstruct.inference.trees._messages cimport best_state_given
+from sksstruct.inference.trees._messages cimport best_state, best_state_given
 from sksstruct.inference.trees._tree cimport Tree
 from sksstruct.utils._simd cimport sks_axpy, sks_logplus, sks_maxplus
 
-from sksstruct.inference._checks import check_sums, check_tables, check_variables
+from sksstruct.inference._checks import check_flat_variables, check_sums, check_tables
 from sksstruct.inference.trees._tree import starts_of
 from sksstruct.utils._layout import aligned_zeros, padded_length
 
@@ -46,63 +46,78 @@ cdef class Forest(Tree):
     """
 
     def __init__(self, unary, edges, pairwise, bint both=False):
-        self.unary = check_variables(unary)
-        Tree.__init__(self, len(self.unary), edges)
-        n = self.n_variables
-        # the root of roots has one state, whose score is 0
-        sizes = np.array([len(row) for row in self.unary] + [1], dtype=np.intp)
+        flat, sizes = check_flat_variables(unary)
+        Tree.__init__(self, len(sizes), edges)
         tables, which = check_tables(pairwise, self.edges, sizes)
-        flat = np.concatenate(self.unary)
         # no sum has more terms than twice the variables and edges
-        check_sums("unary and pairwise", 4 * n, flat, *tables)
-        self._size = sizes
-        ld = np.array([padded_length(int(size)) for size in sizes], dtype=np.intp)
-        self._ld = ld
-        self._first = first = starts_of(ld)
-        # all rows in one array, padded as the row kernels want them
-        self._theta = theta = aligned_zeros(first[n + 1])
-        where = np.repeat(first[:n] - np.cumsum(sizes[:n]) + sizes[:n], sizes[:n])
-        theta[where + np.arange(len(flat))] = flat
+        check_sums("unary and pairwise", 4 * self.n_variables, flat, *tables)
+        self._place_rows(flat, sizes)
         self._pack(tables, which, both)
 
-    def _pack(self, tables, which, both):
+    def _place_rows(self, const double[::1] flat, const Py_ssize_t[::1] sizes):
+        """Copy the scores of states to rows in the order of the variables."""
+        cdef Py_ssize_t n = self.n_variables, k
+        cdef const Py_ssize_t[::1] where = starts_of(sizes)
+        # padded as the row kernels want them
+        cdef const int32_t[::1] padded = np.array(
+            [padded_length(size) for size in range(np.max(sizes) + 1)], dtype=np.int32)
+        self._size, self._ld = np.empty((2, n + 1), dtype=np.int32)
+        self._first = np.zeros(n + 2, dtype=np.intp)
+        for k in range(n + 1):
+            # the root of roots has one state, whose score is 0
+            self._size[k] = <int32_t> sizes[self._order[k]] if k else 1
+            self._ld[k] = padded[self._size[k]]
+            self._first[k + 1] = self._first[k] + self._ld[k]
+        self._theta = aligned_zeros(self._first[n + 1])
+        for k in range(1, n + 1):
+            memcpy(&self._theta[self._first[k]], &flat[where[self._order[k]]],
+                   self._size[k] * sizeof(double))
+
+    def _pack(self, tables, const Py_ssize_t[::1] which, bint both):
         """Store each table once in each direction that messages take through it."""
         # The row kernels take a table from source to target: rows are the source's
         # states. Max-product and the K best send no messages down.
-        n = self.n_variables
-        edge, parent = np.asarray(self._edge)[:n], np.asarray(self._parent)[:n]
-        up, down = np.zeros(n + 1, dtype=np.intp), np.zeros(n + 1, dtype=np.intp)
+        cdef Py_ssize_t n = self.n_variables, k, edge, key, step
+        cdef bint turned, shared = len(tables) == 1
+        self._up = np.zeros(n + 1, dtype=np.intp)
+        self._down = np.zeros(n + 1, dtype=np.intp)
         # at 0: zeros for the edges to the root of roots
-        place = max(4 * max(self._size), max(self._ld))
-        child = np.flatnonzero(parent != self.root)
-        forward = self.edges[edge[child], 0] == child if len(child) else edge[:0] > 0
-        packed = {}
-        for target, turned in ((up, ~forward), (down, forward))[:2 if both else 1]:
-            # Many edges may share a table: one copy for each pair of table and
-            # direction, whose number is the key.
-            keys = 2 * which[edge[child]] + turned
-            distinct, inverse = np.unique(keys, return_inverse=True)
-            offsets = np.zeros(len(distinct), dtype=np.intp)
-            for k, key in enumerate(distinct.tolist()):
-                if key not in packed:
-                    table = tables[key // 2].T if key % 2 else tables[key // 2]
-                    packed[key] = place, table
+        place = max(4 * np.max(self._size), np.max(self._ld))
+        # Many edges may share a table: one copy for each pair of table and direction,
+        # whose number is the key.
+        cdef Py_ssize_t[::1] offset = np.full(2 * len(tables), -1, dtype=np.intp)
+        packed = []
+        for step in range(2 if both else 1):
+            for k in range(1, n + 1):
+                edge = self._edge_above[k]
+                if edge < 0:
+                    continue
+                turned = (self._ends[edge, 0] == self._order[k]) == step
+                key = turned if shared else 2 * which[edge] + turned
+                if offset[key] < 0:
+                    table = tables[key // 2].T if turned else tables[key // 2]
+                    offset[key] = place
+                    packed.append((place, table))
                     place += table.shape[0] * padded_length(table.shape[1])
-                offsets[k] = packed[key][0]
-            target[child] = offsets[inverse]
+                if step:
+                    self._down[k] = offset[key]
+                else:
+                    self._up[k] = offset[key]
         self.table_entries = place
         self._tables = memory = aligned_zeros(place)
-        for offset, table in packed.values():
+        for start, table in packed:
             rows, columns = table.shape
             ld = padded_length(columns)
-            memory[offset:offset + rows * ld].reshape(rows, ld)[:, :columns] = table
-        self._up, self._down = up, down
+            memory[start:start + rows * ld].reshape(rows, ld)[:, :columns] = table
 
     def split(self, flat):
-        """The rows of all variables from flat padded ones."""
+        """The rows of all variables, by their own numbers, from flat padded ones."""
+        cdef Py_ssize_t k
         flat = np.asarray(flat)
-        return [flat[self._first[v]:self._first[v] + self._size[v]]
-                for v in range(self.n_variables)]
+        rows = [None] * self.n_variables
+        for k in range(1, self.n_variables + 1):
+            rows[self._order[k]] = flat[self._first[k]:self._first[k] + self._size[k]]
+        return rows
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil:
         """The row of a variable."""
@@ -111,37 +126,53 @@ cdef class Forest(Tree):
     # ---- the best labeling ----
 
     def max_product(self):
-        """Best labeling and its score."""
-        cdef double[::1] memory = np.array(self._theta)
+        """Best labeling and its score; uses the scores up."""
         cdef Py_ssize_t n = self.n_variables
-        labeling = np.zeros(n + 1, dtype=np.int32)
+        labeling = np.empty(n, dtype=np.int32)
         cdef int32_t[::1] labels = labeling
+        cdef int32_t[::1] by_place = np.zeros(n + 1, dtype=np.int32)
         with nogil:
-            self._maximise_up(&memory[0])
-            self._read_down(&memory[0], &labels[0])
-        return labeling[:n], float(memory[self._first[n]])
+            self._maximise_up(&self._theta[0])
+            self._read_down(&self._theta[0], &by_place[0], &labels[0])
+        return labeling, float(self._theta[0])
+
+    def trees(self):
+        """The roots of all trees and the scores of these, after `max_product`."""
+        cdef Py_ssize_t k, count = self._below[1] - 1
+        cdef Py_ssize_t[::1] roots = np.empty(count, dtype=np.intp)
+        cdef double[::1] scores = np.empty(count)
+        cdef double* row
+        # in the order in which they were added up
+        for k in range(count, 0, -1):
+            row = self._row(&self._theta[0], k)
+            roots[count - k] = self._order[k]
+            scores[count - k] = row[best_state(self._size[k], row)]
+        return np.asarray(roots), np.asarray(scores)
 
     cdef void _maximise_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below them."""
-        cdef Py_ssize_t k, child, parent
+        cdef Py_ssize_t child, parent
         # children before their parents, whose rows must be complete when they are sent
-        for k in range(self.n_variables, 0, -1):
-            child = self._order[k]
-            parent = self._parent[child]
+        for child in range(self.n_variables, 0, -1):
+            parent = self._above[child]
             sks_maxplus(self._size[child], self._ld[parent], self._row(delta, child),
                         &self._tables[self._up[child]], self._row(delta, parent))
 
-    cdef void _read_down(self, double* delta, int32_t* labels) noexcept nogil:
-        """Label each variable given its parent; the root of roots has label 0."""
-        cdef Py_ssize_t k, variable, parent
+    cdef void _read_down(self, double* delta, int32_t* by_place,
+                         int32_t* labels) noexcept nogil:
+        """Label each variable given its parent; the root of roots has label 0.
+
+        by_place (n_variables + 1,) is scratch, with the label of the root.
+        """
+        cdef Py_ssize_t k, parent
         # Maximisers were not stored on the way up. To find them again takes one column
         # of each table; to store them would keep the kernel from whole vectors.
         for k in range(1, self.n_variables + 1):
-            variable = self._order[k]
-            parent = self._parent[variable]
-            labels[variable] = <int32_t> best_state_given(
-                self._size[variable], self._row(delta, variable),
-                &self._tables[self._up[variable]] + labels[parent], self._ld[parent])
+            parent = self._above[k]
+            by_place[k] = <int32_t> best_state_given(
+                self._size[k], self._row(delta, k),
+                &self._tables[self._up[k]] + by_place[parent], self._ld[parent])
+            labels[self._order[k]] = by_place[k]
 
     # ---- marginals ----
 
@@ -164,19 +195,19 @@ cdef class Forest(Tree):
             Log-partition function or best score.
         """
         cdef Py_ssize_t n = self.n_variables, k
-        cdef Py_ssize_t widest = max(self._ld)
+        cdef Py_ssize_t widest = np.max(self._ld)
         # Two copies of the scores: what is below a variable must be told from what is
         # above it.
         cdef double[::1] up = np.array(self._theta)
         cdef double[::1] belief = np.array(self._theta)
-        cdef Py_ssize_t[::1] first_message = np.zeros(n + 1, dtype=np.intp)
+        cdef Py_ssize_t[::1] first_message = np.zeros(n + 2, dtype=np.intp)
         # a message has the row of the parent
-        for k in range(n):
-            first_message[k + 1] = first_message[k] + self._ld[self._parent[k]]
-        cdef double[::1] messages = aligned_zeros(first_message[n])
+        for k in range(1, n + 1):
+            first_message[k + 1] = first_message[k] + self._ld[self._above[k]]
+        cdef double[::1] messages = aligned_zeros(first_message[n + 1])
         cdef double[::1] scratch = aligned_zeros((self.most_children + 2) * widest)
         cdef Py_ssize_t[::1] first_pair = self._places_of_pairs(sums)
-        cdef double[::1] pair_scores = np.empty(first_pair[n])
+        cdef double[::1] pair_scores = np.empty(first_pair[0])
         cdef Sweep sweep = Sweep(sums, &up[0], &belief[0], &messages[0],
                                  &first_message[0], &scratch[0], &pair_scores[0],
                                  &first_pair[0])
@@ -184,33 +215,35 @@ cdef class Forest(Tree):
             self._send_up(&sweep)
             # parents before their children, who get what is above them
             for k in range(n + 1):
-                self._send_down(&sweep, self._order[k])
+                self._send_down(&sweep, k)
         pairs = self._split_pairs(np.asarray(pair_scores), first_pair)
-        return belief, pairs, float(belief[self._first[n]])
+        return belief, pairs, float(belief[0])
 
     def _places_of_pairs(self, bint wanted):
-        """Where the scores of pairs of each child begin, or -1; last, their number."""
+        """Where the scores of pairs of each child begin, or -1; first, their number."""
         cdef Py_ssize_t child, total = 0
         cdef Py_ssize_t[::1] first_pair = np.full(self.n_variables + 1, -1, np.intp)
-        for child in range(self.n_variables if wanted else 0):
-            if self._edge[child] >= 0:
+        for child in range(1, self.n_variables + 1 if wanted else 0):
+            # roots hang from no edge
+            if self._above[child]:
                 first_pair[child] = total
-                total += self._size[child] * self._size[self._parent[child]]
+                total += (<Py_ssize_t> self._size[child]
+                          * self._size[self._above[child]])
         # at least one, so that there is an address
-        first_pair[self.n_variables] = max(total, 1)
+        first_pair[0] = max(total, 1)
         return first_pair
 
     def _split_pairs(self, flat, const Py_ssize_t[::1] first_pair):
         """A table for each edge, from its first variable to its second."""
-        cdef Py_ssize_t child
+        cdef Py_ssize_t child, variable, edge
         tables = [None] * len(self.edges)
-        for child in range(self.n_variables):
+        for child in range(1, self.n_variables + 1):
             if first_pair[child] >= 0:
-                edge, parent = self._edge[child], self._parent[child]
-                shape = self._size[child], self._size[parent]
+                variable, edge = self._order[child], self._edge_above[child]
+                shape = self._size[child], self._size[self._above[child]]
                 table = flat[first_pair[child]:][:shape[0] * shape[1]].reshape(shape)
                 # the child was the row, whichever end of the edge it is
-                tables[edge] = table if self._ends[edge, 0] == child else table.T
+                tables[edge] = table if self._ends[edge, 0] == variable else table.T
         return tables
 
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,
@@ -225,12 +258,11 @@ cdef class Forest(Tree):
 
     cdef void _send_up(self, Sweep* sweep) noexcept nogil:
         """The first pass: all messages to parents, which are kept and added up."""
-        cdef Py_ssize_t k, child, parent
+        cdef Py_ssize_t child, parent
         cdef double* message
         # A message is kept beside the sum: the way down needs sums without it.
-        for k in range(self.n_variables, 0, -1):
-            child = self._order[k]
-            parent = self._parent[child]
+        for child in range(self.n_variables, 0, -1):
+            parent = self._above[child]
             message = sweep.messages + sweep.first_message[child]
             self._send(sweep.sums, child, parent, self._row(sweep.up, child),
                        self._up[child], message)
@@ -238,25 +270,23 @@ cdef class Forest(Tree):
 
     cdef void _send_down(self, Sweep* sweep, Py_ssize_t parent) noexcept nogil:
         """The second pass at one variable: its belief, and messages to its children."""
-        cdef Py_ssize_t ld = self._ld[parent], j, child
-        cdef Py_ssize_t n_children = self._children[parent + 1] - self._children[parent]
-        cdef const Py_ssize_t* children = &self._child_of[0] + self._children[parent]
+        cdef Py_ssize_t ld = self._ld[parent], child
+        cdef Py_ssize_t first = self._below[parent], end = self._below[parent + 1]
         cdef double* cavity = sweep.scratch
-        cdef double* after = sweep.scratch + (n_children + 1) * ld
+        cdef double* after = sweep.scratch + (end - first + 1) * ld
         # The row of `belief` has the variable's own scores and what is above it. Row j
         # of the scratch becomes these and the messages of the children before the j-th;
         # those of the children after it are added on the way back. That makes the
         # cavity of the j-th child, all but its own message, without a difference, and
         # for all children in time that is linear in their number.
         memcpy(cavity, self._row(sweep.belief, parent), ld * sizeof(double))
-        for j in range(n_children):
+        for child in range(first, end):
             memcpy(cavity + ld, cavity, ld * sizeof(double))
             cavity += ld
-            add_row(ld, sweep.messages + sweep.first_message[children[j]], cavity)
+            add_row(ld, sweep.messages + sweep.first_message[child], cavity)
         memcpy(self._row(sweep.belief, parent), cavity, ld * sizeof(double))
         memset(after, 0, ld * sizeof(double))
-        for j in range(n_children - 1, -1, -1):
-            child = children[j]
+        for child in range(end - 1, first - 1, -1):
             cavity -= ld
             add_row(ld, after, cavity)
             add_row(ld, sweep.messages + sweep.first_message[child], after)
@@ -268,7 +298,7 @@ cdef class Forest(Tree):
     cdef void _score_pairs(self, Sweep* sweep, Py_ssize_t child,
                            const double* cavity) noexcept nogil:
         """Scores of the states of a child and of its parent together."""
-        cdef Py_ssize_t parent = self._parent[child], state, state_of_parent
+        cdef Py_ssize_t parent = self._above[child], state, state_of_parent
         cdef Py_ssize_t n_parent = self._size[parent]
         cdef const double* below = self._row(sweep.up, child)
         cdef const double* table = &self._tables[self._up[child]]

@@ -77,21 +77,20 @@ cdef class SubtreeLists:
     cdef Merge _merge
 
     def __init__(self, Forest forest, Py_ssize_t k):
-        cdef Py_ssize_t n = forest.n_variables, step, child, parent
+        cdef Py_ssize_t n = forest.n_variables, child, parent
         self._forest, self._k = forest, k
         # No list is longer than there are labelings below: k may be much larger.
         self._most = np.ones(n + 1, dtype=np.intp)
-        for step in range(n, 0, -1):
-            child = forest._order[step]
-            parent = forest._parent[child]
+        for child in range(n, 0, -1):
+            parent = forest._above[child]
             self._most[parent] = min(k, self._most[parent] * min(
                 k, forest._size[child] * self._most[child]))
         sizes, most = np.asarray(forest._size), np.asarray(self._most)
-        parents = np.asarray(forest._parent)[:n]
         lengths = sizes * most
         self._first_state = starts_of(sizes)
         self._first_score = starts_of(lengths)
-        self._first_origin = starts_of(lengths[parents])
+        self._first_origin = starts_of(
+            np.append(0, lengths[np.asarray(forest._above)[1:]]))
         self._count = np.zeros(self._first_state[n + 1], dtype=np.int32)
         self._score = np.empty(self._first_score[n + 1])
         self._set_scratch(np.minimum(lengths, k).max(), most.max(), sizes.max())
@@ -101,7 +100,7 @@ cdef class SubtreeLists:
         """Allocate what the pointers point to."""
         # one array of each type: an oracle on a small tree is mostly such calls
         cdef int32_t[:, ::1] origin = np.empty(
-            (self._first_origin[self._forest.n_variables], 3), dtype=np.int32)
+            (self._first_origin[self._forest.n_variables + 1], 3), dtype=np.int32)
         cdef double[::1] scores = np.empty(
             longest_message + most_states + 2 * longest_list)
         cdef int32_t[::1] numbers = np.empty(
@@ -129,14 +128,14 @@ cdef class SubtreeLists:
     cdef Origin* _origins(self, Py_ssize_t child,
                           Py_ssize_t state_of_parent) noexcept nogil:
         """Where the entries of a list of the parent came from, at a child."""
-        cdef Py_ssize_t parent = self._forest._parent[child]
+        cdef Py_ssize_t parent = self._forest._above[child]
         return self._origin + (
             self._first_origin[child] + state_of_parent * self._most[parent])
 
     cdef void fill(self) noexcept nogil:
         """Complete all lists, those of the root last."""
         # `self._forest` is not given a shorter name: that would take the GIL
-        cdef Py_ssize_t step, variable, parent, state
+        cdef Py_ssize_t variable, parent, state
         cdef double score
         # Each list begins with the variable alone, where the state is allowed. For a
         # leaf it is complete.
@@ -146,9 +145,8 @@ cdef class SubtreeLists:
                 self._list(variable, state)[0] = score
                 self._count[self._first_state[variable] + state] = score > -INFINITY
         # children before their parents: lists are complete when they are sent
-        for step in range(self._forest.n_variables, 0, -1):
-            variable = self._forest._order[step]
-            parent = self._forest._parent[variable]
+        for variable in range(self._forest.n_variables, 0, -1):
+            parent = self._forest._above[variable]
             # one message for each state of the parent, in the same scratch
             for state in range(self._forest._size[parent]):
                 self._form_message(variable, state)
@@ -159,7 +157,7 @@ cdef class SubtreeLists:
         """Merge the lists of a child's states, given the state of its parent."""
         cdef Message* message = &self._message
         cdef Py_ssize_t n_states = self._forest._size[child], state
-        cdef Py_ssize_t ld = self._forest._ld[self._forest._parent[child]]
+        cdef Py_ssize_t ld = self._forest._ld[self._forest._above[child]]
         cdef const double* column = (
             &self._forest._tables[self._forest._up[child]] + state_of_parent)
         cdef const int32_t* count = &self._count[self._first_state[child]]
@@ -188,7 +186,7 @@ cdef class SubtreeLists:
     cdef void _add_message(self, Py_ssize_t child,
                            Py_ssize_t state_of_parent) noexcept nogil:
         """Put the message of a child together with the list of its parent's state."""
-        cdef Py_ssize_t parent = self._forest._parent[child], n_merged = 0, row, column
+        cdef Py_ssize_t parent = self._forest._above[child], n_merged = 0, row, column
         cdef double* scores = self._list(parent, state_of_parent)
         cdef Origin* origins = self._origins(child, state_of_parent)
         cdef int32_t* count = &self._count[self._first_state[parent] + state_of_parent]
@@ -223,30 +221,30 @@ cdef class SubtreeLists:
     def labelings(self):
         """The labelings of the root's list and their scores."""
         cdef Py_ssize_t n = self._forest.n_variables, i
-        cdef Py_ssize_t count = self._count[self._first_state[n]]
+        cdef Py_ssize_t count = self._count[0]
         # of the variables on the way down: the rank in the list of their state, which
         # is known when their turn comes
         cdef Py_ssize_t[::1] ranks = np.zeros(n + 1, dtype=np.intp)
-        labelings = np.zeros((count, n + 1), dtype=np.int32)
-        cdef int32_t[:, ::1] labels = labelings
+        by_place = np.zeros((count, n + 1), dtype=np.int32)
+        cdef int32_t[:, ::1] labels = by_place
         with nogil:
             for i in range(count):
                 self._read(i, &ranks[0], &labels[i, 0])
-        first = self._first_score[n]
-        return labelings[:, :n], np.array(self._score[first:first + count])
+        labelings = np.empty((count, n), dtype=np.int32)
+        labelings[:, np.asarray(self._forest._order)[1:]] = by_place[:, 1:]
+        return labelings, np.array(self._score[:count])
 
     cdef void _read(self, Py_ssize_t rank, Py_ssize_t* ranks,
                     int32_t* labels) noexcept nogil:
         """The labeling of a rank in the root's list."""
-        cdef Py_ssize_t step, child, parent
+        cdef Py_ssize_t child, parent
         cdef Origin origin
         # the root of roots has one state, number 0, and all labelings
-        ranks[self._forest.root] = rank
+        ranks[0] = rank
         # Parents before their children; and among these, what was put together last is
         # taken apart first.
-        for step in range(1, self._forest.n_variables + 1):
-            child = self._forest._order[step]
-            parent = self._forest._parent[child]
+        for child in range(1, self._forest.n_variables + 1):
+            parent = self._forest._above[child]
             origin = self._origins(child, labels[parent])[ranks[parent]]
             labels[child], ranks[child] = origin.child_state, origin.child_rank
             ranks[parent] = origin.rank
