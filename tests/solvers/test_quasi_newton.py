@@ -139,9 +139,7 @@ def test_memory_of_a_fit():
     """Fifteen vectors of weights with ten pairs, and little else."""
     rng = np.random.RandomState(0)
     n_features, n_labels, n_positions = 8_000, 20, 200
-    X = sparse.random_array(
-        (n_positions, n_features), density=1e-3, format="csr", rng=rng
-    )
+    X = sparse.random(n_positions, n_features, 1e-3, format="csr", random_state=rng)
     y = np.r_[np.arange(n_labels), rng.randint(n_labels, size=n_positions - n_labels)]
     X = [X[first : first + 20] for first in range(0, n_positions, 20)]
     tagger = ChainCRF(1e-4, loss="log", solver=LBFGS(tol=1e-6))
