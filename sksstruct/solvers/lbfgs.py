@@ -16,6 +16,7 @@ from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
+from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
@@ -48,6 +49,11 @@ class LBFGS(GradientSolver):
 
     Notes
     -----
+    The pairs are kept in single precision, as they only say in which direction a step
+    goes: each takes 8 bytes for every weight. Objective, gradient and gap are computed
+    in double precision. Where weights are confined to a box, scipy's L-BFGS-B keeps the
+    pairs, in double precision.
+
     If some labels were not observed, the loss is not convex and has no dual; training
     then stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are
     not enough for an l2-smoothed loss, the dual value is valid, but the objective is
@@ -82,7 +88,7 @@ class LBFGS(GradientSolver):
 
 
 def minimise(objective, loop, memory):
-    """Minimise an objective by scipy's L-BFGS-B.
+    """Minimise an objective by L-BFGS, or by scipy's L-BFGS-B where there are bounds.
 
     Parameters
     ----------
@@ -99,7 +105,7 @@ def minimise(objective, loop, memory):
         Weights, certificate and trace.
     """
 
-    def after_iteration(_):
+    def after_iteration(_=None):
         loop.n_iter += 1
         objective.report(loop)
         status = loop.end(objective.best_weights)
@@ -107,25 +113,13 @@ def minimise(objective, loop, memory):
             raise _Stop(status)
 
     try:
-        objective.evaluate(objective.start)
+        first = objective.at(objective.start)
+        objective.keep(objective.start)
         objective.report(loop)
         if loop.converged:
             raise _Stop(Status.CONVERGED)
-        minimize(
-            objective.evaluate,
-            objective.start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=objective.bounds,
-            callback=after_iteration,
-            options={
-                "maxiter": loop.solver.max_iter,
-                "maxfun": 100 * loop.solver.max_iter,
-                "maxcor": memory,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
-        )
+        method = descend if objective.bounds is None else _descend_in_box
+        method(objective, *first, memory, after_iteration)
         loop.status = Status.STALLED
     except _Stop as stop:
         loop.status = stop.status
@@ -133,13 +127,45 @@ def minimise(objective, loop, memory):
         if objective.best is None:
             raise
         loop.status = Status.INTERRUPTED
-    # an interrupt may come between an evaluation and its report
+    # an interrupt may come between an iterate and its report
     objective.take_best(loop)
     return loop.result()
 
 
+def _descend_in_box(objective, value, slope, memory, after_iteration):
+    """As `descend`, with the objective's bounds."""
+    first = [(value, slope.copy())]
+
+    def evaluate(x):
+        if first:  # scipy asks again for the start
+            return first.pop()
+        value, slope = objective.at(x)
+        if value < objective.best[0]:
+            objective.keep(x.copy())
+        # the next call writes another gradient in its place
+        return value, slope.copy()
+
+    # the caller says when to stop
+    most = np.iinfo(np.int32).max
+    minimize(
+        evaluate,
+        objective.start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=objective.bounds,
+        callback=after_iteration,
+        options={
+            "maxiter": most,
+            "maxfun": most,
+            "maxcor": memory,
+            "ftol": 0.0,
+            "gtol": 0.0,
+        },
+    )
+
+
 class _Stop(Exception):
-    """Leaves scipy's loop."""
+    """Leaves the loop of the method."""
 
     def __init__(self, status):
         super().__init__()
@@ -147,7 +173,7 @@ class _Stop(Exception):
 
 
 class LBFGSLoop(Loop):
-    """A loop whose passes scipy makes."""
+    """A loop whose passes the method makes."""
 
     def has_settled(self):
         # a gradient of the K best labelings only may never get small
@@ -159,7 +185,7 @@ class LBFGSLoop(Loop):
 
 
 class Objective:
-    """P(w) and its gradient for scipy, with the best weights and dual value so far.
+    """P(w) and its gradient, with the best weights and dual value so far.
 
     Parameters
     ----------
@@ -186,34 +212,40 @@ class Objective:
 
     def __init__(self, loss, box, alpha, options):
         self.loss, self.alpha, self.n_jobs = loss, alpha, options.n_jobs
-        self.w = aligned_zeros(loss.model.n_weights)
-        self.gradient = np.zeros_like(self.w)
+        n_weights = loss.model.n_weights
+        self.gradient = aligned_zeros(n_weights)
         self._kept = slice(None) if loss.support is None else loss.support
+        n_kept = n_weights if loss.support is None else len(loss.support)
+        self.start = aligned_zeros(n_kept)
         if options.dual_state is not None:
-            self.w[self._kept] = options.dual_state["weights"][self._kept]
-        self.start = np.array(self.w[self._kept])
+            self.start[:] = options.dual_state["weights"][self._kept]
         self.box, self.bounds = box, None
         if box is not None:
             lower, upper = box.lower[self._kept], box.upper[self._kept]
-            self.start = np.clip(self.start, lower, upper)
+            np.clip(self.start, lower, upper, out=self.start)
             self.bounds = Bounds(lower, upper)
+        # all weights, where those of an iterate are others, or scipy's
+        self._all = None
+        if loss.support is not None or box is not None:
+            self._all = aligned_zeros(n_weights)
         self._certificate = Certificate(alpha, box)
-        self.best = self._first = None
+        self.best = self._last = None
         self.best_dual = -np.inf
         self.calls = 0
 
-    def evaluate(self, x):
-        """Objective, and its gradient with respect to the weights that exist."""
-        if self._first is not None:  # scipy asks again for the start
-            first, self._first = self._first, None
-            return first
-        self.w[self._kept] = x
-        loss = self.loss.value_and_gradient(self.w, self.gradient, self.n_jobs)
-        gradient = self.gradient[self._kept]
+    def at(self, x):
+        """Objective at weights that exist, and its gradient with respect to them.
+
+        The next call may write to the gradient.
+        """
+        w = x
+        if self._all is not None:
+            w = self._all
+            w[self._kept] = x
+        loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
-            gradient = gradient + self.alpha * x
-            primal = loss + self.alpha / 2 * (x @ x)
-            dual, residual = self._compare(primal, gradient)
+            primal = loss + self.alpha / 2 * float(x @ x)
+            slope, dual, residual = self._compare(primal, x, w)
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
@@ -221,29 +253,34 @@ class Objective:
         self.calls += self.loss.model.n_examples
         if self.loss.convex:
             self.best_dual = max(self.best_dual, dual)
-        if self.best is None:
-            self._first = primal, gradient
-        if self.best is None or primal < self.best[0]:
-            exact = float(np.mean(self.loss.exact))
-            self.best = primal, x.copy(), exact, residual
-        return primal, gradient
+        self._last = primal, float(np.mean(self.loss.exact)), residual
+        return primal, slope
 
-    def _compare(self, primal, slope):
-        """Dual value at the weights, and a number that is small at the optimum."""
+    def _compare(self, primal, x, w):
+        """Gradient, dual value, and a number that is small at the optimum."""
         if self.box is None and self.alpha > 0.0:
+            slope = self.gradient[self._kept]
+            add_scaled(self.alpha, x, slope)
             # over the weights that exist
-            residual = (slope @ slope) / (2 * self.alpha)
-            return primal - residual, residual
+            residual = float(slope @ slope) / (2 * self.alpha)
+            return slope, primal - residual, residual
         if self.loss.support is not None:
             gradient = np.zeros_like(self.gradient)
             gradient[self._kept] = self.gradient[self._kept]
             self.gradient[:] = gradient
-        dual, residual = self._certificate.at(primal, self.w, self.gradient)
-        return dual, min(primal - dual, residual)
+        dual, residual = self._certificate.at(primal, w, self.gradient)
+        slope = self.gradient[self._kept]
+        add_scaled(self.alpha, x, slope)
+        return slope, dual, min(primal - dual, residual)
+
+    def keep(self, x):
+        """Note that the weights of the last call are the best so far."""
+        primal, exact, residual = self._last
+        self.best = primal, x, exact, residual
 
     def best_weights(self):
         """Flat weights of the lowest objective so far."""
-        weights = np.zeros_like(self.w)
+        weights = np.zeros_like(self.gradient)
         weights[self._kept] = self.best[1]
         return weights
 
@@ -256,5 +293,9 @@ class Objective:
 
     def take_best(self, loop):
         """Make the loop return the lowest objective, whether reported or not."""
-        loop.primal, _, loop.exact, _ = self.best
-        loop.weights, loop.dual = self.best_weights(), self.best_dual
+        loop.primal, x, loop.exact, _ = self.best
+        loop.weights, loop.dual = x, self.best_dual
+        if self._all is not None:
+            # no vector of their own: the run has ended
+            self._all[self._kept] = x
+            loop.weights = self._all

@@ -1,0 +1,237 @@
+"""The limited-memory quasi-Newton method, without bounds, in little memory.
+
+Liu and Nocedal (1989), with a line search for the weak Wolfe conditions. What takes
+memory are the pairs (s, y) of differences of weights and gradients. They only say which
+direction is tried, so they are kept in single precision, each divided by its norm.
+Values, gradients and weights are in double precision.
+
+The two loops of the method run on coefficients of the vectors s, y and g, whose inner
+products are known, as in Chen, Wang and Zhou, "Large-scale L-BFGS using MapReduce",
+NIPS 2014, Algorithm 3. So an iteration reads the pairs twice, whatever their number.
+"""
+
+import numpy as np
+
+from sksstruct.utils._layout import aligned_zeros
+
+# Entries of the vectors that are read at a time: of all pairs they fit into a cache.
+_BATCH = 4096
+# Armijo's condition, the condition on the slope, and the number of trials.
+_DECREASE, _CURVATURE, _TRIALS = 1e-4, 0.9, 20
+# How many times longer a step gets, and how far it stays from the ends of a bracket.
+_GROWTH, _MARGIN = (1.5, 4.0), 0.1
+# Pairs with less curvature are lost in rounding errors of single precision.
+_LEAST_COSINE = float(np.finfo(np.float32).eps)
+
+
+def batches(size):
+    """Slices that cover a vector."""
+    for first in range(0, size, _BATCH):
+        yield slice(first, first + _BATCH)
+
+
+def add_scaled(factor, x, out):
+    """Add a multiple of a vector to another, without a third."""
+    for part in batches(len(x)):
+        out[part] += factor * x[part]
+
+
+class Pairs:
+    """The last pairs (s, y), and the inverse Hessian that they stand for.
+
+    Parameters
+    ----------
+    memory : int
+        Largest number of pairs.
+    size : int
+        Number of weights.
+    """
+
+    def __init__(self, memory, size):
+        self.memory = memory
+        # s and y in turns; the memory is taken when a row is first written
+        self._rows = np.empty((2 * memory, size), dtype=np.float32)
+        self._inner = np.zeros((2 * memory, 2 * memory))
+        # |s| / |y| of every pair
+        self._ratio = np.zeros(memory)
+        self.clear()
+
+    def clear(self):
+        """Forget all pairs."""
+        # places of the pairs, the oldest first, and of those without products
+        self._order, self._new = [], []
+
+    def __len__(self):
+        return len(self._order)
+
+    def append(self, step, direction, change, curvature):
+        """Add a pair, in place of the oldest if there are many.
+
+        Parameters
+        ----------
+        step : float
+            s is `step` times `direction`.
+        direction, change : ndarray of shape (size,)
+            The latter is y.
+        curvature : float
+            <s, y>.
+        """
+        s_norm = step * float(np.linalg.norm(direction))
+        y_norm = float(np.linalg.norm(change))
+        if not curvature > _LEAST_COSINE * s_norm * y_norm:
+            return
+        place = len(self._order)
+        if place == self.memory:
+            place = self._order.pop(0)
+        self._order.append(place)
+        self._new.append(place)
+        self._ratio[place] = s_norm / y_norm
+        np.multiply(direction, step / s_norm, out=self._rows[2 * place])
+        np.multiply(change, 1.0 / y_norm, out=self._rows[2 * place + 1])
+
+    def direct(self, gradient, out):
+        """Write minus the inverse Hessian times a gradient to `out`."""
+        if not self._order:
+            np.negative(gradient, out=out)
+            return
+        coefficients, factor = self._coefficients(self._products(gradient))
+        np.multiply(gradient, -factor, out=out)
+        for part in batches(len(gradient)):
+            out[part] -= coefficients @ self._block(part)
+
+    def _block(self, part):
+        """Some entries of all rows, in double precision."""
+        return self._rows[: 2 * len(self._order), part].astype(np.float64)
+
+    def _products(self, gradient):
+        """Inner products of all rows with a gradient; fills in those of new rows."""
+        n_rows = 2 * len(self._order)
+        new = [row for place in self._new for row in (2 * place, 2 * place + 1)]
+        products, columns = np.zeros(n_rows), np.zeros((n_rows, len(new)))
+        for part in batches(len(gradient)):
+            block = self._block(part)
+            products += block @ gradient[part]
+            columns += block @ block[new].T
+        self._inner[:n_rows, new] = columns
+        self._inner[new, :n_rows] = columns.T
+        self._new = []
+        return products
+
+    def _coefficients(self, products):
+        """Coefficients of the rows and of the gradient in H g, by the two loops."""
+        n_rows = len(products)
+        inner, c = self._inner[:n_rows, :n_rows], np.zeros(n_rows)
+        ahead = {}
+        for place in reversed(self._order):
+            s, y = 2 * place, 2 * place + 1
+            ahead[place] = (products[s] + inner[s] @ c) / inner[s, y]
+            c[y] -= ahead[place]
+        # the newest pair says how large the Hessian is
+        s, y = 2 * self._order[-1], 2 * self._order[-1] + 1
+        factor = self._ratio[self._order[-1]] * inner[s, y] / inner[y, y]
+        c *= factor
+        for place in self._order:
+            s, y = 2 * place, 2 * place + 1
+            back = (factor * products[y] + inner[y] @ c) / inner[s, y]
+            c[s] += self._ratio[place] * ahead[place] - back
+        return c, factor
+
+
+def line_search(evaluate, value, slope, step):
+    """Find a step that fulfills the weak Wolfe conditions.
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``evaluate(step)`` returns the function and its derivative.
+    value, slope : float
+        Those at zero.
+    step : float
+        The step that is tried first.
+
+    Returns
+    -------
+    found : tuple of float or None
+        Step, function and derivative; None if there is none in so many trials.
+    """
+    low = before = 0.0, value, slope
+    high = None
+    for _ in range(_TRIALS):
+        new = (step, *evaluate(step))
+        # a derivative that is not a number is no descent
+        if not new[1] <= value + _DECREASE * step * slope:
+            high = new
+        elif new[2] < _CURVATURE * slope:
+            before, low = low, new
+        else:
+            return new
+        if high is None:
+            target = _cubic(before, low)
+            # what falls at the step has its minimum behind it where it falls forever
+            target = target if target > step else np.inf
+            step = np.clip(target, step * _GROWTH[0], step * _GROWTH[1])
+        else:
+            margin = _MARGIN * (high[0] - low[0])
+            step = np.clip(_cubic(low, high), low[0] + margin, high[0] - margin)
+    return None
+
+
+def _cubic(first, second):
+    """Minimizer of the cubic with two values and slopes; inf if there is none."""
+    (a, value_a, slope_a), (b, value_b, slope_b) = first, second
+    mean = slope_a + slope_b - 3.0 * (value_a - value_b) / (a - b)
+    root = mean**2 - slope_a * slope_b
+    if not root >= 0.0:
+        return np.inf
+    root = np.sqrt(root)
+    bottom = slope_b - slope_a + 2.0 * root
+    return b - (b - a) * (slope_b + root - mean) / bottom if bottom else np.inf
+
+
+def descend(objective, value, found, memory, after_iteration):
+    """Minimize an objective until the caller raises an exception, or no step helps.
+
+    Parameters
+    ----------
+    objective : Objective
+        Its `at` returns value and gradient, and `keep` is told of every iterate.
+    value : float
+        The objective at its `start`.
+    found : ndarray
+        The gradient there.
+    memory : int
+        Number of pairs of vectors.
+    after_iteration : callable
+        Called after every iteration.
+    """
+    x, trial = objective.start, aligned_zeros(len(objective.start))
+    gradient, direction = found.copy(), np.empty_like(x)
+    pairs = Pairs(memory, len(x))
+
+    def evaluate(step):
+        nonlocal found
+        np.multiply(direction, step, out=trial)
+        np.add(trial, x, out=trial)
+        value, found = objective.at(trial)
+        return value, float(found @ direction)
+
+    while True:
+        pairs.direct(gradient, direction)
+        slope, step = float(gradient @ direction), None
+        if slope < 0.0:
+            # of length one at first, as nothing is known of the Hessian
+            first = 1.0 if pairs else 1.0 / np.sqrt(-slope)
+            step = line_search(evaluate, value, slope, first)
+        if step is None:
+            if not pairs:
+                return
+            pairs.clear()
+            continue
+        length, value, new_slope = step
+        # in place, as vectors are what is large
+        np.subtract(found, gradient, out=gradient)
+        pairs.append(length, direction, gradient, length * (new_slope - slope))
+        gradient[...] = found
+        x, trial = trial, x
+        objective.keep(x)
+        after_iteration()
