@@ -3,9 +3,9 @@
 Blocks have no state. One that is lost is made again, and nothing is repeated but the
 call that it was lost in.
 
-scipy keeps its approximation of the Hessian to itself. So a checkpoint holds the
-gradient of every sweep, and a run that goes on makes its steps again, from these
-gradients instead of from the data: with the same bits, and in little time.
+With bounds, scipy keeps its approximation of the Hessian to itself. So a checkpoint
+holds the gradient of every sweep, and a run that goes on makes its steps again, from
+these gradients instead of from the data: with the same bits, and in little time.
 """
 
 import hashlib

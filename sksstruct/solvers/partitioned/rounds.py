@@ -107,9 +107,9 @@ class Rounds:
         # a block has few visits to make where there are many blocks
         most = self.outline.n_examples // (_LEAST_VISITS * self.executor.n_blocks)
         # a pass over known labelings is short: two blocks do as well with one round of
-        # it, and from four blocks on fewer rounds than this need more passes
-        halves = max(1, self.executor.n_blocks // 2)
-        wanted = min(self.rounds, halves) if known else self.rounds
+        # it as with two, and four need four
+        few = 1 if self.executor.n_blocks <= 2 else self.executor.n_blocks
+        wanted = min(self.rounds, few) if known else self.rounds
         n_parts = max(1, min(wanted, most))
         gain = visits = 0
         for part in range(n_parts):
