@@ -165,35 +165,38 @@ SKS_INLINE void sks_fma(const int width, double v, const double *row, double *ac
 /* ---- dual steps ---- */
 
 /* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
-   norm of F' d through the Gram matrix (size x size) of an example's own features. */
+   norm of F' d through the Gram matrix (size x size) of an example's own features. The
+   sums of a row are as many as its labels, so that none waits for another. */
+SKS_INLINE double sks_gram_norm_block(const int width, ptrdiff_t n, const int32_t *rows,
+                                      ptrdiff_t size, const double *gram, double shift,
+                                      ptrdiff_t ld, const double *d)
+{
+    double total[32] = {0.0}, sum = 0.0;
+    for (ptrdiff_t p = 0; p < n; p++) {
+        const double *k = gram + rows[p] * size, *x = d + rows[p] * ld;
+        double acc[32] = {0.0};
+        /* the lower half counts twice: double it, then add half the diagonal */
+        for (ptrdiff_t q = 0; q < p; q++)
+            sks_fma(width, k[rows[q]] + shift, d + rows[q] * ld, acc);
+        sks_fma(width, 0.5 * (k[rows[p]] + shift), x, acc);
+        for (int j = 0; j < width; j++) total[j] += acc[j] * x[j];
+    }
+    for (int j = 8; j < width; j++) total[j % 8] += total[j];
+    sum = ((total[0] + total[4]) + (total[2] + total[6]))
+          + ((total[1] + total[5]) + (total[3] + total[7]));
+    return 2.0 * sum;
+}
+#define SKS_BODY(width, b) \
+    sum += sks_gram_norm_block(width, n, rows, size, gram, shift, ld, d + (b))
 SKS_CLONES SKS_UNUSED double sks_gram_norm(ptrdiff_t n, const int32_t *rows,
                                            ptrdiff_t size, const double *gram,
                                            double shift, ptrdiff_t ld, const double *d)
 {
-    double total[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    const int width = ld == 4 ? 4 : 8;
-    for (ptrdiff_t b = 0; b < ld; b += width) {
-        for (ptrdiff_t p = 0; p < n; p++) {
-            const double *k = gram + rows[p] * size;
-            const double *x = d + rows[p] * ld + b;
-            double acc[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-            /* the lower half counts twice: double it, then add half the diagonal */
-            if (width == 8) {
-                for (ptrdiff_t q = 0; q < p; q++)
-                    sks_fma(8, k[rows[q]] + shift, d + rows[q] * ld + b, acc);
-                sks_fma(8, 0.5 * (k[rows[p]] + shift), x, acc);
-                for (int j = 0; j < 8; j++) total[j] += acc[j] * x[j];
-            } else {
-                for (ptrdiff_t q = 0; q < p; q++)
-                    sks_fma(4, k[rows[q]] + shift, d + rows[q] * ld + b, acc);
-                sks_fma(4, 0.5 * (k[rows[p]] + shift), x, acc);
-                for (int j = 0; j < 4; j++) total[j] += acc[j] * x[j];
-            }
-        }
-    }
-    return 2.0 * (((total[0] + total[4]) + (total[2] + total[6]))
-                  + ((total[1] + total[5]) + (total[3] + total[7])));
+    double sum = 0.0;
+    SKS_BLOCKS(ld, SKS_BODY);
+    return sum;
 }
+#undef SKS_BODY
 
 /* Keep the entries of a row that are at least tiny in size, zero the others; is one
    kept? Sizes of doubles compare as their bits do, without the sign: subtractions and
@@ -240,10 +243,11 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
 /* ---- features ---- */
 
 /* One feature row against the weights (n_features x ld), features in float or double;
-   index is NULL for a dense row.
+   index is NULL for a dense row, and value for a sparse one that is all ones.
      sks_scores:  out[:] = init[:] + sum_p value[p] weights[index[p], :]
      sks_scores_part: the same for `size` labels out of the ld of a row
      sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
+#define SKS_VALUE(p) (value ? value[p] : 1)
 #define SKS_FEATURES(suffix, real)                                                     \
     SKS_INLINE void sks_scores_block_##suffix(                                         \
         const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
@@ -252,24 +256,28 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
         double acc[32];                                                                \
         for (int j = 0; j < width; j++) acc[j] = init[j];                              \
         for (ptrdiff_t p = 0; p < n; p++)                                              \
-            sks_fma(width, value[p], weights + (index ? index[p] : p) * ld, acc);      \
+            sks_fma(width, SKS_VALUE(p), weights + (index ? index[p] : p) * ld, acc);  \
         for (int j = 0; j < width; j++) out[j] = acc[j];                               \
     }                                                                                  \
     SKS_INLINE void sks_scatter_block_##suffix(                                        \
-        const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
-        double scale, const double *change, ptrdiff_t ld, double *weights)             \
+        const int width, const int count, ptrdiff_t n, const int32_t *index,           \
+        const real *value, const double *change, const ptrdiff_t *first, ptrdiff_t ld, \
+        double *weights)                                                               \
     {                                                                                  \
-        double c[32];                                                                  \
-        for (int j = 0; j < width; j++) c[j] = scale * change[j];                      \
-        for (ptrdiff_t p = 0; p < n; p++)                                              \
-            sks_fma(width, value[p], c, weights + (index ? index[p] : p) * ld);        \
+        for (ptrdiff_t p = 0; p < n; p++) {                                            \
+            double *row = weights + (index ? index[p] : p) * ld;                       \
+            for (int k = 0; k < count; k++)                                            \
+                sks_fma(width, SKS_VALUE(p), change + 8 * k, row + first[k]);          \
+        }                                                                              \
     }                                                                                  \
     SKS_CLONES SKS_UNUSED void sks_scores_##suffix(                                    \
         ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
         ptrdiff_t ld, const double *init, double *out)                                 \
     {                                                                                  \
-        if (index)                                                                     \
+        if (index && value)                                                            \
             SKS_BLOCKS(ld, SKS_SPARSE_##suffix);                                       \
+        else if (index)                                                                \
+            SKS_BLOCKS(ld, SKS_UNIT_##suffix);                                         \
         else                                                                           \
             SKS_BLOCKS(ld, SKS_DENSE_##suffix);                                        \
     }                                                                                  \
@@ -277,32 +285,56 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
         ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
         ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
     {                                                                                  \
-        if (index)                                                                     \
+        if (index && value)                                                            \
             SKS_BLOCKS(size, SKS_SPARSE_##suffix);                                     \
+        else if (index)                                                                \
+            SKS_BLOCKS(size, SKS_UNIT_##suffix);                                       \
         else                                                                           \
             SKS_BLOCKS(size, SKS_DENSE_##suffix);                                      \
+    }                                                                                  \
+    SKS_INLINE void sks_scatter_row_##suffix(                                          \
+        ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
+        const double *change, ptrdiff_t ld, double *weights)                           \
+    {                                                                                  \
+        double c[32];                                                                  \
+        ptrdiff_t first[4];                                                            \
+        int count = 0;                                                                 \
+        /* a cache line of labels at a time, up to four, and only those that change */ \
+        for (ptrdiff_t b = 0; b < ld; b += 8) {                                        \
+            uint64_t bits[8], any = 0;                                                 \
+            memcpy(bits, change + b, sizeof bits);                                     \
+            for (int j = 0; j < 8; j++) any |= bits[j];                                \
+            if (any) {                                                                 \
+                for (int j = 0; j < 8; j++) c[8 * count + j] = scale * change[b + j];  \
+                first[count++] = b;                                                    \
+            }                                                                          \
+            if (count < 4 && b + 8 < ld) continue;                                     \
+            /* constants, so that what is added stays in registers */                  \
+            switch (count) {                                                           \
+            case 1: SKS_SCATTER(suffix, 8, 1); break;                                  \
+            case 2: SKS_SCATTER(suffix, 8, 2); break;                                  \
+            case 3: SKS_SCATTER(suffix, 8, 3); break;                                  \
+            case 4: SKS_SCATTER(suffix, 8, 4); break;                                  \
+            default: break;                                                            \
+            }                                                                          \
+            count = 0;                                                                 \
+        }                                                                              \
     }                                                                                  \
     SKS_CLONES SKS_UNUSED void sks_scatter_##suffix(                                   \
         ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
         const double *change, ptrdiff_t ld, double *weights)                           \
     {                                                                                  \
         if (ld == 4) {                                                                 \
-            sks_scatter_block_##suffix(4, n, index, value, scale, change, ld, weights); \
-            return;                                                                    \
-        }                                                                              \
-        /* a cache line of labels at a time, and only those that change */             \
-        for (ptrdiff_t b = 0; b < ld; b += 8) {                                        \
-            uint64_t bits[8], any = 0;                                                 \
-            memcpy(bits, change + b, sizeof bits);                                     \
-            for (int j = 0; j < 8; j++) any |= bits[j];                                \
-            if (!any) continue;                                                        \
-            if (index)                                                                 \
-                sks_scatter_block_##suffix(8, n, index, value, scale, change + b, ld,  \
-                                           weights + b);                               \
-            else                                                                       \
-                sks_scatter_block_##suffix(8, n, NULL, value, scale, change + b, ld,   \
-                                           weights + b);                               \
-        }                                                                              \
+            const ptrdiff_t first[4] = {0};                                            \
+            double c[4];                                                               \
+            for (int j = 0; j < 4; j++) c[j] = scale * change[j];                      \
+            SKS_SCATTER(suffix, 4, 1);                                                 \
+        } else if (index && value)                                                     \
+            sks_scatter_row_##suffix(n, index, value, scale, change, ld, weights);     \
+        else if (index)                                                                \
+            sks_scatter_row_##suffix(n, index, NULL, scale, change, ld, weights);      \
+        else                                                                           \
+            sks_scatter_row_##suffix(n, NULL, value, scale, change, ld, weights);      \
     }
 
 /* A feature row written into a dense vector, and the product of another with it: two
@@ -311,7 +343,7 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
     static SKS_UNUSED void sks_spread_##suffix(                                        \
         ptrdiff_t n, const int32_t *index, const real *value, double *out)             \
     {                                                                                  \
-        for (ptrdiff_t p = 0; p < n; p++) out[index ? index[p] : p] = value[p];        \
+        for (ptrdiff_t p = 0; p < n; p++) out[index ? index[p] : p] = SKS_VALUE(p);    \
     }                                                                                  \
     static SKS_UNUSED double sks_spread_dot_##suffix(                                  \
         ptrdiff_t n, const int32_t *index, const real *value, const double *spread)    \
@@ -319,10 +351,10 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
         double even = 0.0, odd = 0.0;                                                  \
         ptrdiff_t p = 0;                                                               \
         for (; p + 2 <= n; p += 2) {                                                   \
-            even += value[p] * spread[index ? index[p] : p];                           \
-            odd += value[p + 1] * spread[index ? index[p + 1] : p + 1];                \
+            even += SKS_VALUE(p) * spread[index ? index[p] : p];                       \
+            odd += SKS_VALUE(p + 1) * spread[index ? index[p + 1] : p + 1];            \
         }                                                                              \
-        if (p < n) even += value[p] * spread[index ? index[p] : p];                    \
+        if (p < n) even += SKS_VALUE(p) * spread[index ? index[p] : p];                \
         return even + odd;                                                             \
     }
 
@@ -355,10 +387,16 @@ SKS_DENSE(f64, double)
     sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_SPARSE_f64(width, b) \
     sks_scores_block_f64(width, n, index, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_UNIT_f32(width, b) \
+    sks_scores_block_f32(width, n, index, NULL, weights + (b), ld, init + (b), out + (b))
+#define SKS_UNIT_f64(width, b) \
+    sks_scores_block_f64(width, n, index, NULL, weights + (b), ld, init + (b), out + (b))
 #define SKS_DENSE_f32(width, b) \
     sks_scores_block_f32(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
 #define SKS_DENSE_f64(width, b) \
     sks_scores_block_f64(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_SCATTER(suffix, width, count) \
+    sks_scatter_block_##suffix(width, count, n, index, value, c, first, ld, weights)
 SKS_FEATURES(f32, float)
 SKS_FEATURES(f64, double)
 

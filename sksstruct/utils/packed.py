@@ -256,12 +256,19 @@ class PackedSequences(Versioned, Sequence):
         packed : PackedSequences
             Self, or the same rows as CSR where dense rows are mostly zero.
         """
-        if self.is_sparse or self.values.size == 0:
+        values = compact_rows(self.values)
+        if values is self.values:
             return self
-        if np.count_nonzero(self.values) >= SPARSE_BELOW * self.values.size:
-            return self
-        values = sparse.csr_array(self.values)
         return PackedSequences(values, self.offsets, self.feature_names)
+
+
+def compact_rows(rows):
+    """Rows of features as CSR where they are dense and mostly zero, else unchanged."""
+    if sparse.issparse(rows) or rows.size == 0:
+        return rows
+    if np.count_nonzero(rows) >= SPARSE_BELOW * rows.size:
+        return rows
+    return sparse.csr_array(rows)
 
 
 class PackedLabels(Sequence):

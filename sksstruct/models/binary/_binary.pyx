@@ -224,6 +224,8 @@ cdef class BoundBinary(BoundModel):
         cdef Py_ssize_t k
         for k in range(n_keys):
             self.add_labeling(workspace, i, keys + k, coef * values[k])
+        if value == NULL:
+            return 0
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     cdef int change_norm(self, Workspace workspace, Py_ssize_t i,

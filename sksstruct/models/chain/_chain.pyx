@@ -30,6 +30,7 @@ from sksstruct.models.chain._constraints cimport ChainConstraints
 from sksstruct.models.chain._gram cimport GramMatrices
 from sksstruct.models.chain._workspace cimport (
     BIAS, END, START, TRANSITIONS, ChainScratch, ChainWorkspace, add_edge, clear_edges,
+    set_mean,
 )
 from sksstruct.models.protocols._bound_model cimport BoundModel, Workspace
 from sksstruct.models.protocols._weights cimport Weights
@@ -145,7 +146,8 @@ cdef class BoundChain(BoundModel):
         self._constraints = ChainConstraints(
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
-        self._rows = FeatureRows(X)
+        # training reads them again and again, unless a file has more than memory holds
+        self._rows = FeatureRows(X, self._labeled and not self.on_disk)
         self._grams = GramMatrices(
             self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
         # if not, workspaces have memory for F' d, as much as the weights
@@ -313,13 +315,16 @@ cdef class BoundChain(BoundModel):
     # ---- potentials and labelings ----
 
     cdef void prefetch(self, Py_ssize_t i, bint soon) noexcept nogil:
+        cdef Py_ssize_t first = self._starts[i]
         self._grams.prefetch(i, soon)
         if soon:
-            self._rows.prefetch(self._starts[i], self._starts[i + 1])
+            self._rows.prefetch(first, self._starts[i + 1])
         else:
-            # too early for the features: what says where they are
-            sks_prefetch(&self._starts[i], 16)
-            sks_prefetch(&self._sizes[i], 8)
+            # too early for the features: what says where they are, and what is short
+            self._rows.prefetch_pointers(first)
+            if self._labeled:
+                sks_prefetch(&self._labels[first], self._sizes[i] * sizeof(int32_t))
+                sks_prefetch(&self._cost[first], self._sizes[i] * sizeof(double))
 
     cdef int potentials(self, Workspace workspace, Py_ssize_t i) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
@@ -341,7 +346,7 @@ cdef class BoundChain(BoundModel):
                 ws.theta[t * ld + self._labels[first + t]] -= cost
                 constant += cost
         ws.constant = constant
-        # last, as forbidden labels are written over what was added
+        # last: forbidden labels replace what was added
         if self._constraints.exist:
             self._constraints.forbid_labels(first, size, ws.theta)
         return 0
@@ -410,14 +415,16 @@ cdef class BoundChain(BoundModel):
                            const int32_t* keys, const double* values,
                            double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t edges = self._sizes[i] * self.ld, k
-        cdef const double* table = ws.transitions
-        cdef double total = ws.constant
-        # the key itself says whether it is that of a node or of an edge
-        for k in range(n_keys):
-            total += values[k] * (
-                ws.theta[keys[k]] if keys[k] < edges else table[keys[k] - edges])
-        value[0] = total
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, k = 0
+        cdef const double* table = ws.transitions - edges
+        cdef double total = ws.constant, of_edges = 0.0
+        # keys of nodes come first
+        while k < n_keys and keys[k] < edges:
+            total += values[k] * ws.theta[keys[k]]
+            k += 1
+        for k in range(k, n_keys):
+            of_edges += values[k] * table[keys[k]]
+        value[0] = total + of_edges
         return 0
 
     # ---- changes of mean parameters ----
@@ -439,20 +446,19 @@ cdef class BoundChain(BoundModel):
                       const int32_t* keys, const double* values, double coef,
                       double* value) except -1 nogil:
         cdef ChainScratch* ws = <ChainScratch*> workspace.scratch
-        cdef Py_ssize_t edges = self._sizes[i] * self.ld, k, edge
-        cdef const double* table = ws.transitions
-        cdef double total = ws.constant
-        # added and evaluated at once: a mean may have many keys
+        cdef Py_ssize_t edges = self._sizes[i] * self.ld, k
+        if value != NULL:
+            self.evaluate_mean(workspace, i, n_keys, keys, values, value)
+        # nothing else is part of the change: no key is there twice
+        if ws.scanned and ws.n_changed_rows == 0 and ws.n_changed_edges == 0:
+            set_mean(ws, self.ld, edges, TINY, n_keys, keys, values, coef)
+            return 0
         for k in range(n_keys):
-            edge = keys[k] - edges
-            if edge < 0:
+            if keys[k] < edges:
                 ws.node_change[keys[k]] += coef * values[k]
-                total += values[k] * ws.theta[keys[k]]
             else:
-                add_edge(ws, edge, coef * values[k])
-                total += values[k] * table[edge]
+                add_edge(ws, keys[k] - edges, coef * values[k])
         ws.scanned = False
-        value[0] = total
         return 0
 
     cdef void _scan(self, ChainScratch* ws, Py_ssize_t size) noexcept nogil:
@@ -471,7 +477,6 @@ cdef class BoundChain(BoundModel):
         cdef double* last = ws.node_change + (size - 1) * ld
         cdef double total
         self._scan(ws, size)
-        # the matrix is small and at hand, the features are neither
         if self._grams.find(i, ws.spread, &gram):
             total = sks_gram_norm(
                 ws.n_changed_rows, ws.changed_rows, size, gram,
@@ -543,7 +548,6 @@ cdef class BoundChain(BoundModel):
                 sks_axpy(ld, scale, row, tail + START * ld)
             if self.boundary and ws.changed_rows[k] == size - 1:
                 sks_axpy(ld, scale, row, tail + END * ld)
-        # the listed entries alone: the table may be larger than the example
         tail += TRANSITIONS * ld
         for k in range(ws.n_changed_edges):
             tail[ws.changed_edges[k]] += scale * ws.edge_change[ws.changed_edges[k]]
@@ -563,7 +567,6 @@ cdef class BoundChain(BoundModel):
                     weights._marks[feature_at(entries.index, entry)] = 1
                 else:
                     weights.touch(feature_at(entries.index, entry) * ld, ld)
-        # which of bias, start and end changed is not worth looking at
         weights.touch(tail, TRANSITIONS * ld)
         for k in range(ws.n_changed_edges):
             weights.touch(tail + TRANSITIONS * ld + ws.changed_edges[k], 1)

@@ -185,7 +185,8 @@ forbidden_labels, loss_length : objects
                 self.pair_features.add(
                     ws, second + edge // step, edge % step, coef * values[k], step)
         ws.scanned = False
-        value[0] = total
+        if value != NULL:
+            value[0] = total
         return 0
 
     # ---- inner products of labelings ----

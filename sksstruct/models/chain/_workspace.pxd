@@ -64,6 +64,49 @@ cdef inline void clear_edges(ChainScratch* ws) noexcept nogil:
     ws.n_changed_edges = 0
 
 
+cdef inline double without_rounding(double change, double tiny) noexcept nogil:
+    """Return a change, or zero where it is smaller than tiny."""
+    # a product, and not a branch; what is no number stays that
+    cdef bint is_tiny = change * change < tiny * tiny
+    return change * (1 - is_tiny)
+
+
+cdef inline void set_mean(
+    ChainScratch* ws, Py_ssize_t ld, Py_ssize_t edges, double tiny, Py_ssize_t n_keys,
+    const int32_t* keys, const double* values, double coef
+) noexcept nogil:
+    """d = coef mean where d = 0, listing rows and edges on the way.
+
+    Keys ascend; those from `edges` on are of edges.
+    """
+    cdef double* nodes = ws.node_change
+    cdef double* table = ws.edge_change - edges
+    cdef char* listed = ws.edge_changed - edges
+    cdef int32_t* rows = ws.changed_rows
+    cdef int32_t* changed = ws.changed_edges
+    cdef Py_ssize_t n_rows = 0, n_edges = 0, k = 0, row, last = -1
+    cdef double rows_of_key = 1.0 / ld, change
+    cdef bint changes
+    # No branches, which could not be foretold: what the list has no use for is written
+    # beyond its end.
+    while k < n_keys and keys[k] < edges:
+        change = without_rounding(coef * values[k], tiny)
+        changes = change != 0.0
+        nodes[keys[k]] = change
+        # a multiplication is faster than a division; the half keeps it exact
+        row = <Py_ssize_t> ((keys[k] + 0.5) * rows_of_key)
+        rows[n_rows] = <int32_t> row
+        n_rows += changes & (row != last)
+        last += changes * (row - last)
+        k += 1
+    for k in range(k, n_keys):
+        table[keys[k]], listed[keys[k]] = coef * values[k], 1
+        changed[n_edges] = <int32_t> (keys[k] - edges)
+        n_edges += 1
+    ws.n_changed_rows, ws.n_changed_edges = n_rows, n_edges
+    ws.scanned = True
+
+
 cdef class ChainWorkspace(Workspace):
     cdef list _arrays
     cdef Py_ssize_t _n_features, _n_labels, _ld, _n_pair_weights

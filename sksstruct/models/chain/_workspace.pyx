@@ -71,7 +71,7 @@ cdef class ChainWorkspace(Workspace):
         cdef ChainScratch* ws = &self._scratch
         cdef Py_ssize_t ld = self._ld
         cdef Py_ssize_t cells = self._n_labels * ld + self._n_pair_weights
-        # a spare entry: there need not be any position
+        # a spare entry: it is written to before it is known whether the list grows
         cdef int32_t[::1] rows = np.zeros(max_size + 1, dtype=np.int32)
         cdef int32_t[::1] edges = np.zeros(cells, dtype=np.int32)
         cdef char[::1] edge_changed = np.zeros(cells, dtype=np.int8)

@@ -189,6 +189,8 @@ cdef class BoundMulticlass(BoundTable):
         cdef Py_ssize_t k
         for k in range(n_keys):
             change[keys[k]] += coef * values[k]
+        if value == NULL:
+            return 0
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     cdef int add_means(self, TableScratch* ws, Py_ssize_t i,

@@ -18,6 +18,7 @@ from sksstruct.models.scores.scored import ScoredLoss
 from sksstruct.models.spec import ROWS
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
+from sksstruct.utils.packed import compact_rows
 from sksstruct.utils.sparse_input import sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight
 
@@ -165,6 +166,7 @@ class MulticlassModel(StructuredModel):
             X.sum_duplicates()
         n_classes = len(self.classes_)
         if self._score_function is None:
+            X = compact_rows(X)
             return BoundMulticlass.bind(
                 X, n_classes, labels, weight, self.costs_, self.fit_intercept
             )

@@ -17,8 +17,8 @@ with example weights p_i >= 0 that sum to one (1/n without sample weights). Dual
 live in the space of mean parameters, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i).
 
 A labeling is a record of `sizes[i]` small integers. Mean parameters are sparse:
-lists of (key, value), keys below `key_space`; `indicator` lists those of a labeling,
-at most `max_keys` of them.
+lists of (key, value), keys ascending and below `key_space`; `indicator` lists those of
+a labeling in any order, at most `max_keys` of them.
 
 A visit of example i calls, in this order,
 
@@ -399,7 +399,7 @@ cdef class BoundModel:
         raise NotImplementedError
 
     # d += coef mu(y), d += coef mean: the change of mean parameters being prepared.
-    # Means are evaluated on the way, as evaluate_mean does.
+    # A mean has no key twice, and is evaluated on the way unless value is NULL.
     cdef int add_labeling(self, Workspace ws, Py_ssize_t i, const int32_t* y,
                           double coef) except -1 nogil:
         raise NotImplementedError

@@ -335,6 +335,8 @@ cdef class BoundPython(BoundModel):
             for k in range(n_keys):
                 (<PythonWorkspace> workspace).change.append(
                     (keys[k], coef * values[k]))
+        if value == NULL:
+            return 0
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     def form(self, PythonWorkspace ws, i):

@@ -19,7 +19,8 @@ cdef inline Py_ssize_t feature_at(const int32_t* index,
 @cython.final
 cdef class FeatureRows:
     cdef readonly Py_ssize_t n_features
-    cdef bint sparse, single
+    # whether all values are one, so that none has to be read
+    cdef bint sparse, single, unit
     # one of the two, as the features are given
     cdef const float* values32
     cdef const double* values64
@@ -31,9 +32,13 @@ cdef class FeatureRows:
     # the arrays, which stay alive
     cdef readonly object owned
 
+    # the values of a row; NULL where all are one
+    cdef const float* floats(self, RowEntries row) noexcept nogil
+    cdef const double* doubles(self, RowEntries row) noexcept nogil
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil
     cdef RowEntries row(self, Py_ssize_t position) noexcept nogil
     cdef Py_ssize_t count(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     # against the weights of all labels, or of a part of them
     cdef void scores(self, Py_ssize_t position, const double* weights, Py_ssize_t ld,

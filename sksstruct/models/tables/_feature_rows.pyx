@@ -51,6 +51,12 @@ def stored_arrays(rows, as_given=False):
     return values, indices, np.ascontiguousarray(rows.indptr, dtype=pointers)
 
 
+def all_ones(values, size=1 << 16):
+    """Whether all values are one; in parts, as most others have one soon."""
+    return all((values[first:first + size] == 1).all()
+               for first in range(0, len(values), size))
+
+
 @cython.final
 cdef class FeatureRows:
     """Features of packed sequences; keeps the arrays alive.
@@ -59,6 +65,8 @@ cdef class FeatureRows:
     ----------
     X : PackedSequences
         Features.
+    read_often : bool, default=False
+        Whether to look first whether all values are one: they are not read then.
 
     Attributes
     ----------
@@ -66,7 +74,7 @@ cdef class FeatureRows:
         Number of features.
     """
 
-    def __cinit__(self, X):
+    def __cinit__(self, X, bint read_often=False):
         cdef const float[::1] values32
         cdef const double[::1] values64
         cdef const int32_t[::1] indices
@@ -87,12 +95,23 @@ cdef class FeatureRows:
         if self.sparse:
             indices = index
             self.indices = &indices[0]
+            # Indicators, as most features of texts are: values would be two thirds of
+            # what a visit reads of them.
+            self.unit = read_often and all_ones(values)
             if pointer.dtype == np.int32:
                 indptr32 = pointer
                 self.indptr32 = &indptr32[0]
             else:
                 indptr = pointer
                 self.indptr = &indptr[0]
+
+    cdef const float* floats(self, RowEntries row) noexcept nogil:
+        """Return the values of a row in single precision; NULL if all are one."""
+        return NULL if self.unit else self.values32 + row.first
+
+    cdef const double* doubles(self, RowEntries row) noexcept nogil:
+        """Return the values of a row in double precision; NULL if all are one."""
+        return NULL if self.unit else self.values64 + row.first
 
     cdef Py_ssize_t begin(self, Py_ssize_t position) noexcept nogil:
         """Return the place of the first entry of a row that is sparse."""
@@ -119,14 +138,21 @@ cdef class FeatureRows:
             return self.begin(last) - self.begin(first)
         return (last - first) * self.n_features
 
+    cdef void prefetch_pointers(self, Py_ssize_t position) noexcept nogil:
+        """Ask for what says where the features of a position and the next ones are."""
+        if self.indptr32 != NULL:
+            sks_prefetch(self.indptr32 + position, 64)
+        elif self.sparse:
+            sks_prefetch(self.indptr + position, 64)
+
     cdef void prefetch(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         """Ask for the memory of positions first <= position < last."""
         cdef Py_ssize_t count = self.count(first, last)
         # the rows of a sequence follow each other in memory
         cdef RowEntries row = self.row(first)
-        if self.single:
+        if self.single and not self.unit:
             sks_prefetch(self.values32 + row.first, 4 * count)
-        else:
+        elif not self.unit:
             sks_prefetch(self.values64 + row.first, 8 * count)
         if self.sparse:
             sks_prefetch(row.index, 4 * count)
@@ -138,10 +164,10 @@ cdef class FeatureRows:
         """out = init + the row times the weights"""
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_scores_f32(row.count, row.index, self.values32 + row.first, weights, ld,
+            sks_scores_f32(row.count, row.index, self.floats(row), weights, ld,
                            init, out)
         else:
-            sks_scores_f64(row.count, row.index, self.values64 + row.first, weights, ld,
+            sks_scores_f64(row.count, row.index, self.doubles(row), weights, ld,
                            init, out)
 
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
@@ -155,10 +181,10 @@ cdef class FeatureRows:
             for k in range(count):
                 self.scores(first + k, weights, ld, init, out + k * ld)
         elif self.single:
-            sks_product_f32(count, row.count, self.values32 + row.first, weights, ld,
+            sks_product_f32(count, row.count, self.floats(row), weights, ld,
                             ld, init, out)
         else:
-            sks_product_f64(count, row.count, self.values64 + row.first, weights, ld,
+            sks_product_f64(count, row.count, self.doubles(row), weights, ld,
                             ld, init, out)
 
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
@@ -170,10 +196,10 @@ cdef class FeatureRows:
         """
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_scores_part_f32(row.count, row.index, self.values32 + row.first,
+            sks_scores_part_f32(row.count, row.index, self.floats(row),
                                 weights, ld, size, init, out)
         else:
-            sks_scores_part_f64(row.count, row.index, self.values64 + row.first,
+            sks_scores_part_f64(row.count, row.index, self.doubles(row),
                                 weights, ld, size, init, out)
 
     cdef void scatter(self, Py_ssize_t position, double scale, const double* change,
@@ -181,10 +207,10 @@ cdef class FeatureRows:
         """weights += scale times the outer product of the row and a change of scores"""
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_scatter_f32(row.count, row.index, self.values32 + row.first, scale,
+            sks_scatter_f32(row.count, row.index, self.floats(row), scale,
                             change, ld, weights)
         else:
-            sks_scatter_f64(row.count, row.index, self.values64 + row.first, scale,
+            sks_scatter_f64(row.count, row.index, self.doubles(row), scale,
                             change, ld, weights)
 
     # ---- against the weights of one label, step apart ----
@@ -193,8 +219,8 @@ cdef class FeatureRows:
                              Py_ssize_t step) noexcept nogil:
         """Return the row times the weights of a label."""
         cdef RowEntries row = self.row(position)
-        cdef const float* values32 = self.values32 + row.first
-        cdef const double* values64 = self.values64 + row.first
+        cdef const float* values32 = self.floats(row)
+        cdef const double* values64 = self.doubles(row)
         cdef Py_ssize_t entry
         cdef double total = 0.0
         # numbers that lie side by side are taken by vectors
@@ -202,7 +228,10 @@ cdef class FeatureRows:
             if self.single:
                 return sks_dense_dot_f32(row.count, values32, weights)
             return sks_dense_dot_f64(row.count, values64, weights)
-        if self.single:
+        if self.unit:
+            for entry in range(row.count):
+                total += weights[row.index[entry] * step]
+        elif self.single:
             for entry in range(row.count):
                 total += values32[entry] * weights[feature_at(row.index, entry) * step]
         else:
@@ -214,8 +243,8 @@ cdef class FeatureRows:
                             Py_ssize_t step) noexcept nogil:
         """Add scale times the row to the weights of a label."""
         cdef RowEntries row = self.row(position)
-        cdef const float* values32 = self.values32 + row.first
-        cdef const double* values64 = self.values64 + row.first
+        cdef const float* values32 = self.floats(row)
+        cdef const double* values64 = self.doubles(row)
         cdef Py_ssize_t entry
         # as above, by vectors where that is possible
         if step == 1 and row.index == NULL:
@@ -223,6 +252,9 @@ cdef class FeatureRows:
                 sks_dense_axpy_f32(row.count, scale, values32, weights)
             else:
                 sks_dense_axpy_f64(row.count, scale, values64, weights)
+        elif self.unit:
+            for entry in range(row.count):
+                weights[row.index[entry] * step] += scale
         elif self.single:
             for entry in range(row.count):
                 weights[feature_at(row.index, entry) * step] += scale * values32[entry]
@@ -236,9 +268,9 @@ cdef class FeatureRows:
         """Write the row into a dense vector of zeros."""
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_spread_f32(row.count, row.index, self.values32 + row.first, out)
+            sks_spread_f32(row.count, row.index, self.floats(row), out)
         else:
-            sks_spread_f64(row.count, row.index, self.values64 + row.first, out)
+            sks_spread_f64(row.count, row.index, self.doubles(row), out)
 
     cdef void unspread(self, Py_ssize_t position, double* out) noexcept nogil:
         """Make a vector that the row was spread into zero again."""
@@ -253,7 +285,7 @@ cdef class FeatureRows:
         """Return the inner product of the row and a dense vector."""
         cdef RowEntries row = self.row(position)
         if self.single:
-            return sks_spread_dot_f32(row.count, row.index, self.values32 + row.first,
+            return sks_spread_dot_f32(row.count, row.index, self.floats(row),
                                       spread)
-        return sks_spread_dot_f64(row.count, row.index, self.values64 + row.first,
+        return sks_spread_dot_f64(row.count, row.index, self.doubles(row),
                                   spread)

@@ -413,6 +413,8 @@ cdef class BoundTable(BoundModel):
         cdef Py_ssize_t k
         for k in range(n_keys):
             add_key(ws, keys[k], coef * values[k])
+        if value == NULL:
+            return 0
         return self.evaluate_mean(workspace, i, n_keys, keys, values, value)
 
     cdef void touch_row(self, TableScratch* ws, Py_ssize_t row) noexcept nogil:

@@ -112,7 +112,7 @@ cdef class BCFWKernel(Blocks):
                 # what says where memory is comes a few visits before the memory
                 if k + FAR_AHEAD < order.shape[0]:
                     self.model.prefetch(order[k + FAR_AHEAD], False)
-                    sks_prefetch(&self.blocks[order[k + FAR_AHEAD]], sizeof(Block))
+                    self._prefetch_numbers(order[k + FAR_AHEAD])
                 if k + 1 < order.shape[0]:
                     self._prefetch(order[k + 1])
                 self._visit(order[k], True)
@@ -161,6 +161,13 @@ cdef class BCFWKernel(Blocks):
         # Visits that leave the block as it is count too: they repeat the iterate.
         self.iterate += 1.0
         return 0
+
+    cdef void _prefetch_numbers(self, Py_ssize_t i) noexcept nogil:
+        """Ask for what is kept of each block in one place."""
+        sks_prefetch(&self.blocks[i], sizeof(Block))
+        sks_prefetch(&self.losses[i], sizeof(double))
+        sks_prefetch(&self.gaps[i], sizeof(double))
+        sks_prefetch(&self.model._example_weights[i], sizeof(double))
 
     cdef void _prefetch(self, Py_ssize_t i) noexcept nogil:
         """Ask for the memory of the next block and its example."""
@@ -281,37 +288,33 @@ cdef class BCFWKernel(Blocks):
         cdef Block* block = &self.blocks[i]
         cdef double p_i = self.model._example_weights[i], rate = p_i / self.alpha
         cdef double best, mixture_value, loss, norm, slope, curvature, step
-        # the mixture is half of the change, and is evaluated on the way
-        self.model.add_mean(self.workspace, i, block.n_keys, block.keys, block.values,
-                            1.0, &mixture_value)
+        cdef Py_ssize_t count, entry
+        self.model.evaluate_mean(self.workspace, i, block.n_keys, block.keys,
+                                 block.values, &mixture_value)
         self.model.decode(self.workspace, i, &self.decoded[0], &best)
         self.oracle_calls += 1
         slope = best - mixture_value
         self._set_gap(i, p_i * slope)
         if slope <= 0.0:
-            return self.model.clear(self.workspace, i)
+            return 0
         self.model.loss(i, &self.decoded[0], &loss)
-        self.model.add_labeling(self.workspace, i, &self.decoded[0], -1.0)
+        count = self.model.indicator(i, &self.decoded[0], &self.keys[0])
+        # each key is looked for once: the step changes the block where it differs
+        self._subtract_keys(block, count)
+        self.model.add_mean(self.workspace, i, block.n_keys, block.keys,
+                            &self.difference[0], 1.0, NULL)
         self.model.change_norm(self.workspace, i, &norm)
         curvature = rate * norm
         step = line_search(slope, curvature, 1.0)
         self._apply(i, step * p_i / self.alpha)
         self.gain += p_i * step * (slope - 0.5 * step * curvature)
         self._set_loss(i, (1.0 - step) * self.losses[i] + step * loss)
-        return self._move_means(i, step)
-
-    cdef int _move_means(self, Py_ssize_t i, double step) except -1 nogil:
-        """Move the mean parameters of a block towards the decoded labeling."""
-        cdef Block* block = &self.blocks[i]
-        cdef Py_ssize_t entry
-        cdef Py_ssize_t count = self.model.indicator(
-            i, &self.decoded[0], &self.keys[0])
         # a full step leaves nothing of the others: keys of value zero would remain
         if step == 1.0:
             return self._restart_means(block, count)
         for entry in range(block.n_keys):
-            block.values[entry] *= 1.0 - step
-        return self._add_keys(block, count, step)
+            block.values[entry] -= step * self.difference[entry]
+        return 0
 
     # ---- visits of labelings ----
 

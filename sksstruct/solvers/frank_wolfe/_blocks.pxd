@@ -6,7 +6,7 @@ from sksstruct.utils._arena cimport Arena
 
 
 cdef struct Block:
-    # Mean parameters, where nothing else is kept: no key twice, so that the block grows
+    # Mean parameters, where nothing else is kept: keys ascend, so that the block grows
     # with the parts that labelings differ in, and not with the number of visits.
     Py_ssize_t n_keys, key_capacity
     int32_t* keys
@@ -19,6 +19,21 @@ cdef struct Block:
     # NULL until a visit takes several steps: most options never ask for it.
     Py_ssize_t n_gram       # labelings that it is of, the first ones
     double* gram            # (capacity, capacity)
+
+
+cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
+    """Put the keys of a block in order; those before the first one given are."""
+    cdef Py_ssize_t entry, k
+    cdef int32_t key
+    cdef double value
+    # by insertion: most visits bring no key or one that is new
+    for entry in range(max(first, 1), block.n_keys):
+        key, value = block.keys[entry], block.values[entry]
+        k = entry
+        while k > 0 and block.keys[k - 1] > key:
+            block.keys[k], block.values[k] = block.keys[k - 1], block.values[k - 1]
+            k -= 1
+        block.keys[k], block.values[k] = key, value
 
 
 cdef class Blocks:
@@ -42,7 +57,10 @@ cdef class Blocks:
     # weights before the visit, and inner products with the mixture.
     cdef double[::1] value, old_weight, mixture
     cdef int32_t[::1] decoded, keys
-    cdef int32_t[::1] place            # where a key stands in the block, or -1
+    # where a key stands in the block, if that one has the key there
+    cdef int32_t[::1] place
+    # of a mixture minus a labeling, in the order of the block's keys
+    cdef double[::1] difference
 
     cdef Py_ssize_t _n_entries(self, Py_ssize_t i) noexcept nogil
     cdef int _add_observed(self, Py_ssize_t i) except -1
@@ -81,3 +99,6 @@ cdef class Blocks:
     cdef int _restart_means(self, Block* block, Py_ssize_t count) except -1 nogil
     cdef int _add_keys(self, Block* block, Py_ssize_t count,
                        double step) except -1 nogil
+    cdef void _find_keys(self, Block* block) noexcept nogil
+    cdef Py_ssize_t _entry(self, Block* block, int32_t key) noexcept nogil
+    cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil

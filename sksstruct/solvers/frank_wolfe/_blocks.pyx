@@ -75,7 +75,8 @@ cdef class Blocks:
         self.keys = np.zeros(model.max_keys, dtype=np.int32)
         # as long as the key space, which may be large: only where it is used
         if self.use_means:
-            self.place = np.full(model.key_space, -1, dtype=np.int32)
+            self.place = np.zeros(model.key_space, dtype=np.int32)
+            self.difference = np.zeros(model.max_keys)
         for i in range(self.n_blocks):
             model.y_true(i, &self.decoded[0])
             self._put_weight_on(i, &self.decoded[0])
@@ -175,6 +176,8 @@ cdef class Blocks:
         memcpy(block.keys, keys, count * sizeof(int32_t))
         memcpy(block.values, values, count * sizeof(double))
         block.n_keys = count
+        # those of a state from elsewhere may be in any order
+        sort_keys(block, 0)
         return 0
 
     cdef int _fill_labelings(self, Py_ssize_t i, Py_ssize_t count, const int32_t* keys,
@@ -543,22 +546,53 @@ cdef class Blocks:
     cdef int _add_keys(self, Block* block, Py_ssize_t count,
                        double step) except -1 nogil:
         """Add step to the mean parameters of the first `count` of self.keys."""
-        cdef Py_ssize_t entry, where
+        cdef Py_ssize_t n_keys = block.n_keys, k
         # at once, as if all keys were new: the loop below must not fail
-        self._reserve_keys(block, block.n_keys + count)
-        # An inverse list finds each key in one access, without sorting either list.
+        self._reserve_keys(block, n_keys + count)
+        self._find_keys(block)
+        for k in range(count):
+            block.values[self._entry(block, self.keys[k])] += step
+        sort_keys(block, n_keys)
+        return 0
+
+    cdef void _find_keys(self, Block* block) noexcept nogil:
+        """Note where each key of a block stands."""
+        cdef Py_ssize_t entry
+        # An inverse list finds a key in one access, without sorting either list. What
+        # others wrote to it stays: an entry counts if the block has the key there.
         for entry in range(block.n_keys):
             self.place[block.keys[entry]] = <int32_t> entry
-        for entry in range(count):
-            where = self.place[self.keys[entry]]
-            if where < 0:
-                where = block.n_keys
-                block.n_keys += 1
-                block.keys[where] = self.keys[entry]
-                block.values[where] = 0.0
-                self.place[self.keys[entry]] = <int32_t> where
-            block.values[where] += step
-        # as it was: no entry of the next block is known
-        for entry in range(block.n_keys):
-            self.place[block.keys[entry]] = -1
+
+    cdef Py_ssize_t _entry(self, Block* block, int32_t key) noexcept nogil:
+        """Return where a key stands; one that is new is appended, with value zero."""
+        cdef Py_ssize_t entry = self.place[key]
+        if entry < block.n_keys and block.keys[entry] == key:
+            return entry
+        entry = block.n_keys
+        block.n_keys += 1
+        block.keys[entry], block.values[entry] = key, 0.0
+        self.place[key] = <int32_t> entry
+        return entry
+
+    cdef int _subtract_keys(self, Block* block, Py_ssize_t count) except -1 nogil:
+        """Write the block minus the first `count` of self.keys to the difference.
+
+        Keys that are new are appended to the block, with value zero.
+        """
+        cdef Py_ssize_t n_keys = block.n_keys, k
+        self._reserve_keys(block, n_keys + count)
+        if self.difference.shape[0] < block.key_capacity:
+            with gil:
+                self.difference = np.zeros(2 * block.key_capacity)
+        self._find_keys(block)
+        for k in range(count):
+            self._entry(block, self.keys[k])
+        # new ones move the others
+        if block.n_keys > n_keys:
+            sort_keys(block, n_keys)
+            self._find_keys(block)
+        memcpy(&self.difference[0], block.values, block.n_keys * sizeof(double))
+        # a key that the labeling has twice counts twice
+        for k in range(count):
+            self.difference[self.place[self.keys[k]]] -= 1.0
         return 0
