@@ -15,6 +15,8 @@ from sksstruct.utils.progress import Status
 _MAX_COLUMNS = 4_000_000
 # Share of the time left that HiGHS gets, and seconds between looks at the clock.
 _SHARE, _TICK = 0.9, 0.05
+# What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
+_LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
@@ -85,13 +87,7 @@ class HiGHS(MAPSolver):
             options["node_limit"] = self.max_iter
             # tables need no constraint: they are integral where variables are
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
-        return optimize.milp(
-            -cost,
-            constraints=optimize.LinearConstraint(rows, low, high),
-            bounds=optimize.Bounds(0.0, 1.0),
-            integrality=integrality,
-            options=options,
-        )
+        return _milp(cost, rows, low, high, integrality=integrality, options=options)
 
     def _bound(self, found):
         """Upper bound of all scores; None where the program was not solved."""
@@ -108,6 +104,22 @@ class HiGHS(MAPSolver):
         if found.status == _SOLVED and not self.exact:
             return "fractional"
         return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
+
+
+def _milp(scores, rows, low, high, **options):
+    """SciPy's solution of the program that maximises the sum of scores."""
+    largest = abs(scores).max(initial=0.0)
+    scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
+    found = optimize.milp(
+        -scores / scale,
+        constraints=optimize.LinearConstraint(rows, low, high),
+        bounds=optimize.Bounds(0.0, 1.0),
+        **options,
+    )
+    for name in ("fun", "mip_dual_bound"):
+        if found.get(name) is not None:
+            found[name] *= scale
+    return found
 
 
 def _in_thread(solve, run):
@@ -150,11 +162,7 @@ def solve_relaxation(graph):
         Marginals of the larger factors, flat.
     """
     cost, rows, low, high = program(graph)
-    found = optimize.milp(
-        -cost,
-        constraints=optimize.LinearConstraint(rows, low, high),
-        bounds=optimize.Bounds(0.0, 1.0),
-    )
+    found = _milp(cost, rows, low, high)
     if found.status != 0:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
     n, K = graph.n_variables, int(graph.n_states[0])
