@@ -8,7 +8,7 @@ from sksstruct import ChainCRF, LinearSSVC, MultilabelPairwise, SSVMClassifier
 from tests.fuzz._draws import decoded, table_of
 
 SOLVERS = {
-    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting-plane", "svrg", "casimir",
+    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "svrg", "casimir",
               "sgd", "pragam", "gdmm"],
     "log": ["auto", "sdca", "lbfgs", "svrg", "sgd", "casimir"],
 }  # fmt: skip

@@ -30,7 +30,7 @@ def no_score(estimator, X, y):
 
 
 CHAIN_SOLVERS = {
-    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting-plane", "casimir", "gdmm"],
+    "hinge": ["auto", "bcfw", "fw", "ssg", "bmrm", "cutting_plane", "casimir", "gdmm"],
     "log": ["auto", "sdca", "lbfgs", "svrg", "sgd"],
 }
 ERRORS = (ValueError, TypeError)
@@ -368,7 +368,11 @@ class Life:
                 assert all(set(np.asarray(p).tolist()) <= known for p in parts), answer
         elif method in ("predict_proba", "predict_marginals"):
             for part in parts:
-                values = part if isinstance(part, np.ndarray) else part[0]
+                # of sequences, a dict for each position
+                rows = [
+                    [*row.values()] if isinstance(row, dict) else row for row in part
+                ]
+                values = np.array(rows, dtype=np.float64)
                 assert (values >= 0).all() and (values <= 1 + 1e-9).all()
         elif method == "score":
             assert np.isfinite(answer)

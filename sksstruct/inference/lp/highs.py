@@ -1,5 +1,8 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
+import atexit
+import ctypes
+import sys
 from concurrent.futures import Future, wait
 from dataclasses import KW_ONLY, dataclass
 from threading import Thread
@@ -137,11 +140,28 @@ def _in_thread(solve, run):
             future.set_exception(error)
 
     # a daemon: the interpreter would wait for any other at its end
-    Thread(target=work, daemon=True).start()
-    while not wait([future], _TICK).done:
-        if run.late():
-            return None
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while not wait([future], _TICK).done:
+            if run.late():
+                return None
+    finally:
+        if not future.done():
+            atexit.register(_end_at_once, thread)
     return future.result()
+
+
+def _end_at_once(thread):
+    """Let the process end while HiGHS is at work.
+
+    The destructors of its library, which run last of all, would pull the threads from
+    under it, and the process would abort.
+    """
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if thread.is_alive() and hasattr(libc, "on_exit"):
+        # called with the status, before all that is registered by now
+        libc.on_exit(libc._exit, None)
 
 
 def solve_relaxation(graph):
