@@ -54,16 +54,20 @@ def _table(draws, sizes):
 FLAGS = np.array([False, True])
 
 
+def _factor(draws, states):
+    scope = list(range(len(states)))
+    size = min(draws.choice([2, 2, 1, 3]), len(states))
+    scope = [scope.pop(draws.integer(0, len(scope) - 1)) for _ in range(size)]
+    return "factor", scope, _table(draws, [states[v] for v in scope])
+
+
 def _step(draws, states):
     name = draws.choice(STEPS)
     if name == "variable" and 3 * np.prod(states) <= MOST:
         states.append(draws.integer(1, 3))
         return name, draws.array(states[-1], draws.choice([NUMBERS, SCORES]))
     if name in ("factor", "variable"):
-        size = draws.integer(1, min(3, len(states)))
-        scope = list(range(len(states)))
-        scope = [scope.pop(draws.integer(0, len(scope) - 1)) for _ in range(size)]
-        return "factor", scope, _table(draws, [states[v] for v in scope])
+        return _factor(draws, states)
     if name in ("observe", "evidence"):
         v = draws.integer(0, len(states) - 1)
         return name, v, draws.integer(0, states[v] - 1)
@@ -74,13 +78,14 @@ def _step(draws, states):
 
 def _case(draws):
     """What is added to a graph and done with it, step by step."""
-    states = []
-    first = [("variable", draws.array(2, NUMBERS)) for _ in range(draws.integer(1, 4))]
-    states += [2] * len(first)
+    states = [draws.integer(2, 3) for _ in range(draws.integer(1, 6))]
+    first = [("variable", draws.array(k, NUMBERS)) for k in states]
+    # what has few cycles is solved before a solver sees it
+    first += [_factor(draws, states) for _ in range(draws.integer(0, 14))]
     return first + [_step(draws, states) for _ in range(draws.integer(1, 8))]
 
 
-cases = decoded(200, _case)
+cases = decoded(700, _case)
 
 
 def _scores(graph):
