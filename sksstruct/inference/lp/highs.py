@@ -18,6 +18,8 @@ from sksstruct.utils.progress import Status
 _MAX_COLUMNS = 4_000_000
 # Share of the time left that HiGHS gets, and seconds between looks at the clock.
 _SHARE, _TICK = 0.9, 0.05
+# Seconds that a thread gets at the end of the process.
+_MOMENT = 2.0
 # What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
 _LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
@@ -155,9 +157,11 @@ def _in_thread(solve, run):
 def _end_at_once(thread):
     """Let the process end while HiGHS is at work.
 
-    The destructors of its library, which run last of all, would pull the threads from
-    under it, and the process would abort.
+    A thread that comes back to the interpreter while that ends aborts the process: one
+    that is nearly done gets a moment. The destructors of HiGHS's library, which run last
+    could abort it as well.
     """
+    thread.join(_MOMENT)
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if thread.is_alive() and hasattr(libc, "on_exit"):
         # called with the status, before all that is registered by now
