@@ -158,7 +158,7 @@ def _end_at_once(thread):
     """Let the process end while HiGHS is at work.
 
     A thread that comes back to the interpreter while that ends aborts the process: one
-    that is nearly done gets a moment. The destructors of HiGHS's library, which run last
+    is nearly done gets a moment. Destructors of its library, which run last of all,
     could abort it as well.
     """
     thread.join(_MOMENT)
