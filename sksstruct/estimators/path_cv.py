@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from sksstruct.estimators._parameters import TEXTS
+from sksstruct.estimators._train import replace_attributes
 from sksstruct.estimators.path import (
     CONSTRAINTS,
     check_parameters,
@@ -53,6 +54,20 @@ def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
     out._template = out._attributes = None
     out._close()
     return out, np.array(scores)
+
+
+def _refit(best, X, y, sample_weight):
+    options = {} if sample_weight is None else {"sample_weight": sample_weight}
+    best.fit(X, y, **options)
+
+
+def _of_best(best):
+    """Attributes of a search from those of its best estimator, if that is fitted."""
+    if not hasattr(best, "n_iter_"):
+        return {}
+    names = "n_features_in_", "feature_names_in_", "n_iter_"
+    own = {name: getattr(best, name) for name in names if hasattr(best, name)}
+    return {"best_estimator_": best, **own}
 
 
 class _Tasks:
@@ -252,59 +267,53 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
                 for fold in folds
             )
             found = [tasks.run("fold", lambda: next(results)) for _ in folds]
-            self.paths_ = [path for path, _ in found]
-            self._choose([scores for _, scores in found])
-            for name in (
-                "best_estimator_", "n_features_in_", "feature_names_in_", "n_iter_"
-            ):  # fmt: skip
-                self.__dict__.pop(name, None)
-            if self.refit:
-                tasks.run("refit", lambda: self._refit(X, y, sample_weight))
+            paths = [path for path, _ in found]
+            chosen = self._choose(paths, [scores for _, scores in found])
+            best = None
+            try:
+                if self.refit:
+                    best = clone(estimator).set_params(alpha=chosen["alpha_"])
+                    tasks.run("refit", lambda: _refit(best, X, y, sample_weight))
+            except KeyboardInterrupt:
+                # an interrupted fit is of use too
+                replace_attributes(self, {**chosen, **_of_best(best)})
+                raise
+            replace_attributes(self, {**chosen, **_of_best(best)})
         finally:
             tasks.close()
         for path in self.paths_:
             warn_path(path, self.max_iter, stacklevel=4)
         return self
 
-    def _refit(self, X, y, sample_weight):
-        best = clone(self._estimator()).set_params(alpha=self.alpha_)
-        options = {} if sample_weight is None else {"sample_weight": sample_weight}
-        try:
-            best.fit(X, y, **options)
-        finally:
-            if hasattr(best, "n_iter_"):  # an interrupted fit is of use too
-                self.best_estimator_ = best
-                for name in ("n_features_in_", "feature_names_in_", "n_iter_"):
-                    if hasattr(best, name):
-                        setattr(self, name, getattr(best, name))
-
-    def _choose(self, scores):
-        """Mean score of every alpha, and the best alpha."""
-        end = max(path.lower[-1] for path in self.paths_)
-        edges = np.unique(np.concatenate([path.lower for path in self.paths_]))
-        self.edges_ = np.concatenate([[np.inf], edges[edges >= end][::-1]])
-        upper, lower = self.edges_[:-1], self.edges_[1:]
+    def _choose(self, paths, scores):
+        """Mean score of every alpha, and the best alpha, as attributes."""
+        end = max(path.lower[-1] for path in paths)
+        edges = np.unique(np.concatenate([path.lower for path in paths]))
+        edges = np.concatenate([[np.inf], edges[edges >= end][::-1]])
+        upper, lower = edges[:-1], edges[1:]
         inside = np.sqrt(
             np.maximum(lower, np.minimum(self.alpha_min, upper / 2.0)) * upper
         )
         # where the weights of the first segment are those that were scored
-        first = min(path.alphas[0] for path in self.paths_)
+        first = min(path.alphas[0] for path in paths)
         inside[0] = np.sqrt(lower[0] * max(lower[0], first)) if lower[0] else first
-        self.scores_ = np.array(
+        scores = np.array(
             [
-                [
-                    s[path.segment(a)]
-                    for path, s in zip(self.paths_, scores, strict=True)
-                ]
+                [s[path.segment(a)] for path, s in zip(paths, scores, strict=True)]
                 for a in inside
             ]
         )
-        mean = self.scores_.mean(axis=1)
+        mean = scores.mean(axis=1)
         if not np.isfinite(mean).any():
             raise ValueError("no held-out score is finite")
         best = int(np.where(np.isfinite(mean), mean, -np.inf).argmax())
-        self.alpha_ = float(inside[best])
-        self.best_score_ = float(self.scores_[best].mean())
+        return {
+            "paths_": paths,
+            "edges_": edges,
+            "scores_": scores,
+            "alpha_": float(inside[best]),
+            "best_score_": float(scores[best].mean()),
+        }
 
     def score_at(self, alpha):
         """Mean held-out score at an alpha.

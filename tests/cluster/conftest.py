@@ -1,6 +1,8 @@
 """One cluster of real processes for all tests of this folder."""
 
+import numpy as np
 import pytest
+from scipy import sparse
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +19,25 @@ def client():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Sequences with labels, to be cut in parts."""
+    from cluster.helpers import N
+
+    rng = np.random.default_rng(0)
+    words = [rng.integers(0, 12, rng.integers(1, 7)) for _ in range(N)]
+    X = [sparse.csr_array(np.eye(12)[row] + 0.1 * (row[:, None] > 5)) for row in words]
+    y = [["abc"[(w + rng.integers(0, 2)) % 3] for w in row] for row in words]
+    return X, y
+
+
+@pytest.fixture
+def acting(client):
+    """Lets a block on the workers do something else in its fourth round."""
+    from cluster.acting import Acting
+
+    client.wait_for_workers(2, timeout=60)
+    yield lambda act, number: client.register_plugin(Acting(act, number))
+    client.unregister_worker_plugin(Acting.name)

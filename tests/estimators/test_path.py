@@ -391,6 +391,28 @@ class TestCV:
         with pytest.raises(ValueError, match="no held-out score is finite"):
             search.set_params(scoring=lambda *_: np.nan).fit(X, y)
 
+    @pytest.mark.parametrize("refit", [True, False])
+    def test_a_failed_fit_changes_nothing(self, refit, monkeypatch):
+        estimator, X, y = binary()
+        search = SSVMPathCV(estimator, cv=2).fit(X, y)
+        before, expected = dict(vars(search)), search.predict(X)
+
+        def fails(self, X, y):
+            raise ValueError("alpha is too small")
+
+        # the folds, or the last fit, are at fault
+        if refit:
+            monkeypatch.setattr(type(estimator), "fit", fails)
+        wrong = {"scoring": None if refit else lambda *_: np.nan}
+        with pytest.raises(ValueError, match=r"alpha is too|no held-out score"):
+            search.set_params(**wrong).fit(X, y)
+        assert vars(search) == {**before, **wrong}
+        np.testing.assert_array_equal(search.predict(X), expected)
+        new = clone(search)
+        with pytest.raises(ValueError, match=r"alpha is too|no held-out score"):
+            new.fit(X, y)
+        assert not [name for name in vars(new) if name.endswith("_")]
+
     def test_an_interrupted_refit_leaves_an_estimator(self, monkeypatch):
         estimator, X, y = binary()
         visit = DCD._solve

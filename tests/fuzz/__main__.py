@@ -7,7 +7,7 @@ import time
 
 from tests.fuzz._forked import main_loop
 
-NAMES = ("estimators", "oracles", "readers", "states")
+NAMES = "estimators", "oracles", "readers", "states", "lives", "graphs", "packed"
 
 
 def load(name):

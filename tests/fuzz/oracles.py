@@ -3,45 +3,39 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from scipy.special import logsumexp
 
 from sksstruct import FactorGraph, LPMAPPredictor, inference
 from sksstruct.projections import project_box_equality, project_simplex
+from tests.fuzz._draws import decoded, table_of
 
-ORDINARY = st.one_of(
-    st.sampled_from([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0]),
-    st.floats(-5.0, 5.0, width=32),
-)
-ODD = st.one_of(
-    ORDINARY,
-    st.sampled_from([np.nan, np.inf, 1e308, -1e308, 1e154, 5e-324, -1e-310, 1e16]),
+SPECIAL = [0.0, 1.0, -1.0, 2.0, -2.0, -np.inf]
+ORDINARY = table_of(SPECIAL, -5, 5)
+# few odd ones: where any is none, the rest is not looked at
+ODD = table_of(
+    [*SPECIAL * 12, np.nan, np.inf, 1e308, -1e308, 1e154, 5e-324, -1e-310, 1e16], -5, 5
 )
 # Beyond this, an error is as good as an answer.
 LARGE = 1e100
 
 
-@st.composite
-def _problems(draw):
-    name = draw(st.sampled_from(sorted(CHECKS)))
-    scores = draw(st.sampled_from([ORDINARY, ORDINARY, ODD]))
-    n, k = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+def _problem(draws, name):
+    scores = draws.choice([ORDINARY, ORDINARY, ODD])
+    n, k = draws.integer(1, 5), draws.integer(1, 4)
     if name == "cut":
         k = 2
-    unary = draw(hnp.arrays(np.float64, (n, k), elements=scores))
-    parents = [draw(st.integers(0, v - 1)) for v in range(1, n)]
+    unary = draws.array((n, k), scores)
+    parents = [draws.integer(0, v - 1) for v in range(1, n)]
     edges = [(parent, v) for v, parent in enumerate(parents, 1)]
-    if name in ("cut", "map") and n > 2 and draw(st.booleans()):
+    if name in ("cut", "map") and n > 2 and draws.flag():
         edges.append((0, n - 1) if parents[-1] else (1, n - 1))
     if name in ("chain", "sparse chain", "top-k", "sums of chains"):
         edges = [(v - 1, v) for v in range(1, n)]
     shape = (len(edges), k, k) if name != "sparse chain" else (k, k)
-    if draw(st.booleans()) and len(shape) == 3:
+    if len(shape) == 3 and draws.flag():
         shape = shape[1:]
-    tables = draw(hnp.arrays(np.float64, shape, elements=scores))
-    return name, unary, edges, tables
+    return name, unary, edges, draws.array(shape, scores)
 
 
 def _enumerate(unary, edges, tables):
@@ -173,18 +167,16 @@ def _check_oracle(name, unary, edges, tables):
     assert not _must_refuse(unary, edges, tables), "NaN or +inf was accepted"
 
 
-@st.composite
-def _projections(draw):
-    n = draw(st.integers(1, 6))
-    numbers = st.one_of(
-        st.floats(-10, 10, width=32),
-        st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e15, -1e20, 1e300, np.nan, np.inf]),
-    )
-    z, lower, upper = (
-        draw(hnp.arrays(np.float64, n, elements=numbers)) for _ in range(3)
-    )
-    a = draw(hnp.arrays(np.float64, n, elements=st.sampled_from([1.0, -1.0, 0.5, 0.0])))
-    c = draw(numbers)
+NUMBERS = table_of(
+    [0.0, 1.0, -1.0, 1e-300, 1e15, -1e20, 1e300, np.nan, np.inf], -10, 10, 0.3
+)
+FACTORS = np.array([1.0, -1.0, 0.5, 0.0])
+
+
+def _projection(draws):
+    n = draws.integer(1, 6)
+    z, lower, upper = (draws.array(n, NUMBERS) for _ in range(3))
+    a, c = draws.array(n, FACTORS), draws.array(1, NUMBERS)[0]
     return "projection", z, np.minimum(lower, upper), np.maximum(lower, upper), a, c
 
 
@@ -207,7 +199,12 @@ def _check_projection(_, z, lower, upper, a, c):
         assert abs(a @ x - c) <= 1e-7 * (1 + size), (a @ x, c)
 
 
-cases = st.one_of(_problems(), _projections())
+def _case(draws):
+    name = draws.choice([*sorted(CHECKS), "projection"])
+    return _projection(draws) if name == "projection" else _problem(draws, name)
+
+
+cases = decoded(220, _case)
 
 
 def check(case):

@@ -1,11 +1,11 @@
 """Files with mistakes: read as something consistent, or refused by an error."""
 
 import contextlib
+import os
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import strategies as st
 
 from sksstruct import FactorGraph
 from sksstruct.datasets import (
@@ -22,6 +22,7 @@ from sksstruct.datasets import (
     read_conll,
 )
 from sksstruct.factor_graphs import Potts
+from tests.fuzz._draws import decoded
 
 CFN = """{"problem": {"name": "p", "mustbe": "<12.100"},
  "variables": {"A": ["a", "b"], "B": 3, "C": ["u", "v", "w"]},
@@ -85,6 +86,9 @@ def _texts():
 
 
 TEXTS = _texts()
+# one for all cases: to make and remove a folder takes longer than to read the file
+_FOLDER = tempfile.TemporaryDirectory()
+FOLDER = Path(_FOLDER.name)
 LOADERS = {
     "uai": (load_uai, ".uai"),
     "wcsp": (load_wcsp, ".wcsp"),
@@ -99,16 +103,18 @@ LOADERS = {
 WORDS = [b"0", b"1", b"-1", b"3", b"1e999", b"nan", b"99999999999999999999", b"-0.5",
          b"x", b"{", b"}", b"[", b",", b'"', b"/*", b"#", b"\x00", b"\xff\xfe", b"\n",
          b"1000000", b"2147483647", b"MARKOV", b"salldiff", b"knapsack"]  # fmt: skip
-EDITS = st.lists(
-    st.tuples(
-        st.sampled_from(["replace", "insert", "drop", "cut", "byte", "swap"]),
-        st.integers(0, 10**4),
-        st.sampled_from(WORDS),
-    ),
-    min_size=1,
-    max_size=3,
-)
-cases = st.tuples(st.sampled_from(sorted(LOADERS)), EDITS)
+HOW = ["replace", "insert", "drop", "cut", "byte", "swap"]
+
+
+def _case(draws):
+    edits = [
+        (draws.choice(HOW), draws.integer(0, 10**4), draws.choice(WORDS))
+        for _ in range(draws.integer(1, 3))
+    ]
+    return draws.choice(sorted(LOADERS)), edits
+
+
+cases = decoded(20, _case)
 
 
 def _edited(text, edits):
@@ -136,10 +142,9 @@ def check(case):
     """What is read is consistent; what is refused is refused by a ValueError."""
     name, edits = case
     load, suffix = LOADERS[name]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"file{suffix}"
-        path.write_bytes(_edited(TEXTS[name], edits))
-        with contextlib.suppress(ValueError):
-            found = load(path)
-            if isinstance(found, FactorGraph):
-                assert not np.isnan(found.score(np.zeros(found.n_variables, dtype=int)))
+    path = FOLDER / f"{os.getpid()}{suffix}"
+    path.write_bytes(_edited(TEXTS[name], edits))
+    with contextlib.suppress(ValueError):
+        found = load(path)
+        if isinstance(found, FactorGraph):
+            assert not np.isnan(found.score(np.zeros(found.n_variables, dtype=int)))

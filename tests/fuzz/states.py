@@ -4,7 +4,6 @@ import pickle
 import warnings
 
 import numpy as np
-from hypothesis import strategies as st
 from scipy import sparse
 
 from sksstruct import (
@@ -19,6 +18,7 @@ from sksstruct import (
 from sksstruct.factor_graphs import Potts
 from sksstruct.models import GraphModel
 from sksstruct.utils.packed import PackedSequences
+from tests.fuzz._draws import decoded
 
 
 def _sequences():
@@ -188,11 +188,14 @@ def wrong(value, how):
     return value
 
 
-cases = st.tuples(
-    st.sampled_from(sorted(FITTED)),
-    st.lists(st.tuples(st.integers(0, 10**4), st.sampled_from(HOW)), min_size=1,
-             max_size=2),
-)  # fmt: skip
+def _case(draws):
+    changes = [
+        (draws.integer(0, 10**4), draws.choice(HOW)) for _ in range(draws.integer(1, 2))
+    ]
+    return draws.choice(sorted(FITTED)), changes
+
+
+cases = decoded(12, _case)
 
 
 def check(case):

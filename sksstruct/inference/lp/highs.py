@@ -1,5 +1,8 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
+import atexit
+import ctypes
+import sys
 from concurrent.futures import Future, wait
 from dataclasses import KW_ONLY, dataclass
 from threading import Thread
@@ -15,6 +18,10 @@ from sksstruct.utils.progress import Status
 _MAX_COLUMNS = 4_000_000
 # Share of the time left that HiGHS gets, and seconds between looks at the clock.
 _SHARE, _TICK = 0.9, 0.05
+# Seconds that a thread gets at the end of the process.
+_MOMENT = 2.0
+# What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
+_LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
 _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
@@ -85,13 +92,7 @@ class HiGHS(MAPSolver):
             options["node_limit"] = self.max_iter
             # tables need no constraint: they are integral where variables are
             integrality = np.r_[np.ones(n_unary), np.zeros(len(cost) - n_unary)]
-        return optimize.milp(
-            -cost,
-            constraints=optimize.LinearConstraint(rows, low, high),
-            bounds=optimize.Bounds(0.0, 1.0),
-            integrality=integrality,
-            options=options,
-        )
+        return _milp(cost, rows, low, high, integrality=integrality, options=options)
 
     def _bound(self, found):
         """Upper bound of all scores; None where the program was not solved."""
@@ -110,6 +111,22 @@ class HiGHS(MAPSolver):
         return "time_limit" if found.status == _LIMIT and run.late() else "max_iter"
 
 
+def _milp(scores, rows, low, high, **options):
+    """SciPy's solution of the program that maximises the sum of scores."""
+    largest = abs(scores).max(initial=0.0)
+    scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
+    found = optimize.milp(
+        -scores / scale,
+        constraints=optimize.LinearConstraint(rows, low, high),
+        bounds=optimize.Bounds(0.0, 1.0),
+        **options,
+    )
+    for name in ("fun", "mip_dual_bound"):
+        if found.get(name) is not None:
+            found[name] *= scale
+    return found
+
+
 def _in_thread(solve, run):
     """What a function returns; None where the run is late.
 
@@ -125,11 +142,30 @@ def _in_thread(solve, run):
             future.set_exception(error)
 
     # a daemon: the interpreter would wait for any other at its end
-    Thread(target=work, daemon=True).start()
-    while not wait([future], _TICK).done:
-        if run.late():
-            return None
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while not wait([future], _TICK).done:
+            if run.late():
+                return None
+    finally:
+        if not future.done():
+            atexit.register(_end_at_once, thread)
     return future.result()
+
+
+def _end_at_once(thread):
+    """Let the process end while HiGHS is at work.
+
+    A thread that comes back to the interpreter while that ends aborts the process: one
+    is nearly done gets a moment. Destructors of its library, which run last of all,
+    could abort it as well.
+    """
+    thread.join(_MOMENT)
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if thread.is_alive() and hasattr(libc, "on_exit"):
+        # called with the status, before all that is registered by now
+        libc.on_exit(libc._exit, None)
 
 
 def solve_relaxation(graph):
@@ -150,11 +186,7 @@ def solve_relaxation(graph):
         Marginals of the larger factors, flat.
     """
     cost, rows, low, high = program(graph)
-    found = optimize.milp(
-        -cost,
-        constraints=optimize.LinearConstraint(rows, low, high),
-        bounds=optimize.Bounds(0.0, 1.0),
-    )
+    found = _milp(cost, rows, low, high)
     if found.status != 0:
         raise RuntimeError(f"the linear program was not solved: {found.message}")
     n, K = graph.n_variables, int(graph.n_states[0])

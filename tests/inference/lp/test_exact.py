@@ -316,3 +316,14 @@ def test_no_tolerance_ends(n, k):
         assert result.status in ("optimal", "stalled")
         assert result.score == pytest.approx(best_score(graph), abs=1e-12)
         assert result.gap <= 1e-9
+
+
+@pytest.mark.parametrize("largest", [1e17, 1e20, 1e154])
+@pytest.mark.parametrize("exact", [False, True])
+def test_scores_that_highs_takes_for_infinite(exact, largest):
+    table = np.array([[0.0, 3.0], [1.0, largest]])
+    graph = FactorGraph([[0.0, -1.0], [2.0, 1.0]], [(0, 1)], table)
+    result = HiGHS(exact=exact).solve(graph)
+    assert result.status == "optimal"
+    assert result.labeling.tolist() == [1, 1]
+    assert result.score <= result.bound <= largest * (1 + 1e-6)

@@ -1,6 +1,9 @@
 """Time limits and interrupts: kernels stop, whatever they were asked to do."""
 
+import ctypes
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -149,6 +152,33 @@ def test_highs_is_left_behind():
     result = HiGHS(exact=True).solve(graph, time_limit=0.2, random_state=0)
     assert result.status == "time_limit"
     assert result.bound >= result.score
+
+
+_LEFT_BEHIND = """
+import ctypes, sys, time
+from sksstruct.inference.lp import highs
+
+class Late:
+    late = staticmethod(lambda: True)
+
+# what the destructors of a library do to threads that use it
+libc = ctypes.CDLL(None)
+libc.on_exit(libc.abort, None)
+assert highs._in_thread(lambda: time.sleep(60), Late) is None
+print("flushed")
+sys.exit(3)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "on_exit") if sys.platform == "linux" else True,
+    reason="needs the C library of GNU",
+)
+def test_a_process_ends_while_highs_is_at_work():
+    done = subprocess.run(
+        [sys.executable, "-c", _LEFT_BEHIND], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (3, "flushed\n"), done.stderr
 
 
 def test_limits_that_are_not_reached_change_nothing():
