@@ -208,3 +208,16 @@ def test_class_weights_are_factors_of_the_losses(digits):
     assert weighted.objective_ == pytest.approx(2 * plain.objective_, rel=1e-4)
     some = SSVMClassifier(alpha=0.1, class_weight={3: 0.0}, **options).fit(X, y)
     assert 3 not in some.predict(X)
+
+
+def test_rows_that_are_mostly_zero_are_trained_as_sparse_ones():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 30)) * (rng.uniform(size=(60, 30)) < 0.1)
+    y = rng.randint(3, size=60)
+    given = X.copy()
+    classifier = SSVMClassifier(alpha=0.01, random_state=0)
+    dense = clone(classifier).fit(X, y)
+    compact = clone(classifier).fit(sparse.csr_array(X), y)
+    assert np.array_equal(dense.coef_, compact.coef_)
+    assert dense.objective_ == compact.objective_
+    assert np.array_equal(X, given)

@@ -105,7 +105,9 @@ def test_interactions_of_a_pipeline():
     rng = np.random.RandomState(0)
     data, y = rng.normal(size=(40, 3)), rng.randint(2, size=(40, 3))
     y[:, 1] = y[:, 0]
-    model = make_pipeline(StandardScaler(), MultilabelPairwise(alpha=1.0, random_state=0))
+    model = make_pipeline(
+        StandardScaler(), MultilabelPairwise(alpha=1.0, random_state=0)
+    )
     display = InteractionsDisplay.from_estimator(model.fit(data, y))
     assert display.interactions is model[-1].interactions_
 
