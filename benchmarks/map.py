@@ -19,7 +19,7 @@ import numpy as np
 from _map_families import FAMILIES
 from _map_peers import PEERS
 
-from sksstruct.__main__ import load
+from sksstruct.commands.map import load
 from sksstruct.datasets._fetch import get_data_home
 from sksstruct.inference.lp import resolve_map_solver
 

@@ -112,7 +112,8 @@ class Paper:
                 outcome = claim.run(full)
             seconds = round(time.process_time() - started, 1)
             verdict = HELD if outcome.held else NOT_HELD
-            row.update(verdict=verdict, cpu_seconds=seconds, **asdict(outcome))
+            row.update(verdict=verdict, cpu_seconds=seconds, commit=commit())
+            row.update(asdict(outcome))
             del row["held"]
             yield row
 
@@ -133,25 +134,26 @@ class Paper:
             print(f"\n{row['where']}: {row['says']}")
             print(f"  {row['verdict'].upper()}: {row['saw']}", flush=True)
             print_rows(row.get("rows", ()))
+            if options.write:
+                # after each: a run that is cut off has not been in vain
+                self.write(Path(options.write), claims, options.full)
         counts = {v: 0 for v in (HELD, NOT_HELD, UNTESTABLE)}
         for row in claims:
             counts[row["verdict"]] += 1
         print("\n" + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
-        if options.write:
-            self.write(Path(options.write), claims, options.full, bool(options.only))
 
-    def write(self, folder, claims, full, partly):
-        """Write what was found, with machine, versions and commit."""
+    def write(self, folder, claims, full):
+        """Write what was found; other claims keep what was found for them before."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
-        if partly and path.is_file():
-            # the other claims keep what was found before
-            found = {row["where"]: row for row in claims}
-            before = json.loads(path.read_text())["claims"]
-            known = {row["where"]: row for row in before}
-            known.update(found)
-            order = [claim.where for claim in self.claims]
-            claims = [known[where] for where in order if where in known]
+        known = {}
+        if path.is_file():
+            known = {
+                row["where"]: row for row in json.loads(path.read_text())["claims"]
+            }
+        known.update((row["where"], row) for row in claims)
+        order = [claim.where for claim in self.claims]
+        claims = [known[where] for where in order if where in known]
         record = {
             "title": self.title,
             "size": "full" if full else "small",
@@ -163,12 +165,10 @@ class Paper:
                 "scikit-learn": sklearn.__version__,
                 "sksstruct": sksstruct.__version__,
             },
-            "commit": commit(),
             "claims": claims,
         }
         text = json.dumps(rounded(record), indent=1)
         path.write_text(text + "\n")
-        print(f"wrote {path}")
 
 
 def processor():
@@ -216,7 +216,9 @@ def print_rows(rows):
     """Print dicts under a header."""
     if not rows:
         return
-    cells = [list(rows[0])] + [[shown(value) for value in r.values()] for r in rows]
+    cells = [[str(name) for name in rows[0]]] + [
+        [shown(value) for value in r.values()] for r in rows
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         print("    " + "  ".join(map(str.ljust, row, widths)))

@@ -1,18 +1,27 @@
 """Data of the papers' experiments, as the estimators take them."""
 
+import gzip
 import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_svmlight_file,
+    make_multilabel_classification,
+)
+from sklearn.preprocessing import StandardScaler, normalize
 
 from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.datasets import (
     fetch_conll2000,
     fetch_ocr_letters,
     load_digit_strings,
+    load_multilabel,
     load_weizmann_horses,
+    make_digit_clutter,
     make_stick_figures,
 )
 from sksstruct.datasets._fetch import get_data_home
@@ -122,3 +131,114 @@ def binary(name):
     half = len(y) // 2
     train, test = order[:half], order[half:]
     return X[train], y[train], X[test], y[test]
+
+
+def handwriting(n, n_labels, n_features=64, noise=2.0, length=14, seed=0):
+    """Sentences of labels, and a noisy descriptor of unit length for each."""
+    rng = np.random.RandomState(seed)
+    zipf = 1.0 / np.arange(1, n_labels + 1)
+    zipf /= zipf.sum()
+    m = min(10, n_labels)
+    next_ones = np.array(
+        [rng.choice(n_labels, m, replace=False, p=zipf) for _ in range(n_labels)]
+    )
+    likely = 1.0 / np.arange(1, m + 1)
+    likely /= likely.sum()
+    prototypes = normalize(rng.standard_normal((n_labels, n_features)))
+    X, y = [], []
+    for _ in range(n):
+        labels = [rng.choice(n_labels, p=zipf)]
+        for _ in range(max(1, rng.poisson(length) - 1)):
+            if rng.uniform() < 0.7:
+                labels.append(next_ones[labels[-1], rng.choice(m, p=likely)])
+            else:
+                labels.append(rng.choice(n_labels, p=zipf))
+        noisy = rng.standard_normal((len(labels), n_features)) * noise
+        X.append(normalize(prototypes[labels] + noisy / np.sqrt(n_features)))
+        y.append(np.array(labels))
+    return X, y
+
+
+@cache
+def part_of_speech(n):
+    """Sentences of the Penn treebank sample, as attributes, and their 45 tags."""
+    path = get_data_home() / "treebank" / "treebank_pos.txt.gz"
+    if not path.is_file():
+        raise OSError(f"{path} is not there: data_home is the data folder")
+    with gzip.open(path, "rt") as file:
+        blocks = file.read().strip().split("\n\n")[:n]
+    X, y = [], []
+    for block in blocks:
+        words, tags = zip(*(line.split() for line in block.splitlines()), strict=True)
+        X.append([attributes(words, t) for t in range(len(words))])
+        y.append(list(tags))
+    return SequenceVectorizer(dtype=np.float64).fit_transform(X), y
+
+
+def attributes(words, t):
+    """Word, its neighbors, its end and its shape."""
+    word = words[t]
+    return [
+        f"w={word.lower()}",
+        f"before={words[t - 1].lower() if t else ''}",
+        f"after={words[t + 1].lower() if t + 1 < len(words) else ''}",
+        f"end={word[-3:].lower()}",
+        f"shape={word[0].isupper()}{word[0].isdigit()}{'-' in word}",
+    ]
+
+
+@cache
+def label_sets(name):
+    """Rows and sets of labels, for training and for testing."""
+    if name == "made":
+        X, Y = make_multilabel_classification(300, n_classes=8, random_state=0)
+        X = StandardScaler().fit_transform(X) / X.shape[1] ** 0.5
+        return X[:200], Y[:200], X[200:], Y[200:]
+    train, test = (load_multilabel(name, subset) for subset in ("train", "test"))
+    return normalize(train.X), train.y, normalize(test.X), test.y
+
+
+@cache
+def entities(n_train, n_test):
+    """Tweets with entities, of the Broad Twitter Corpus: training and test set."""
+    rows = []
+    for subset, n in (("train", n_train), ("test", n_test)):
+        path = get_data_home() / "ner" / f"btc_{subset}.txt.gz"
+        if not path.is_file():
+            raise OSError(f"{path} is not there: data_home is the data folder")
+        words, labels = [[]], [[]]
+        with gzip.open(path, "rt", encoding="utf8") as file:
+            for line in file:
+                columns = line.split()
+                if columns:
+                    words[-1].append(columns[0])
+                    labels[-1].append(columns[-1])
+                elif words[-1]:
+                    words.append([])
+                    labels.append([])
+        rows.append((words[:n], labels[:n]))
+    (words, y), (test_words, y_test) = rows
+    vectorizer = SequenceVectorizer(dtype=np.float64)
+    X = vectorizer.fit_transform([described(row) for row in words])
+    return X, y, vectorizer.transform([described(row) for row in test_words]), y_test
+
+
+def described(words):
+    """Attributes of all words of a sentence."""
+    return [attributes(words, t) for t in range(len(words))]
+
+
+@cache
+def clutter(n):
+    """Candidates in images of digits among clutter: training and test set."""
+    from clutter_features import boxes_of, describe
+
+    parts = []
+    for seed, part in enumerate(("train", "test")):
+        data = make_digit_clutter(n, part=part, random_state=seed)
+        # every seventh box of the gallery's example, for runs that are short
+        boxes = boxes_of(data.images.shape[1])[::7]
+        parts.append([(describe(image, boxes), boxes) for image in data.images])
+        pairs = zip(data.boxes, data.labels, strict=True)
+        parts.append([(tuple(box), label) for box, label in pairs])
+    return tuple(parts)
