@@ -67,6 +67,7 @@ def lower_bound(full):
             if name == "orthonormal":
                 curves[f"BMRM, {inner}"] = t, gaps
                 ratios.append(ratio)
+    t = np.arange(1, d // 2)
     curves["1 / (2 lambda t)"] = t, 1 / (2 * alpha * t)
     saw = (
         f"With {d} orthonormal planes the gap after t < d/2 iterations is never below "

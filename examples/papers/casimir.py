@@ -127,11 +127,11 @@ def figure_2(full):
 
 @PAPER.claim(
     "Fig. 3",
-    "So do they on the localization of objects, lambda 10 / n.",
+    "So do they on the localization of objects.",
     small=False,
 )
 def figure_3(full):
-    X, y, X_test, y_test = clutter(200 if full else 40)
+    X, y, X_test, y_test = clutter(80 if full else 40)
     problems = [
         (
             f"lambda {c:g} / n",
@@ -141,7 +141,7 @@ def figure_3(full):
             c / len(y),
             MODEL,
         )
-        for c in ((1.0, 10.0) if full else (10.0,))
+        for c in ((0.3, 3.0) if full else (3.0,))
     ]
     calls = 60 if full else 30
     return judged(*compare(problems, calls), calls)

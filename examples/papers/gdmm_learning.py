@@ -112,7 +112,7 @@ def figure_2_right(full):
     small=False,
 )
 def figure_3_pos(full):
-    X, y = part_of_speech(300) if full else digits(60)
+    X, y = part_of_speech(120) if full else digits(60)
     alpha = 1e-2
     optimum = fit(X, y, alpha, "auto", tol=1e-6, max_iter=2000).objective_
     # passes, and what they look at: a pass of BCFW fills tables of pairs of labels
