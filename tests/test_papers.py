@@ -63,7 +63,7 @@ def test_the_page_has_the_results_of_all_claims(name, load):
         assert row["says"] == claim.says
         assert (row["verdict"] == "not testable") == (claim.run is None)
         for x, y in row.get("curves", {}).values():
-            assert len(x) == len(y) > 1
+            assert len(x) == len(y) > 0
 
 
 def test_a_claim_that_does_not_hold_is_told(load):
