@@ -131,16 +131,9 @@ def figure_2(full):
     small=False,
 )
 def figure_3(full):
-    X, y, X_test, y_test = clutter(80 if full else 40)
+    X, y, *test = clutter(80 if full else 40)
     problems = [
-        (
-            f"lambda {c:g} / n",
-            X,
-            y,
-            (X_test, y_test),
-            c / len(y),
-            MODEL,
-        )
+        (f"lambda {c:g} / n", X, y, test, c / len(y), MODEL)
         for c in ((0.3, 3.0) if full else (3.0,))
     ]
     calls = 60 if full else 30
