@@ -6,7 +6,7 @@ BENCH := benchmarks
 # each process takes neighboring tests, which share what they compute
 PARALLEL := -q -n 2 --dist worksteal
 
-.PHONY: demo test test-all test-floors lint doc benchmarks fuzz sanitize clean
+.PHONY: demo test test-all test-floors lint doc papers benchmarks fuzz sanitize clean
 
 demo: $(VENV)/demo
 	@echo "== training on handwritten years (less than a minute)"
@@ -89,6 +89,12 @@ doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"
 	$(PY) -m sphinx -j 2 -W --keep-going -q -b html doc doc/_build/html
 	$(PY) doc/_findable.py doc/_build/html
+
+# The page on the papers' claims has what this finds. Data: SKSSTRUCT_DATA.
+papers: $(VENV)/built
+	@echo "== the papers' claims at full size (about ten minutes on one core)"
+	for script in gap_bcfw bmrm_pragam gdmm_map gdmm_learning casimir; do \
+	  $(PY) examples/papers/$$script.py --full --write doc/papers || exit 1; done
 
 benchmarks: $(VENV)/benchmark
 	for script in $(BENCH)/bench_*.py $(BENCH)/solvers.py $(BENCH)/map.py; do $(PY) $$script || exit 1; done

@@ -30,9 +30,11 @@ at its weights, bounded from above as GDMM's, and "gdmm's to it" what GDMM took 
 import argparse
 import resource
 import signal
+import sys
 import time
 import warnings
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import _common
 import _label_sets
@@ -42,7 +44,6 @@ from sklearn.metrics import f1_score, hamming_loss, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
-from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from sksstruct import ChainCRF, MultilabelPairwise, SSVMClassifier
@@ -52,34 +53,11 @@ from sksstruct.models import RelaxedGraphModel, grid_graph
 from sksstruct.models.chain import chain as chain_module
 from sksstruct.solvers import GDMM
 
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "papers"))
+from _data import handwriting
+
 SETS = (*_label_sets.MULAN, *_label_sets.MADE)
 METHODS = "one-vs-rest", "chain", "bca", "gdmm", "bcfw, LP"
-
-
-def handwriting(n, n_labels, n_features=64, noise=2.0, length=14, seed=0):
-    """Sentences of labels, and a noisy descriptor of unit length for each."""
-    rng = np.random.RandomState(seed)
-    zipf = 1.0 / np.arange(1, n_labels + 1)
-    zipf /= zipf.sum()
-    m = min(10, n_labels)
-    next_ones = np.array(
-        [rng.choice(n_labels, m, replace=False, p=zipf) for _ in range(n_labels)]
-    )
-    likely = 1.0 / np.arange(1, m + 1)
-    likely /= likely.sum()
-    prototypes = normalize(rng.standard_normal((n_labels, n_features)))
-    X, y = [], []
-    for _ in range(n):
-        labels = [rng.choice(n_labels, p=zipf)]
-        for _ in range(max(1, rng.poisson(length) - 1)):
-            if rng.uniform() < 0.7:
-                labels.append(next_ones[labels[-1], rng.choice(m, p=likely)])
-            else:
-                labels.append(rng.choice(n_labels, p=zipf))
-        noisy = rng.standard_normal((len(labels), n_features)) * noise
-        X.append(normalize(prototypes[labels] + noisy / np.sqrt(n_features)))
-        y.append(np.array(labels))
-    return X, y
 
 
 class Alarm:

@@ -7,11 +7,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import _generate
+import _papers
 
 import sksstruct
 from sksstruct.datasets._fetch import get_data_home
 
 _generate.write(Path(__file__).parent)
+_papers.write(Path(__file__).parent)
 
 project = "sksstruct"
 author = "The sksstruct developers"

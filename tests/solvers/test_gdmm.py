@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import linprog, minimize
+from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sksstruct.models.chain._factors import ChainFactors
 from sksstruct.solvers.dual_decomposition._feasible import expected_loss
@@ -311,3 +313,21 @@ def test_parts_hold_all_labels(n_labels, asked, parts):
     factors = prepare(ChainCRF(alpha=0.1), X, y).model.factors()
     assert factors.set_partition(asked) == parts
     assert factors.width * parts >= n_labels
+
+
+@pytest.mark.filterwarnings("ignore:training did not converge")
+@pytest.mark.parametrize("rho", [0.001, 0.01])
+def test_labels_whose_weight_an_away_step_took_lack_nothing(rho):
+    # rounding errors of them are negative, and were more changes than there is room for
+    digits = load_digits()
+    rng = np.random.RandomState(0)
+    words = rng.randint(len(digits.data), size=(20, 6))
+    X, y = digits.data[words] / 16, digits.target[words]
+    solver = GDMM(200, 1e-7, update="afw", rho=rho, check_every=10)
+    tagger = ChainCRF(
+        0.1, loss_normalization="sequence", solver=solver, random_state=0
+    ).fit(list(X), list(y))
+    other = clone(tagger).set_params(solver="auto", tol=1e-3).fit(list(X), list(y))
+    # the bound of the one is below the objective of the other
+    assert tagger.objective_ - tagger.dual_gap_ <= other.objective_
+    assert other.objective_ - other.dual_gap_ <= tagger.objective_

@@ -180,6 +180,11 @@ cdef void missing(Scratch* scratch, const ActiveOutcomes* outcomes) noexcept nog
         # those that `cut_down` left alone are in `target` too, as they are
         for k in range(outcomes.size):
             lack[end.place[k]] -= scratch.target[k]
+        # Away-steps leave negative rounding errors, and a label without weight would
+        # seem to lack what they are.
+        for k in range(end.labels.size):
+            if end.labels.q[k] <= 0.0:
+                lack[k] = 0.0
 
 
 cdef inline void add_change(Changes* changes, const ActiveOutcomes* outcomes,

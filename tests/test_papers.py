@@ -1,0 +1,80 @@
+"""The claims of the papers at small sizes: those that must hold there do."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples" / "papers"
+RESULTS = Path(__file__).parents[1] / "doc" / "papers"
+NAMES = ("gap_bcfw", "bmrm_pragam", "gdmm_map", "gdmm_learning", "casimir")
+# Small sizes of these take longest, and tell nothing that the others do not.
+LONG = {("casimir", "Fig. 6"), ("casimir", "Fig. 7 (b), (c)")}
+
+
+@pytest.fixture(scope="module")
+def load():
+    """Import a script, and forget it and its helpers afterwards."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    yield lambda name: importlib.import_module(name).PAPER
+    sys.path.remove(str(FOLDER))
+    for name in set(sys.modules) - before:
+        if str(FOLDER.parent) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def must_hold():
+    """Names of papers and places of the claims that small sizes test."""
+    for name in NAMES:
+        text = (FOLDER / f"{name}.py").read_text()
+        assert "PAPER.claim" in text
+        yield name
+
+
+@pytest.mark.parametrize("name", must_hold() if FOLDER.is_dir() else ())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_claims_at_small_size(name, load):
+    paper = load(name)
+    assert len({claim.where for claim in paper.claims}) == len(paper.claims)
+    short = [c.where for c in paper.claims if (name, c.where) not in LONG]
+    required = {claim.where for claim in paper.claims if claim.small and claim.run}
+    assert required
+    for row in paper.results(False, short):
+        assert row["saw"].endswith(".")
+        if row["where"] in required:
+            assert row["verdict"] == "held", (row["where"], row["saw"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_has_the_results_of_all_claims(name, load):
+    if not RESULTS.is_dir():
+        pytest.skip("not a source checkout")
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    assert record["size"] == "full"
+    found = {row["where"]: row for row in record["claims"]}
+    paper = load(name)
+    assert list(found) == [claim.where for claim in paper.claims]
+    for claim in paper.claims:
+        row = found[claim.where]
+        assert row["says"] == claim.says
+        assert (row["verdict"] == "not testable") == (claim.run is None)
+        for x, y in row.get("curves", {}).values():
+            assert len(x) == len(y) > 0
+
+
+def test_a_claim_that_does_not_hold_is_told(load):
+    from_claims = importlib.import_module("_claims")
+    paper = from_claims.Paper("none", "Nobody, Nothing")
+
+    @paper.claim("Fig. 0", "One is two.")
+    def figure_0(full):
+        return from_claims.Outcome(1 == 2, "One is one.", [{"n": np.float64(1)}])
+
+    paper.untestable("Fig. 9", "The rest.", "There is none.")
+    rows = list(paper.results(False))
+    assert [row["verdict"] for row in rows] == ["not held", "not testable"]
+    assert json.loads(json.dumps(from_claims.rounded(rows)))[0]["rows"] == [{"n": 1.0}]
