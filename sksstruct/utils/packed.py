@@ -263,7 +263,18 @@ class PackedSequences(Versioned, Sequence):
 
 
 def compact_rows(rows):
-    """Rows of features as CSR where they are dense and mostly zero, else unchanged."""
+    """Rows of features as CSR where they are dense and mostly zero.
+
+    Parameters
+    ----------
+    rows : ndarray or sparse array of shape (n_rows, n_features)
+        The features.
+
+    Returns
+    -------
+    rows : ndarray or sparse array
+        The same features; what was given, unless it was made sparse.
+    """
     if sparse.issparse(rows) or rows.size == 0:
         return rows
     if np.count_nonzero(rows) >= SPARSE_BELOW * rows.size:

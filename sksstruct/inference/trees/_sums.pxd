@@ -6,7 +6,7 @@ cdef struct SumForest:
     const double* tables
     Py_ssize_t step
     bint potts
-    # nodes, parents first and the children of each together; the parent, or -1; the
+    # nodes, breadth first from the roots of all trees at once; the parent, or -1; the
     # edge to it; and the first and second ends of the edges
     const Py_ssize_t* order
     const Py_ssize_t* parent

@@ -249,11 +249,11 @@ cdef void send_down(Sums* sums, double* nodes, double* pairs) noexcept nogil:
     cdef Py_ssize_t ld = forest.ld, k, node, child, following = 0, first
     if not forest.potts:
         memset(sums.outer, 0, forest.n_labels * ld * sizeof(double))
+    # after all roots come the children of the first, those of the second, and so on
+    while following < forest.n_nodes and forest.parent[forest.order[following]] < 0:
+        following += 1
     for k in range(forest.n_nodes):
         node = forest.order[k]
-        # the children of a tree's root come right after it, and then theirs
-        if forest.parent[node] < 0:
-            following = k + 1
         first = following
         while (following < forest.n_nodes
                and forest.parent[forest.order[following]] == node):

@@ -47,6 +47,9 @@ class Places:
     lines: np.ndarray
     masks: np.ndarray
 
+    def __len__(self):
+        return count(self.masks)
+
     @property
     def nbytes(self):
         """Memory of the arrays."""
@@ -193,7 +196,8 @@ def add_sum(terms, vector, other, factor, side_by_side):
     Returns
     -------
     places : Places or None
-        Where the sum has entries; None if they are in half of all lines.
+        Where the sum has entries; None if entries and places take half the memory of
+        all entries.
     squares, risen : float
         Squared norm of the sum, and by how much that of the vector rose. Both are the
         same whatever the form of the terms.
@@ -218,7 +222,7 @@ def add_sum(terms, vector, other, factor, side_by_side):
     jobs = [partial(work, *each) for each in pairwise(bounds)]
     lines, masks, squares, risen = zip(*side_by_side(jobs), strict=True)
     places = Places(np.concatenate(lines), np.concatenate(masks)) if sparse else None
-    if places is not None and 2 * len(places.lines) >= n_lines:
+    if sparse and places.nbytes + 8 * len(places) >= SPARSE_BELOW * 8 * size:
         places = None
     return places, sum(squares), sum(risen)
 

@@ -24,7 +24,7 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 
 # blocks="auto": so many examples in each, or more, but two blocks at least where there
 # are so many examples, and not more than so many blocks.
-_EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 2000, 200, 8
+_EXAMPLES, _LEAST_EXAMPLES, _MOST_BLOCKS = 4000, 200, 8
 # check_every="auto": the first pass of the hinge after which the gap is computed, and
 # the passes after which it is computed again, as part of all and at least so many.
 _FIRST_CHECK = 4
@@ -59,7 +59,7 @@ class Partitioned(Solver):
         `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
         Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
-        2,000 examples in each where there are more than two, and 1 for fewer than 200
+        4,000 examples in each where there are more than two, and 1 for fewer than 200
         examples. No more threads than blocks are of use; more blocks need more passes.
     max_iter : int, default=1000
         Largest number of passes, each of as many visits as there are examples.
