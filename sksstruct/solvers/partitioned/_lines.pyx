@@ -21,6 +21,8 @@ from sksstruct.utils._simd cimport sks_prefetch
 cdef enum:
     LINE = 8
     LANES = 4
+    # the mask of a line that has all entries: losses with a gradient change all labels
+    FULL = 255
     # lines that are asked for ahead
     AHEAD = 8
 
@@ -54,6 +56,11 @@ cdef inline Py_ssize_t _place(int32_t line) noexcept nogil:
 cdef inline const double* _expand(unsigned int mask, const double* values,
                                   double* line) noexcept nogil:
     """Write the entries of a line to their places; return where the next ones are."""
+    cdef Py_ssize_t k
+    if mask == FULL:
+        for k in range(LINE):
+            line[k] = values[k]
+        return values + LINE
     while mask:
         line[LOWEST[mask]] = values[0]
         values += 1
@@ -64,6 +71,11 @@ cdef inline const double* _expand(unsigned int mask, const double* values,
 cdef inline double* _append(unsigned int mask, const double* line,
                             double* values) noexcept nogil:
     """Append the entries of a line; return where the next ones go."""
+    cdef Py_ssize_t k
+    if mask == FULL:
+        for k in range(LINE):
+            values[k] = line[k]
+        return values + LINE
     while mask:
         values[0] = line[LOWEST[mask]]
         values += 1
@@ -114,6 +126,7 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
     first. Returns the mask; not both may be at their end.
     """
     cdef unsigned int mask = 0, other, common
+    cdef Py_ssize_t k
     cdef bint in_first = first.n_lines > 0, in_second = second.n_lines > 0
     if in_first and in_second:
         in_first = first.lines[0] <= second.lines[0]
@@ -126,6 +139,11 @@ cdef inline unsigned int _next_sum(Reader* first, Reader* second, Py_ssize_t* nu
         number[0], other = second.lines[0], second.masks[0]
         common = mask & other
         mask |= other
+        if common == FULL:
+            for k in range(LINE):
+                line[k] += second.values[k]
+            second.values += LINE
+            other = 0
         while other:
             if common >> LOWEST[other] & 1:
                 line[LOWEST[other]] += second.values[0]
@@ -173,6 +191,18 @@ def merge(first, second):
             out = _append(mask, line, out)
         n_values = out - &values[0]
     return lines_[:n], masks_[:n], values_[:n_values]
+
+
+cdef inline void add_line(const double* change, double* out, double* squares,
+                          double* risen) noexcept nogil:
+    """Add a whole line; add to sums, by lanes, its squares and how much they rise."""
+    cdef Py_ssize_t first, j
+    for first in range(0, 8, 4):
+        for j in range(LANES):
+            squares[j] += change[first + j] * change[first + j]
+            # by differences: all weights are far more than those that change
+            risen[j] += change[first + j] * (2.0 * out[first + j] + change[first + j])
+            out[first + j] += change[first + j]
 
 
 def add_terms(double[::1] vector, first, second, double[::1] other, double factor):
@@ -227,12 +257,18 @@ def add_terms(double[::1] vector, first, second, double[::1] other, double facto
             mask = _next_sum(&one, &two, &number, line)
             lines[n], masks[n] = number, mask
             n += 1
+            if mask == FULL:
+                place = number * LINE
+                add_line(line, &vector[place], squares, risen)
+                if out_other != NULL:
+                    for k in range(LINE):
+                        out_other[place + k] += factor * line[k]
+                continue
             while mask:
                 k = LOWEST[mask]
                 mask &= mask - 1
                 change, place = line[k], number * LINE + k
                 squares[k % LANES] += change * change
-                # by differences: all weights are far more than those that change
                 risen[k % LANES] += change * (2.0 * vector[place] + change)
                 vector[place] += change
                 if out_other != NULL:
@@ -249,7 +285,7 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
     squares, risen : float
         As there, with the same bits.
     """
-    cdef Py_ssize_t size = vector.shape[0], whole = size - size % LANES, k, j
+    cdef Py_ssize_t size = vector.shape[0], whole = size - size % LINE, k, j
     cdef double* out_other = NULL
     cdef double[LANES] squares, risen
     if other is not None:
@@ -257,11 +293,8 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
     with nogil:
         for j in range(LANES):
             squares[j] = risen[j] = 0.0
-        for k in range(0, whole, 4):
-            for j in range(LANES):
-                squares[j] += change[k + j] * change[k + j]
-                risen[j] += change[k + j] * (2.0 * vector[k + j] + change[k + j])
-                vector[k + j] += change[k + j]
+        for k in range(0, whole, 8):
+            add_line(&change[k], &vector[k], squares, risen)
         for k in range(whole, size):
             squares[k % LANES] += change[k] * change[k]
             risen[k % LANES] += change[k] * (2.0 * vector[k] + change[k])
