@@ -288,7 +288,8 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
     cdef Py_ssize_t size = vector.shape[0], whole = size - size % LINE, k, j
     cdef double* out_other = NULL
     cdef double[LANES] squares, risen
-    if other is not None:
+    # a range of a short vector may be empty
+    if other is not None and size > 0:
         out_other = &other[0]
     with nogil:
         for j in range(LANES):
