@@ -12,8 +12,9 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
 
-# Problems of a group; always as many, so that results do not depend on the threads.
-GROUP = 256
+# Problems of a group, and their variables, at most; and variables of a problem that is
+# worth no group. What is grouped depends on the problems alone, and not on the threads.
+GROUP, MOST, LARGE = 256, 4000, 200
 
 
 def batch(oracle, problems, *, n_jobs=None, **options):
@@ -24,9 +25,9 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
         `branch_and_bound` and `Exhaustive`, which call Python functions. `max_product`
-        and `min_cut` take 256 problems at a time as one, if scores and tables are
-        arrays, all variables have as many states, and no score of a cut is ``-inf``;
-        this is many times faster for small problems.
+        and `min_cut` take up to 256 small problems at a time as one, if scores and
+        tables are arrays, all variables have as many states, and no score of a cut is
+        ``-inf``; this is many times faster for problems of ten variables.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
@@ -58,14 +59,17 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     """
     problems = list(problems)
     results = [None] * len(problems)
-    together = None if options else TOGETHER.get(oracle)
-    size = GROUP if together else 1
+    together = None
+    if not options:
+        # by identity: an oracle of the user need not be hashable
+        together = next((each for known, each in TOGETHER if known is oracle), None)
+    bounds = group_bounds(problems) if together else range(len(problems) + 1)
 
     def run(start, stop):
         # threads write to places of their own: the order is that of the problems
         for group in range(start, stop):
-            first, last = group * size, min((group + 1) * size, len(problems))
-            found = together(problems[first:last]) if together else None
+            first, last = bounds[group], bounds[group + 1]
+            found = together(problems[first:last]) if last - first > 1 else None
             if found is not None:
                 results[first:last] = found
                 continue
@@ -76,8 +80,26 @@ def batch(oracle, problems, *, n_jobs=None, **options):
                     raise ValueError(f"problems[{i}]: {error}") from error
 
     if problems:
-        run_in_chunks(run, -(-len(problems) // size), n_jobs)
+        run_in_chunks(run, len(bounds) - 1, n_jobs)
     return results
+
+
+def group_bounds(problems):
+    """Where groups of neighboring problems begin, and the end of the last one."""
+    bounds, total, previous = [0], 0, 0
+    for i, problem in enumerate(problems):
+        scores = problem[0] if isinstance(problem, tuple | list) and problem else None
+        # of unknown size: alone
+        size = len(scores) if is_array(scores) and scores.ndim else LARGE + 1
+        if i and (
+            max(size, previous) > LARGE
+            or i - bounds[-1] == GROUP
+            or total + size > MOST
+        ):
+            bounds.append(i)
+            total = 0
+        total, previous = total + size, size
+    return [*bounds, len(problems)]
 
 
 def is_array(scores):
@@ -110,9 +132,16 @@ class Group:
         if not self.fits:
             return
         self.tables = [problem[2] for problem in problems]
-        edges = [np.asarray(problem[1]).reshape(-1, 2) for problem in problems]
+        edges = [np.asarray(problem[1]) for problem in problems]
         # an empty list makes an array of floats
-        edges = [pairs if len(pairs) else pairs.astype(np.intp) for pairs in edges]
+        none = np.zeros((0, 2), dtype=np.intp)
+        edges = [pairs if pairs.size else none for pairs in edges]
+        self.fits = all(
+            pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+            for pairs in edges
+        )
+        if not self.fits:
+            return
         sizes = [len(problem[0]) for problem in problems]
         self.counts = [len(pairs) for pairs in edges]
         self.first = np.concatenate([[0], np.cumsum(sizes)])
@@ -129,7 +158,8 @@ class Group:
                 for table, count in zip(self.tables, self.counts, strict=True)
             )
         )
-        self.edges = edges + self.first[self.problem_of_edge][:, None]
+        if self.fits:
+            self.edges = edges + self.first[self.problem_of_edge][:, None]
 
     def split(self, labeling, scores):
         """Results of the problems."""
@@ -165,14 +195,18 @@ def min_cut_together(problems):
         # What is never worth paying would be too much for a small problem.
         if not (group.fits and np.isfinite(group.unary).all()):
             return None
+        # those of problems without edges are checked too
+        if not all(
+            table.shape[-2:] == (2, 2) and np.isfinite(table).all()
+            for table in group.tables
+        ):
+            return None
         tables = np.concatenate(
             [
                 np.broadcast_to(table, (count, 2, 2))
                 for table, count in zip(group.tables, group.counts, strict=True)
             ]
         )
-        if not np.isfinite(tables).all():
-            return None
         labeling, _ = MinCut(group.edges, len(group.unary)).solve(group.unary, tables)
     except ValueError:
         return None
@@ -188,4 +222,4 @@ def min_cut_together(problems):
     return group.split(labeling, np.bincount(owner, terms, len(problems)))
 
 
-TOGETHER = {max_product: max_product_together, min_cut: min_cut_together}
+TOGETHER = [(max_product, max_product_together), (min_cut, min_cut_together)]

@@ -122,7 +122,11 @@ def check_edges(edges, n_variables):
     first, second = array.T
     loops = first == second
     # one pass for each bound: only a mistake is worth the search for its place
-    if loops.any() or array.min(initial=0) < 0 or array.max(initial=-1) >= n_variables:
+    if (
+        loops.any()
+        or array.min(initial=0) < 0
+        or array.max(initial=0) >= max(n_variables, 1)
+    ):
         bad = loops | ((array < 0) | (array >= n_variables)).any(axis=1)
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(

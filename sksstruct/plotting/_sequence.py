@@ -90,11 +90,11 @@ class SequenceDisplay:
         """
         ax = axes_for(self, ax)
         classes = self._classes()
-        table = self.probabilities
-        if table is None:
-            table = np.zeros((len(self.tokens), len(classes)))
+        table = np.zeros((len(self.tokens), len(classes)))
+        if self.probabilities is not None:
+            table[:, : len(self.probabilities[0])] = self.probabilities
         options = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", **kwargs}
-        self.image_ = ax.imshow(np.asarray(table).T, **options)
+        self.image_ = ax.imshow(table.T, **options)
         places = np.arange(len(self.tokens))
         rows = [classes.index(label) for label in self.predicted]
         right = np.ones(len(rows), dtype=bool)
@@ -111,10 +111,10 @@ class SequenceDisplay:
 
     def _classes(self):
         """All labels that are shown."""
-        if self.classes is not None:
-            return list(self.classes)
-        every = [*self.predicted, *(self.y if self.y is not None else ())]
-        return sorted(set(every), key=str)
+        known = [] if self.classes is None else list(self.classes)
+        every = {*self.predicted, *(self.y if self.y is not None else ())}
+        # true labels that training has not seen
+        return known + sorted(every.difference(known), key=str)
 
     def _repr_html_(self):
         rows = [_row("", self.tokens, ["token"] * len(self.tokens))]

@@ -275,7 +275,8 @@ def compact_rows(rows):
     rows : ndarray or sparse array
         The same features; what was given, unless it was made sparse.
     """
-    if sparse.issparse(rows) or rows.size == 0:
+    # what is on disk may be more than memory holds
+    if sparse.issparse(rows) or rows.size == 0 or is_mapped(rows):
         return rows
     if np.count_nonzero(rows) >= SPARSE_BELOW * rows.size:
         return rows

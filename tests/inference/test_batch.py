@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from sksstruct.inference import (
     viterbi,
     viterbi_topk,
 )
+from sksstruct.inference._batch import group_bounds
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3])
@@ -102,3 +105,51 @@ def test_empty_and_bad_problems():
     problems = [([[0.0, 1.0]], np.eye(2)), ([[0.0]], np.eye(2))]
     with pytest.raises(ValueError, match=r"problems\[1\]: pairwise must have shape"):
         batch(viterbi, problems)
+
+
+@pytest.mark.parametrize("oracle", [max_product, min_cut])
+@pytest.mark.parametrize(
+    "edges", [np.array([[0, 2, 4, 6], [1, 3, 5, 7]]), [0, 1, 2, 3], [("a", "b")]]
+)
+def test_odd_edges_are_refused_in_a_group(oracle, edges):
+    good = (np.zeros((8, 2)), [[0, 1]], np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"problems\[1\]: edges must be pairs"):
+        batch(oracle, [good, (np.zeros((8, 2)), edges, np.zeros((2, 2)))])
+
+
+@pytest.mark.parametrize("table", [np.zeros((1, 1)), np.zeros((1, 1, 2))])
+def test_odd_tables_are_refused_in_a_group(table):
+    good = (np.zeros((8, 2)), [[0, 1]], np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"problems\[1\]"):
+        batch(min_cut, [good, (np.zeros((8, 2)), [[0, 1]], table)])
+
+
+def test_only_small_problems_are_grouped():
+    sizes = [10] * 300 + [201, 10, 150] + [100] * 60
+    problems = [(np.zeros((size, 2)), [], np.zeros((2, 2))) for size in sizes]
+    bounds = group_bounds(problems)
+    groups = [sizes[a:b] for a, b in itertools.pairwise(bounds)]
+    assert list(itertools.chain.from_iterable(groups)) == sizes
+    assert [201] in groups
+    assert max(map(len, groups)) == 256 and max(map(sum, groups)) <= 4000
+    # what has no size yet is left to the oracle
+    assert group_bounds([([[0.0]], [], None)] * 3) == [0, 1, 2, 3]
+    assert batch(Unhashable(), [(1,), (2,)]) == [1, 2]
+
+
+class Unhashable:
+    __hash__ = None
+
+    def __call__(self, value):
+        return value
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64, np.int16])
+def test_edges_of_any_integers(dtype):
+    edges = np.array([[0, 1], [1, 2]], dtype=dtype)
+    scores = np.random.RandomState(0).normal(size=(3, 2))
+    expected = max_product(scores, edges.astype(int), np.eye(2))
+    found = max_product(scores, edges, np.eye(2))
+    assert np.array_equal(found[0], expected[0]) and found[1] == expected[1]
+    with pytest.raises(ValueError, match=r"edges\[1\] is \(1, 2\)"):
+        max_product(scores[:2], edges, np.eye(2))

@@ -176,3 +176,9 @@ def test_certificates_are_in_notebooks(tagger):
     # scikit-learn shows what fit has found
     html = tagger[-1]._repr_html_()
     assert "dual_gap_" in html and "objective_" in html
+
+
+def test_a_true_label_that_training_has_not_seen(tagger):
+    display = SequenceDisplay.from_estimator(tagger, X[0], ["LOC", "O"]).plot()
+    assert texts(display.ax_.get_yticklabels()) == ["O", "PER", "LOC"]
+    assert display.image_.get_array().shape == (3, 2)

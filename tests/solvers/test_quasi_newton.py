@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from sksstruct import ChainCRF
 from sksstruct.solvers import LBFGS
-from sksstruct.solvers.core.quasi_newton import Pairs, descend, line_search
+from sksstruct.solvers.core.quasi_newton import Pairs, _cubic, descend, line_search
 from sksstruct.utils._layout import padded_length
 
 
@@ -149,3 +149,22 @@ def test_memory_of_a_fit():
     tracemalloc.stop()
     assert tagger.n_iter_ > 10
     assert peak < 17 * 8 * n_features * padded_length(n_labels)
+
+
+def test_slopes_whose_squares_overflow():
+    found = _cubic((0.0, 0.0, -1e200), (1.0, 1e200, 3e200))
+    expected = _cubic((0.0, 0.0, -1.0), (1.0, 1.0, 3.0))
+    assert found == pytest.approx(expected) and 0.0 < found < 1.0
+    assert _cubic((0.0, 0.0, -np.inf), (1.0, 1.0, 3.0)) == np.inf
+
+
+def test_the_same_bits_for_any_number_of_threads():
+    rng = np.random.RandomState(0)
+    X = [sparse.random_array((4, 3000), density=0.01, rng=rng) for _ in range(60)]
+    y = [rng.randint(5, size=4) for _ in X]
+    one, two = (
+        ChainCRF(0.01, loss="log", solver="lbfgs", n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    assert np.array_equal(one.coef_, two.coef_)
+    assert one.dual_gap_ == two.dual_gap_

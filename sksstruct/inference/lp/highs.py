@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import sys
+import time
 from concurrent.futures import Future, wait
 from dataclasses import KW_ONLY, dataclass
 from threading import Thread
@@ -20,6 +21,8 @@ _MAX_COLUMNS = 4_000_000
 _SHARE, _TICK = 0.9, 0.05
 # Seconds that a thread gets at the end of the process.
 _MOMENT = 2.0
+# Threads that HiGHS was still at work in when nobody waited any more.
+_LATE = []
 # What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
 _LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
@@ -150,20 +153,24 @@ def _in_thread(solve, run):
                 return None
     finally:
         if not future.done():
-            atexit.register(_end_at_once, thread)
+            if not _LATE:
+                atexit.register(_end_at_once)
+            _LATE[:] = [each for each in _LATE if each.is_alive()] + [thread]
     return future.result()
 
 
-def _end_at_once(thread):
+def _end_at_once():
     """Let the process end while HiGHS is at work.
 
-    A thread that comes back to the interpreter while that ends aborts the process: one
-    is nearly done gets a moment. Destructors of its library, which run last of all,
-    could abort it as well.
+    A thread that comes back to the interpreter while that ends aborts the process:
+    those that are nearly done get a moment. Destructors of its library, which run last
+    of all, could abort it as well.
     """
-    thread.join(_MOMENT)
+    end = time.monotonic() + _MOMENT
+    for thread in _LATE:
+        thread.join(max(0.0, end - time.monotonic()))
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if thread.is_alive() and hasattr(libc, "on_exit"):
+    if any(each.is_alive() for each in _LATE) and hasattr(libc, "on_exit"):
         # called with the status, before all that is registered by now
         libc.on_exit(libc._exit, None)
 

@@ -82,7 +82,7 @@ cdef class Forest(Tree):
         self._up = np.zeros(n + 1, dtype=np.intp)
         self._down = np.zeros(n + 1, dtype=np.intp)
         # at 0: zeros for the edges to the root of roots
-        place = max(4 * np.max(self._size), np.max(self._ld))
+        place = max(4 * int(np.max(self._size)), int(np.max(self._ld)))
         # Many edges may share a table: one copy for each pair of table and direction,
         # whose number is the key.
         cdef Py_ssize_t[::1] offset = np.full(2 * len(tables), -1, dtype=np.intp)

@@ -6,7 +6,6 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
@@ -285,8 +284,8 @@ class Solver(BaseEstimator):
             random_state, n_jobs, verbose, callback, dual_state, l1, max_seconds
         )
         # A product of vectors that are read once is slower on all cores than on one,
-        # and in some libraries many times slower.
-        blas = _controller().limit(limits=effective_n_jobs(n_jobs), user_api="blas")
+        # and in some libraries many times slower. Its bits depend on the threads.
+        blas = _controller().limit(limits=1, user_api="blas")
         with blas:
             started = time.perf_counter()
             while True:

@@ -180,6 +180,11 @@ def _cubic(first, second):
     """Minimizer of the cubic with two values and slopes; inf if there is none."""
     (a, value_a, slope_a), (b, value_b, slope_b) = first, second
     mean = slope_a + slope_b - 3.0 * (value_a - value_b) / (a - b)
+    # squares of slopes must not overflow
+    scale = max(abs(mean), abs(slope_a), abs(slope_b))
+    if not 0.0 < scale < np.inf:
+        return np.inf
+    mean, slope_a, slope_b = mean / scale, slope_a / scale, slope_b / scale
     root = mean**2 - slope_a * slope_b
     if not root >= 0.0:
         return np.inf

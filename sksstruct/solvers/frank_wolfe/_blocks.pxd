@@ -21,12 +21,45 @@ cdef struct Block:
     double* gram            # (capacity, capacity)
 
 
+cdef inline void sift(Block* block, Py_ssize_t top, Py_ssize_t end) noexcept nogil:
+    """Let an entry of a heap sink to its place: none is above a larger one."""
+    cdef int32_t key = block.keys[top]
+    cdef double value = block.values[top]
+    cdef Py_ssize_t below = 2 * top + 1
+    while below < end:
+        if below + 1 < end and block.keys[below + 1] > block.keys[below]:
+            below += 1
+        if block.keys[below] <= key:
+            break
+        block.keys[top], block.values[top] = block.keys[below], block.values[below]
+        top, below = below, 2 * below + 1
+    block.keys[top], block.values[top] = key, value
+
+
+cdef inline void heap_sort(Block* block) noexcept nogil:
+    """Sort all keys in place, in n log n steps."""
+    cdef Py_ssize_t entry
+    cdef int32_t key
+    cdef double value
+    for entry in range(block.n_keys // 2 - 1, -1, -1):
+        sift(block, entry, block.n_keys)
+    for entry in range(block.n_keys - 1, 0, -1):
+        key, value = block.keys[0], block.values[0]
+        block.keys[0], block.values[0] = block.keys[entry], block.values[entry]
+        block.keys[entry], block.values[entry] = key, value
+        sift(block, 0, entry)
+
+
 cdef inline void sort_keys(Block* block, Py_ssize_t first) noexcept nogil:
     """Put the keys of a block in order; those before the first one given are."""
     cdef Py_ssize_t entry, k
     cdef int32_t key
     cdef double value
-    # by insertion: most visits bring no key or one that is new
+    # by insertion: most visits bring no key or one that is new, those of long sequences
+    # many
+    if block.n_keys - first > 32:
+        heap_sort(block)
+        return
     for entry in range(max(first, 1), block.n_keys):
         key, value = block.keys[entry], block.values[entry]
         k = entry
