@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference import best_by_tie_rule, enumerate_chain
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sksstruct import ChainCRF
@@ -159,3 +160,20 @@ def test_errors():
         ChainCRF().cast(np.float32)
     with pytest.raises(ValueError, match="dtype must be float32 or float64, got 'f2'"):
         tagger_with_integers(0, 2, 2).cast("f2")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss, solver", [("hinge", "auto"), ("log", "sdca")])
+@pytest.mark.parametrize("other", [False, True])
+def test_values_that_are_all_one_are_left_out(dtype, loss, solver, other):
+    rng = np.random.RandomState(0)
+    X = [(rng.uniform(size=(5, 40)) < 0.5).astype(dtype) for _ in range(30)]
+    y = [rng.randint(9, size=5) for _ in X]
+    # beyond the part of the values that is looked at first, it may be the last one
+    X[-1][-1] = 3.0 if other else 1.0
+    tagger = ChainCRF(0.01, loss=loss, solver=solver, tol=1e-2, random_state=0)
+    dense = clone(tagger).fit([x + 0.0 for x in X], y)
+    packed = clone(tagger).fit([sparse.csr_array(x) for x in X], y)
+    # the same steps, but for rounding errors
+    assert packed.n_iter_ == dense.n_iter_
+    np.testing.assert_allclose(packed.coef_, dense.coef_, atol=1e-9)

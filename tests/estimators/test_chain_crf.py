@@ -585,20 +585,3 @@ def test_ocr_small_optimum(data_home, alpha, low, high):
     assert model.objective_ >= low
     assert model.objective_ - model.dual_gap_ <= high
     assert model.dual_gap_ <= 0.002
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("loss, solver", [("hinge", "auto"), ("log", "sdca")])
-@pytest.mark.parametrize("other", [False, True])
-def test_values_that_are_all_one_are_left_out(dtype, loss, solver, other):
-    rng = np.random.RandomState(0)
-    X = [(rng.uniform(size=(5, 40)) < 0.5).astype(dtype) for _ in range(30)]
-    y = [rng.randint(9, size=5) for _ in X]
-    # beyond the part of the values that is looked at first, it may be the last one
-    X[-1][-1] = 3.0 if other else 1.0
-    tagger = ChainCRF(0.01, loss=loss, solver=solver, tol=1e-2, random_state=0)
-    dense = clone(tagger).fit([x + 0.0 for x in X], y)
-    packed = clone(tagger).fit([sparse.csr_array(x) for x in X], y)
-    # the same steps, but for rounding errors
-    assert packed.n_iter_ == dense.n_iter_
-    np.testing.assert_allclose(packed.coef_, dense.coef_, atol=1e-9)

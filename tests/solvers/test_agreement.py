@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from sksstruct import ChainCRF, LinearSSVC
+from sksstruct.datasets import make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.solvers import (
     BCFW,
@@ -241,3 +242,17 @@ def test_binary_smooth():
         # half of the difference of both classes' weights, each with its penalty
         w = model.coef_[1] - model.coef_[0]
         np.testing.assert_allclose(w, peer.coef_[0], atol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_long_sequences_bring_many_new_keys_at_once():
+    data = make_chain(3, n_features=4, n_classes=4, max_length=400, random_state=0)
+    found = [
+        ChainCRF(100.0, solver=BCFW(cache=cache, max_iter=200), random_state=0).fit(
+            data.X, data.y
+        )
+        for cache in (False, True)
+    ]
+    for one, other in (found, found[::-1]):
+        assert one.objective_ - one.dual_gap_ <= other.objective_
+        assert one.dual_gap_ < 0.2 * one.objective_

@@ -598,17 +598,3 @@ def test_former_name_of_check_every():
     with pytest.warns(FutureWarning, match="gap_every is called check_every"):
         tagger.fit(data.X, data.y)
     np.testing.assert_array_equal(tagger.history_["pass"], expected)
-
-
-@pytest.mark.filterwarnings("ignore:training did not converge")
-def test_long_sequences_bring_many_new_keys_at_once():
-    data = make_chain(3, n_features=4, n_classes=4, max_length=400, random_state=0)
-    found = [
-        ChainCRF(100.0, solver=BCFW(cache=cache, max_iter=200), random_state=0).fit(
-            data.X, data.y
-        )
-        for cache in (False, True)
-    ]
-    for one, other in (found, found[::-1]):
-        assert one.objective_ - one.dual_gap_ <= other.objective_
-        assert one.dual_gap_ < 0.2 * one.objective_
