@@ -481,9 +481,9 @@ def test_memory(large, name):
     assert peak <= vectors * weights + 3 * nodes + pairs + 3 * features
 
 
-@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (2, 2)])
-def test_threads_of_blas(data, monkeypatch, n_jobs, expected):
-    """Solvers keep BLAS to their own number of threads, and only meanwhile."""
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_threads_of_blas(data, monkeypatch, n_jobs):
+    """Solvers keep BLAS to one thread, and only meanwhile: its sums depend on them."""
     before = blas_threads()
     if not before:
         pytest.skip("no BLAS whose threads can be counted")
@@ -499,7 +499,7 @@ def test_threads_of_blas(data, monkeypatch, n_jobs, expected):
     with threadpool_limits(3, user_api="blas"):
         tagger.fit(data.X, data.y)
         assert blas_threads() == [3] * len(before)
-    assert seen == [expected] * len(before)
+    assert seen == [1] * len(before)
 
 
 def blas_threads():
