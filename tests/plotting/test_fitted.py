@@ -64,6 +64,7 @@ class TestWeights:
         assert texts(display.ax_.get_yticklabels()) == ["feature 1", "feature 0"]
 
     def test_two_classes_with_one_row(self):
+        pytest.importorskip("pandas")
         data, y = load_iris(return_X_y=True, as_frame=True)
         data, y = data[y < 2], y[y < 2]
         model = make_pipeline(StandardScaler(), LinearSSVC()).fit(data, y)
