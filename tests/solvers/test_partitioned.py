@@ -273,6 +273,22 @@ def test_numbers_of_blocks_and_rounds(data):
         assert counting.calls == n_rounds
 
 
+@pytest.mark.parametrize("n_blocks, expected", [(1, 1), (2, 1), (4, 4), (6, 4)])
+@pytest.mark.filterwarnings("ignore:training did not converge")
+def test_rounds_of_known_labelings(data, n_blocks, expected):
+    turns = []
+
+    class Listening(Serial):
+        def call(self, method, *common, **arguments):
+            if method == "advance" and common[2].known:
+                turns.append(common[2].n_parts)
+            return super().call(method, *common, **arguments)
+
+    solver = partitioned(executor=Listening(), blocks=n_blocks, max_iter=2)
+    fit((data[0] * 40, data[1] * 40), solver)
+    assert set(turns) == {expected}
+
+
 # ---- checkpoints and interrupts ----
 
 
