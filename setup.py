@@ -21,6 +21,8 @@ directives = {
     "cdivision": True,
     "embedsignature": True,
     "freethreading_compatible": True,
+    # A tenth of the C code; nobody pickles the classes of kernels.
+    "auto_pickle": False,
 }
 headers = sorted(str(path) for path in Path("sksstruct").rglob("*.h"))
 # Debug symbols, which Python's own flags ask for, make wheels four times as large and

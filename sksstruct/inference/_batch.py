@@ -7,6 +7,8 @@ is one problem to it, and no part of one acts on another.
 
 import numpy as np
 
+from sksstruct.inference._checks import check_scores, check_sums
+from sksstruct.inference.chains._viterbi import viterbi, viterbi_group
 from sksstruct.inference.cuts._mincut import MinCut, min_cut
 from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
@@ -24,10 +26,10 @@ def batch(oracle, problems, *, n_jobs=None, **options):
     ----------
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
-        `branch_and_bound` and `Exhaustive`, which call Python functions. `max_product`
-        and `min_cut` take up to 256 small problems at a time as one, if scores and
-        tables are arrays, all variables have as many states, and no score of a cut is
-        ``-inf``; this is many times faster for problems of ten variables.
+        `branch_and_bound` and `Exhaustive`, which call Python functions. `viterbi`,
+        `max_product` and `min_cut` take up to 256 small problems at a time as one, if
+        scores and tables are arrays, all variables have as many states, and no score of
+        a cut is ``-inf``; this is many times faster for problems of ten variables.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
@@ -222,4 +224,54 @@ def min_cut_together(problems):
     return group.split(labeling, np.bincount(owner, terms, len(problems)))
 
 
-TOGETHER = [(max_product, max_product_together), (min_cut, min_cut_together)]
+def viterbi_together(problems):
+    """Best labelings of short chains, or None where they are no group."""
+    if not all(map(is_chain, problems)):
+        return None
+    n_states = problems[0][0].shape[1]
+    sizes = [len(unary) for unary, _ in problems]
+    tables, begins, steps, begin_of = [], [], [], {}
+    total = 0
+    for (unary, table), size in zip(problems, sizes, strict=True):
+        shape = table.shape[-2:] if len(table) == size - 1 else table.shape
+        if unary.shape[1] != n_states or shape != (n_states, n_states):
+            return None
+        if id(table) not in begin_of:
+            begin_of[id(table)] = total
+            tables.append(table.reshape(-1, n_states, n_states))
+            total += len(tables[-1])
+        begins.append(begin_of[id(table)])
+        steps.append(table.ndim - 2)
+    try:
+        unary = check_scores("unary", np.concatenate([unary for unary, _ in problems]))
+        tables = check_scores("pairwise", np.concatenate(tables))
+        check_sums("unary and pairwise", 4 * len(unary), unary, tables)
+    except ValueError:
+        return None
+    if not len(tables):
+        # chains of one position, which need none
+        tables = np.zeros((1, n_states, n_states))
+    starts = np.array([0, *np.cumsum(sizes)], dtype=np.intp)
+    labeling, scores = viterbi_group(
+        unary, starts, tables, np.array(begins, np.intp), np.array(steps, np.intp)
+    )
+    return list(zip(np.split(labeling, starts[1:-1]), scores.tolist(), strict=True))
+
+
+def is_chain(problem):
+    """Whether a problem has scores and tables of a chain, as arrays."""
+    return (
+        len(problem) == 2
+        and is_array(problem[0])
+        and is_array(problem[1])
+        and problem[0].ndim == 2
+        and problem[0].size > 0
+        and problem[1].ndim in (2, 3)
+    )
+
+
+TOGETHER = [
+    (viterbi, viterbi_together),
+    (max_product, max_product_together),
+    (min_cut, min_cut_together),
+]

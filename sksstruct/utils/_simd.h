@@ -253,11 +253,19 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, doub
         const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
         const double *weights, ptrdiff_t ld, const double *init, double *out)          \
     {                                                                                  \
-        double acc[32];                                                                \
+        /* few labels: two sums, so that the next feature need not wait for this one */ \
+        const int two = width == 8 || width == 16 || (width == 4 && !index);           \
+        double acc[32], odd[16] = {0.0};                                               \
+        ptrdiff_t p = 0;                                                               \
         for (int j = 0; j < width; j++) acc[j] = init[j];                              \
-        for (ptrdiff_t p = 0; p < n; p++)                                              \
+        for (; two && p + 2 <= n; p += 2) {                                            \
             sks_fma(width, SKS_VALUE(p), weights + (index ? index[p] : p) * ld, acc);  \
-        for (int j = 0; j < width; j++) out[j] = acc[j];                               \
+            sks_fma(width, SKS_VALUE(p + 1),                                           \
+                    weights + (index ? index[p + 1] : p + 1) * ld, odd);               \
+        }                                                                              \
+        for (; p < n; p++)                                                             \
+            sks_fma(width, SKS_VALUE(p), weights + (index ? index[p] : p) * ld, acc);  \
+        for (int j = 0; j < width; j++) out[j] = two ? acc[j] + odd[j] : acc[j];       \
     }                                                                                  \
     SKS_INLINE void sks_scatter_block_##suffix(                                        \
         const int width, const int count, ptrdiff_t n, const int32_t *index,           \

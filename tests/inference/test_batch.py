@@ -79,6 +79,57 @@ def test_groups_of_small_problems(oracle, kind, n_states):
             np.testing.assert_array_equal(labels, alone[0])
 
 
+@pytest.mark.parametrize("n_states", [1, 3, 9])
+def test_groups_of_short_chains(n_states):
+    rng = np.random.RandomState(n_states)
+    shared = rng.randint(-2, 3, size=(n_states, n_states)).astype(float)
+    shared[rng.rand(*shared.shape) < 0.2] = -np.inf
+    problems = []
+    for k in range(600):
+        size = rng.randint(1, 5)
+        unary = rng.randint(-2, 3, size=(size, n_states))
+        if k % 3 == 0:
+            unary = unary.astype(np.float32)
+            unary[rng.rand(*unary.shape) < 0.1] = -np.inf
+        own = rng.randint(-2, 3, size=(size - 1, n_states, n_states))
+        problems.append((unary, own if k % 2 else shared))
+    found = batch(viterbi, problems, n_jobs=2)
+    for problem, (labels, score) in zip(problems, found, strict=True):
+        alone = viterbi(*problem)
+        assert score == alone[1]
+        np.testing.assert_array_equal(labels, alone[0])
+        assert labels.dtype == alone[0].dtype
+    # of one position all: there is no table
+    alone = [(unary[:1], own[:0]) for unary, own in problems[1::2]]
+    for (unary, _), (labels, score) in zip(alone, batch(viterbi, alone), strict=True):
+        assert (labels[0], score) == (unary.argmax(), unary.max())
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ((np.zeros((2, 3)), np.zeros((2, 2))), "pairwise must have shape"),
+        ((np.zeros((2, 3)), np.zeros((3, 3))), None),
+        ((np.zeros((2, 2)), np.zeros((2, 2, 2))), "pairwise must have shape"),
+        ((np.full((2, 2), np.nan), np.zeros((2, 2))), "unary has an entry"),
+        ((np.zeros((2, 2)), np.full((2, 2), np.inf)), "pairwise has an entry"),
+        ((np.full((2, 2), 1e300), np.zeros((2, 2))), "too large"),
+        ((np.zeros((2, 2)),), None),
+    ],
+)
+def test_a_bad_chain_of_a_group_is_named(problem, message):
+    good = [(np.zeros((3, 2)), np.eye(2))] * 5
+    if len(problem) == 1:
+        with pytest.raises(TypeError):
+            batch(viterbi, [*good, problem, *good])
+    elif message is None:
+        # other labels are no mistake
+        assert len(batch(viterbi, [*good, problem, *good])[5][0]) == 2
+    else:
+        with pytest.raises(ValueError, match=rf"problems\[5\]: .*{message}"):
+            batch(viterbi, [*good, problem, *good])
+
+
 @pytest.mark.parametrize(
     ("problem", "message"),
     [

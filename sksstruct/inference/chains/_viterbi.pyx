@@ -123,3 +123,45 @@ def viterbi(unary, pairwise):
         score = viterbi_padded(size, n_states, ld, &delta[0, 0], &tables[0, 0], step,
                                &labels[0])
     return labeling, score
+
+
+def viterbi_group(unary, starts, tables, table_begins, table_steps):
+    """Best labelings of many chains with as many labels each, without their checks.
+
+    Parameters
+    ----------
+    unary : ndarray of shape (n_positions, K)
+        Scores of all chains, one after the other.
+    starts : ndarray of shape (n_chains + 1,), intp
+        First position of each chain, and the end of the last one.
+    tables : ndarray of shape (n_tables, K, K)
+        Tables of all chains, one at least.
+    table_begins : ndarray of shape (n_chains,), intp
+        First table of each chain.
+    table_steps : ndarray of shape (n_chains,), intp
+        1 for a table of each pair of positions, and 0 for the same one.
+
+    Returns
+    -------
+    labeling : ndarray of shape (n_positions,), int32
+        What `viterbi` finds for each chain.
+    scores : ndarray of shape (n_chains,)
+        And their scores.
+    """
+    cdef Py_ssize_t n_states = unary.shape[1], ld = padded_length(n_states)
+    cdef Py_ssize_t n_chains = len(table_begins), i, table_size = n_states * ld
+    cdef double[:, ::1] delta = pad_rows(unary)
+    cdef double[:, ::1] rows = pad_rows(tables.reshape(-1, n_states))
+    cdef const Py_ssize_t[::1] first = starts
+    cdef const Py_ssize_t[::1] begin = table_begins, step = table_steps
+    labeling = np.empty(len(unary), dtype=np.int32)
+    scores = np.empty(n_chains)
+    cdef int32_t[::1] labels = labeling
+    cdef double[::1] best = scores
+    with nogil:
+        for i in range(n_chains):
+            best[i] = viterbi_padded(
+                first[i + 1] - first[i], n_states, ld, &delta[first[i], 0],
+                &rows[0, 0] + begin[i] * table_size, step[i] * table_size,
+                &labels[first[i]])
+    return labeling, scores
