@@ -88,12 +88,12 @@ class Pragam(Solver):
     def _solve(self, model, alpha, options):
         space = model.dual_space()
         loop = Loop(self, alpha, options)
+        run = ExcessiveGap(self, space, alpha)
         try:
-            run = ExcessiveGap(self, space, alpha)
+            run.first_step()
         except KeyboardInterrupt:
-            # the first projections take longest; there is no iterate before them
-            w = np.zeros(model.n_weights)
-            loop.report(space.risk(w, space.slopes(w)), w, 0.0)
+            # the first projections take longest; the centre is what there is before them
+            loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = Status.INTERRUPTED
             return loop.result()
         # all dual variables; those that move in this round, or None for all of them
@@ -135,10 +135,13 @@ class Pragam(Solver):
             part = space.restrict(x, slopes, margin)
             if part is None:
                 run.begin(run.x, run.u)
+                run.first_step()
             else:
-                part, index = part
-                x = x.copy()
-                run = ExcessiveGap(self, part, alpha)
+                part, places = part
+                new = ExcessiveGap(self, part, alpha)
+                new.first_step()
+                # together, so that an interrupt finds variables that fit
+                x, index, run = x.copy(), places, new
 
         loop.dual = 0.0  # of the centre, which stands for w = 0
         look()
@@ -164,6 +167,11 @@ class ExcessiveGap:
         self.w = u / self.alpha
         self.slopes = space.slopes(self.w)
         self.products += 1
+
+    def first_step(self):
+        """The rest of line 1: the first dual variables, and L where it is not given."""
+        space, center = self.space, self.center
+        u = self.w * self.alpha
         if self.L == 0.0:
             # the curvature along the gradient, a lower bound
             moved = space.project(center + self.slopes)
@@ -176,19 +184,19 @@ class ExcessiveGap:
             if not np.isfinite(self.L):
                 raise ValueError(f"training broke down: the dual overflows. {SCALING}")
         while True:
-            self.x = space.project(center + self.slopes / self.L)
-            self.u = space.combine(self.x)
-            if self._fits(self.x - center, self.u - u):
+            x = space.project(center + self.slopes / self.L)
+            u_x = space.combine(x)
+            if self._fits(x - center, u_x - u, u_x):
                 break
-        self.mu = self.L
+        self.x, self.u, self.mu = x, u_x, self.L
 
-    def _fits(self, change, bend):
+    def _fits(self, change, bend, u):
         """Whether L bounds the curvature of a step; doubles it if not."""
         size, bent = float(np.vdot(change, change)), float(bend @ bend)
         if not np.isfinite(bent / self.alpha):
             raise ValueError(f"training broke down: the dual overflows. {SCALING}")
         # a change of alpha w within rounding errors shows nothing
-        noise = 1e-28 * float(self.u @ self.u) if hasattr(self, "u") else 0.0
+        noise = 1e-28 * float(u @ u)
         if not self.adaptive or bent <= noise or size == 0.0:
             return True
         if bent / self.alpha <= self.L * size * (1 + 1e-12):
@@ -213,7 +221,7 @@ class ExcessiveGap:
             self.products += 1
             x = space.project(beta + slopes / self.L)
             u = space.combine(x)
-            if self._fits(x - beta, u - u_beta):
+            if self._fits(x - beta, u - u_beta, self.u):
                 break
         w = (1.0 - tau) * self.w + tau * w_beta
         slopes = (1.0 - tau) * self.slopes + tau * slopes
