@@ -28,6 +28,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
 ]
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "pydata_sphinx_theme"
@@ -74,6 +75,20 @@ sphinx_gallery_conf = {
     "parallel": 2,
     "write_computation_times": False,
     "abort_on_example_error": True,
+}
+# Figures of pages that are not examples: scripts beside the page, run by the build.
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 130)]
+plot_apply_rcparams = True
+plot_rcparams = {
+    # readable on a phone
+    "figure.figsize": (6, 3.5),
+    "figure.constrained_layout.use": True,
+    "legend.fontsize": "small",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.3,
 }
 suppress_warnings = ["config.cache"]
 
