@@ -84,7 +84,9 @@ plot_formats = [("png", 130)]
 plot_apply_rcparams = True
 plot_rcparams = {
     # readable on a phone
-    "figure.figsize": (6, 3.5),
+    "figure.figsize": (6, 3.7),
+    "font.size": 12,
+    "axes.titlesize": "medium",
     "figure.constrained_layout.use": True,
     "legend.fontsize": "small",
     "axes.grid": True,

@@ -26,7 +26,7 @@ ax.set(
     ylabel="objective above its minimum",
     xscale="log",
     yscale="log",
-    xlim=(9, 500),
+    xlim=(9, 900),
 )
 ax.set_xticks(CALLS, CALLS)
 ax.legend(loc="right")

@@ -50,6 +50,7 @@ ax.set(
     title="100 strings of digits, weights of one breakpoint",
     xlabel="alpha",
     ylabel="above the minimum",
+    xlim=(0.1, 2.7),
     ylim=(0, 1.5 * EPSILON),
 )
 ax.legend(loc="lower right")

@@ -28,7 +28,7 @@ for (label, options), style in zip(solvers.items(), (":", "--", "-"), strict=Tru
 ax.set(
     title="Casimir: 200 strings of digits, alpha = 0.02",
     xlabel="passes",
-    ylabel="hinge objective above its minimum",
+    ylabel="objective above its minimum",
     yscale="log",
 )
 ax.legend()
