@@ -1,6 +1,6 @@
 """MAP of factor graphs: real instances, large domains, matching, hard tables.
 
-The tables of `doc/benchmarks.rst`, section MAP. Every solver runs in a process of its
+The tables of `doc/benchmarks/map.rst`. Every solver runs in a process of its
 own, so that memory is its own; seconds are wall clock, from a graph in memory to the
 labeling, everything the solver builds included. AD3 and toulbar2 run where they are
 installed (`pip install pytoulbar2`; `ad3` has to be built with Cython 0.29).

@@ -27,6 +27,7 @@ QUESTIONS = {
     "cluster": "guide/large_data",
     "cite": "citing",
     "oracle": "glossary",
+    "gap theorem": "explanation/hinge",
 }
 LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
 

@@ -1,0 +1,29 @@
+"""Seconds of a pass against the number of labels."""
+
+import matplotlib.pyplot as plt
+from _tables import number, rows
+
+solvers = {
+    "table": ("table of all pairs", "s--"),
+    "gdmm": ("GDMM", "^"),
+    "auto": ("auto: sparse transitions", "o-"),
+}
+table = rows("many_labels", "labels", "solver", "CPU s a pass")
+
+figure, ax = plt.subplots()
+for name, (label, style) in solvers.items():
+    chosen = [row for row in table if row["solver"] == name]
+    ax.plot(
+        [number(row["labels"]) for row in chosen],
+        [number(row["CPU s a pass"]) for row in chosen],
+        style,
+        label=label,
+    )
+ax.set(
+    title="2,000 sentences of about 14 labels",
+    xlabel="number of labels",
+    ylabel="CPU seconds of a pass",
+    xscale="log",
+    yscale="log",
+)
+ax.legend()

@@ -1,0 +1,32 @@
+"""Distance to the optimum against oracle calls, for the solvers of the hinge."""
+
+import matplotlib.pyplot as plt
+from _tables import number, rows
+
+CALLS = 10, 30, 100
+LEAST = 5e-5  # the table has four digits
+styles = {
+    "BCFW, auto": "o-",
+    "BCFW, as published": "o--",
+    "Casimir, adaptive": "s-",
+    "n-slack cutting planes": "^-",
+    "SSG, 1 / (alpha t)": "v-",
+    "BMRM": "D-",
+    "Frank-Wolfe": "x-",
+}
+table = {row["solver"]: row for row in rows("solvers", "solver", "OCR, 10")}
+
+figure, ax = plt.subplots()
+for name, style in styles.items():
+    values = [max(number(table[name][f"OCR, {calls}"]), LEAST) for calls in CALLS]
+    ax.plot(CALLS, values, style, label=name)
+ax.set(
+    title="OCR letters, 626 words, alpha = 1 / 626",
+    xlabel="oracle calls for each example",
+    ylabel="objective above its minimum",
+    xscale="log",
+    yscale="log",
+    xlim=(9, 900),
+)
+ax.set_xticks(CALLS, CALLS)
+ax.legend(loc="right")
