@@ -6,11 +6,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import _gallery
 import _generate
 import _papers
 
 import sksstruct
-from sksstruct.datasets._fetch import get_data_home
 
 _generate.write(Path(__file__).parent)
 _papers.write(Path(__file__).parent)
@@ -59,17 +59,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "plot_",
-    # Modules that examples import, and examples whose data are not there.
-    "ignore_pattern": r"(_features\.py$)"
-    + "".join(
-        f"|({example})"
-        for example, file in (
-            ("plot_horses", "weizmann_horses64.npz"),
-            ("plot_word_alignment", "matching/hansards_test.tsv.gz"),
-            ("plot_keypoints", "matching/cmu_house_hotel.npz"),
-        )
-        if not (get_data_home() / file).is_file()
-    ),
+    "ignore_pattern": _gallery.left_out(),
+    "within_subsection_order": "_gallery.position",
+    "minigallery_sort_order": "_gallery.position",
+    # every page of the API shows the examples that use its object
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("sksstruct",),
     "show_memory": False,
     "parallel": 2,
     "write_computation_times": False,

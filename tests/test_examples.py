@@ -35,6 +35,23 @@ def test_readme(monkeypatch):
         exec(block, {})
 
 
+def test_gallery():
+    """Every example has a place in the gallery, a figure, and links to its modules."""
+    order = ROOT / "doc" / "_gallery.py"
+    if not order.is_file():
+        pytest.skip("not a source checkout")
+    paths = sorted(ROOT.glob("examples/plot_*.py"))
+    names = [path.stem for path in paths]
+    assert sorted(runpy.run_path(str(order))["ORDER"]) == names
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        # what is drawn last is the thumbnail
+        assert text.endswith("plt.show()\n"), path
+        for module in re.findall(r"^from (\w+_features) import", text, re.MULTILINE):
+            link = f":download:`{module}.py <../../examples/{module}.py>`"
+            assert link in text, path
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, capsys, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
