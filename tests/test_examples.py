@@ -25,7 +25,7 @@ EXAMPLES = sorted(
 )
 
 
-def test_readme(monkeypatch):
+def test_readme(capsys):
     readme = ROOT / "README.md"
     if not readme.is_file():
         pytest.skip("not a source checkout")
@@ -33,6 +33,19 @@ def test_readme(monkeypatch):
     assert blocks
     for block in blocks:
         exec(block, {})
+        said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+        assert said and capsys.readouterr().out.splitlines() == said
+
+
+def test_links_of_the_readme():
+    readme = ROOT / "README.md"
+    if not readme.is_file():
+        pytest.skip("not a source checkout")
+    links = re.findall(r"\]\(([^)#]+)\)", readme.read_text(encoding="utf-8"))
+    assert "doc/structures.svg" in links
+    for link in links:
+        # a page of the repository, which a visitor reads there
+        assert "://" in link or (ROOT / link).exists(), link
 
 
 def test_gallery():
