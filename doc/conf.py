@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,24 @@ html_title = "sksstruct"
 html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
 default_role = "py:obj"
+
+# The address of the published site, which has a folder for each version. Without it, as
+# in continuous integration, the build needs no network.
+if site := os.environ.get("SKSSTRUCT_SITE", "").rstrip("/"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+    html_baseurl = f"{site}/{version}/"
+    html_theme_options |= {
+        # the reader's browser fetches it
+        "switcher": {"json_url": f"{site}/switcher.json", "version_match": version},
+        "check_switcher": False,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 
 autosummary_generate = True
 # without a list of attributes, which would be the parameters again
