@@ -14,7 +14,7 @@ _PAIR = np.array([[0.0, 0.0], [0.0, 1.0]])
 
 
 def load_fg(path, *, trailing="error"):
-    r"""Read a graph of binary variables with conditions and pairs.
+    """Read a graph of binary variables with conditions and pairs.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def load_fg(path, *, trailing="error"):
     --------
     >>> from sksstruct.datasets import load_fg
     >>> with open("small.fg", "w") as file:
-    ...     _ = file.write("2\n1\n1.5\n2.0\nXOR 2 1 2\n")
+    ...     _ = file.write("2\\n1\\n1.5\\n2.0\\nXOR 2 1 2\\n")
     >>> graph = load_fg("small.fg")
     >>> graph.score([0, 1]), graph.score([1, 1])
     (2.0, -inf)

@@ -15,7 +15,7 @@ _BLOCK = 1 << 15
 
 
 def load_uai(path, *, evidence=None, log=None):
-    r"""Read a graphical model in UAI format.
+    """Read a graphical model in UAI format.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def load_uai(path, *, evidence=None, log=None):
     >>> from sksstruct import LPMAPPredictor
     >>> from sksstruct.datasets import load_uai
     >>> with open("small.uai", "w") as file:
-    ...     _ = file.write("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1.0 3.0 2.0 0.5\n")
+    ...     _ = file.write("MARKOV\\n2\\n2 2\\n1\\n2 0 1\\n4\\n1.0 3.0 2.0 0.5\\n")
     >>> LPMAPPredictor(random_state=0).predict([load_uai("small.uai")])[0].tolist()
     [0, 1]
     >>> round(load_uai("small.uai", evidence={0: 1}).score([1, 0]), 3)
@@ -237,7 +237,7 @@ def dump_uai_evidence(evidence, path):
 
 
 def load_uai_solution(path, n_states):
-    r"""Read a labeling from a result file: the last solution in it.
+    """Read a labeling from a result file: the last solution in it.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def load_uai_solution(path, n_states):
     --------
     >>> from sksstruct.datasets import load_uai_solution
     >>> with open("small.uai.MPE", "w") as file:
-    ...     _ = file.write("MPE\n3 1 0 2\n")
+    ...     _ = file.write("MPE\\n3 1 0 2\\n")
     >>> load_uai_solution("small.uai.MPE", n_states=[2, 2, 3]).tolist()
     [1, 0, 2]
     """
@@ -283,7 +283,7 @@ def load_uai_solution(path, n_states):
 
 
 def dump_uai_solution(labeling, path):
-    r"""Write a labeling as a result file.
+    """Write a labeling as a result file.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def dump_uai_solution(labeling, path):
     >>> dump_uai_solution([1, 0, 2], "small.uai.MPE")
     >>> with open("small.uai.MPE") as file:
     ...     file.read()
-    'MPE\n1\n3 1 0 2\n'
+    'MPE\\n1\\n3 1 0 2\\n'
     """
     with open_write(path) as file:
         states = " ".join(str(int(x)) for x in labeling)

@@ -21,7 +21,7 @@ from sksstruct.datasets._tokens import Tokens
 
 
 def load_wcsp(path):
-    r"""Read a weighted constraint satisfaction problem.
+    """Read a weighted constraint satisfaction problem.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def load_wcsp(path):
     --------
     >>> from sksstruct.datasets import load_wcsp
     >>> with open("small.wcsp", "w") as file:
-    ...     _ = file.write("two 2 2 1 10\n2 2\n2 0 1 5 1\n0 0 0\n")
+    ...     _ = file.write("two 2 2 1 10\\n2 2\\n2 0 1 5 1\\n0 0 0\\n")
     >>> graph = load_wcsp("small.wcsp")  # cost 5, but 0 for the states (0, 0)
     >>> graph.score([0, 0]), graph.score([0, 1])
     (0.0, -5.0)
@@ -184,7 +184,7 @@ class _Reader:
 
 
 def dump_wcsp(graph, path, *, name="graph", top=None):
-    r"""Write a graph whose scores are integers that are not positive.
+    """Write a graph whose scores are integers that are not positive.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
     >>> dump_wcsp(FactorGraph([[0, -2], [-1, 0]]), "small.wcsp", name="two")
     >>> with open("small.wcsp") as file:
     ...     file.readline()
-    'two 2 2 2 4\n'
+    'two 2 2 2 4\\n'
     """
     factors = [
         (scope, write_out(table, weight))
