@@ -94,6 +94,7 @@ doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"
 	$(PY) -m sphinx -j 2 -W --keep-going -q -b html doc doc/_build/html
 	$(PY) doc/_findable.py doc/_build/html
+	$(PY) doc/_links.py doc/_build/html
 
 # The page on the papers' claims has what this finds. Data: SKSSTRUCT_DATA.
 papers: $(VENV)/built

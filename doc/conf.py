@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -7,11 +8,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import _gallery
 import _generate
 import _papers
 
 import sksstruct
-from sksstruct.datasets._fetch import get_data_home
 
 _generate.write(Path(__file__).parent)
 _papers.write(Path(__file__).parent)
@@ -38,6 +39,24 @@ html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
 default_role = "py:obj"
 
+# The address of the published site, which has a folder for each version. Without it, as
+# in continuous integration, the build needs no network.
+if site := os.environ.get("SKSSTRUCT_SITE", "").rstrip("/"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+    html_baseurl = f"{site}/{version}/"
+    html_theme_options |= {
+        # the reader's browser fetches it
+        "switcher": {"json_url": f"{site}/switcher.json", "version_match": version},
+        "check_switcher": False,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
+
 autosummary_generate = True
 # without a list of attributes, which would be the parameters again
 templates_path = ["_templates"]
@@ -61,17 +80,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "plot_",
-    # Modules that examples import, and examples whose data are not there.
-    "ignore_pattern": r"(_features\.py$)"
-    + "".join(
-        f"|({example})"
-        for example, file in (
-            ("plot_horses", "weizmann_horses64.npz"),
-            ("plot_word_alignment", "matching/hansards_test.tsv.gz"),
-            ("plot_keypoints", "matching/cmu_house_hotel.npz"),
-        )
-        if not (get_data_home() / file).is_file()
-    ),
+    "ignore_pattern": _gallery.left_out(),
+    "within_subsection_order": "_gallery.position",
+    "minigallery_sort_order": "_gallery.position",
+    # every page of the API shows the examples that use its object
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("sksstruct",),
     "show_memory": False,
     "parallel": 2,
     "write_computation_times": False,

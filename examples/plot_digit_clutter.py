@@ -9,7 +9,9 @@ box if the digit is right. The baseline is a classifier of cut-out digits that l
 all boxes and takes its most confident answer.
 
 The scenes are synthetic, made of the handwriting that comes with scikit-learn:
-`sksstruct.datasets.make_digit_clutter` says how.
+`sksstruct.datasets.make_digit_clutter` says how. The example imports
+:download:`clutter_features.py <../../examples/clutter_features.py>`;
+put it into the same folder.
 """
 
 # %%

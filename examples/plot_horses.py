@@ -7,13 +7,19 @@ Images of horses are cut into superpixels, and each is horse or background. A mo
 that knows which superpixels are neighbors, and how alike they are, is compared with
 one that looks at every superpixel by itself, and with a tree of neighbors.
 
-The data are the Weizmann horses, 64 pixels wide; the file must be in the data folder.
+The example imports
+:download:`horse_features.py <../../examples/horse_features.py>`;
+put it into the same folder.
+
+The data are the Weizmann horses, 64 pixels wide. The library cannot fetch them;
+`sksstruct.datasets.load_weizmann_horses` says which file it reads, and from which
+folder.
 """
 
 # %%
-# 200 images to train on, 128 to test. The features are in ``horse_features.py``:
-# words of colour and texture and their place for a superpixel, similarities of colour
-# for a pair.
+# 200 images to train on, 128 to test. ``horse_features.py`` computes the features:
+# for a superpixel words of colour and texture and their place, for a pair similarities
+# of colour.
 import matplotlib.pyplot as plt
 import numpy as np
 from horse_features import codebooks, graph, majority

@@ -14,6 +14,7 @@ the stretch begin and end?
 # %%
 # The data: strips of twelve digits from scikit-learn, one in ten of the wrong kind. An
 # output is a pair ``(first, last)``, the last one outside.
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -153,3 +154,16 @@ for name, found in (
         f"{name:15s} overlap {1 - np.mean(losses):.3f}   "
         f"exactly right {100 * np.mean(np.equal(losses, 0)):.1f} %"
     )
+
+# %%
+# Five strips of the test data. The upper line is the true stretch, the lower line the
+# one that was found.
+predicted = classifier.predict(X_test[:5])
+figure, axes = plt.subplots(5, 1, figsize=(7, 4.5), layout="constrained")
+for ax, x, true, found in zip(axes, X_test, y_test, predicted, strict=False):
+    ax.imshow(np.hstack(x.reshape(-1, 8, 8)), cmap="gray_r")
+    ax.hlines(-1.5, 8 * true[0], 8 * true[1] - 1, color="C0", linewidth=3)
+    ax.hlines(8.5, 8 * found[0], 8 * found[1] - 1, color="C1", linewidth=3)
+    ax.set_ylim(9.5, -2.5)
+    ax.set_axis_off()
+plt.show()

@@ -8,12 +8,14 @@ are hard to tell apart, and stray strokes look like limbs. Springs between the j
 know where a hand may be when the elbow is here.
 
 The images are synthetic: `sksstruct.datasets.make_stick_figures` says how they are
-drawn.
+drawn. The example imports
+:download:`figure_features.py <../../examples/figure_features.py>`;
+put it into the same folder.
 """
 
 # %%
 # What a position is worth to a joint is a linear function of the pixels around it,
-# which ``figure_features.py`` takes. Half of the arms are raised.
+# which ``figure_features.py`` collects. Half of the arms are raised.
 import matplotlib.pyplot as plt
 import numpy as np
 from figure_features import patches

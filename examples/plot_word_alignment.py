@@ -7,8 +7,13 @@ Which English word goes with which French one? Every word is linked to one word 
 other language at most, so that an alignment is a matching. What a pair of words is
 worth is learned from 100 sentences with known links.
 
+The example imports
+:download:`alignment_features.py <../../examples/alignment_features.py>`;
+put it into the same folder.
+
 The data are the Hansards of the Canadian parliament as prepared for a shared task of
-2003; the files must be in the data folder.
+2003. The library cannot fetch them; `sksstruct.datasets.load_hansards` says which files
+it reads, and from which folder.
 """
 
 # %%

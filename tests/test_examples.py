@@ -25,7 +25,7 @@ EXAMPLES = sorted(
 )
 
 
-def test_readme(monkeypatch):
+def test_readme(capsys):
     readme = ROOT / "README.md"
     if not readme.is_file():
         pytest.skip("not a source checkout")
@@ -33,6 +33,36 @@ def test_readme(monkeypatch):
     assert blocks
     for block in blocks:
         exec(block, {})
+        said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+        assert said and capsys.readouterr().out.splitlines() == said
+
+
+def test_links_of_the_readme():
+    readme = ROOT / "README.md"
+    if not readme.is_file():
+        pytest.skip("not a source checkout")
+    links = re.findall(r"\]\(([^)#]+)\)", readme.read_text(encoding="utf-8"))
+    assert "doc/structures.svg" in links
+    for link in links:
+        # a page of the repository, which a visitor reads there
+        assert "://" in link or (ROOT / link).exists(), link
+
+
+def test_gallery():
+    """Every example has a place in the gallery, a figure, and links to its modules."""
+    order = ROOT / "doc" / "_gallery.py"
+    if not order.is_file():
+        pytest.skip("not a source checkout")
+    paths = sorted(ROOT.glob("examples/plot_*.py"))
+    names = [path.stem for path in paths]
+    assert sorted(runpy.run_path(str(order))["ORDER"]) == names
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        # what is drawn last is the thumbnail
+        assert text.endswith("plt.show()\n"), path
+        for module in re.findall(r"^from (\w+_features) import", text, re.MULTILINE):
+            link = f":download:`{module}.py <../../examples/{module}.py>`"
+            assert link in text, path
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -1,6 +1,7 @@
 """The examples of the documentation's pages run, each page in a folder of its own."""
 
 import doctest
+import runpy
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +38,38 @@ def test_page(name, tmp_path, monkeypatch, request):
     page = str(PAGES / f"{name}.rst")
     result = doctest.testfile(page, module_relative=False, optionflags=FLAGS)
     assert result.attempted and not result.failed
+
+
+def test_broken_links_are_found(tmp_path, capsys):
+    script = PAGES / "_links.py"
+    if not script.is_file():
+        pytest.skip("not a source checkout")
+    check = runpy.run_path(str(script))["main"]
+    (tmp_path / "guide").mkdir()
+    other = tmp_path / "guide" / "other page.html"
+    other.write_text('<p id="here">x</p><a href="http://a.org/b">y</a>')
+    index = tmp_path / "index.html"
+    good = (
+        '<a href="guide/other%20page.html#here">x</a> <a href="#">up</a> '
+        '<a href="guide/other%20page.html?q=1">x</a> <a href="http://a.org/b">y</a>'
+    )
+    index.write_text(good)
+    assert check(tmp_path) == 0
+    assert capsys.readouterr().out == "2 pages, 5 links, 1 of them to other sites\n"
+    listed = (tmp_path / "external_links.txt").read_text()
+    assert listed == "http://a.org/b 2 guide/other page.html\n"
+    for bad, complaint in (
+        ('<a href="guide/none.html">x</a>', "guide/none.html, which is not there"),
+        ('<img src="none.png">', "none.png, which is not there"),
+        ('<a href="../out.html">x</a>', "../out.html, which is not there"),
+        ('<a href="guide/other%20page.html#there">x</a>', "no such anchor"),
+        ('<p id="one"></p><p id="one"></p>', "the anchor one 2 times"),
+        ('<a href="https://a.org/b/">x</a>', "one address: http://a.org/b, https://"),
+    ):
+        index.write_text(good + bad)
+        assert check(tmp_path) == 1
+        out = capsys.readouterr().out.splitlines()
+        assert len(out) == 2 and complaint in out[0], bad
 
 
 def test_pages_are_found():

@@ -159,6 +159,18 @@ class DaskChainCRF(Distributed, ChainCRF):
     need all data in one place, and are refused. `early_stopping` sets whole parts
     aside, at least one. With `transition_features`, and weights that exist only where
     they were seen, parts are read three times.
+
+    Examples
+    --------
+    >>> import dask.bag as db
+    >>> from distributed import Client
+    >>> from sksstruct.dask import DaskChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["off", "on"], ["on", "off"]]
+    >>> X, y = (db.from_sequence(data, npartitions=2) for data in (X, y))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     tagger = DaskChainCRF(random_state=0, client=client).fit(X, y)
+    >>> tagger.to_local().predict([[[1.0], [1.0]]])[0].tolist()
+    ['on', 'on']
     """
 
     _: KW_ONLY
@@ -189,6 +201,19 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
     See Also
     --------
     sksstruct.solvers.Partitioned : The solver and its options.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from sksstruct.dask import DaskSSVMClassifier
+    >>> X = da.from_array(np.array([[-2.0], [1.0], [-1.0], [2.0]]), chunks=(2, 1))
+    >>> y = da.from_array(np.array(["low", "high", "low", "high"]), chunks=2)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     classifier = DaskSSVMClassifier(random_state=0, client=client).fit(X, y)
+    >>> classifier.to_local().predict([[3.0]]).tolist()
+    ['high']
     """
 
     _: KW_ONLY
@@ -228,6 +253,22 @@ class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     See Also
     --------
     sksstruct.solvers.Partitioned : The solver and its options.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from sksstruct.dask import DaskMultilabelPairwise
+    >>> X = da.from_array(np.array([[-1.0], [1.0], [-1.0], [1.0]]), chunks=(2, 1))
+    >>> y = da.from_array(np.array([[1, 0], [0, 1], [1, 0], [0, 1]]), chunks=(2, 2))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     classifier = DaskMultilabelPairwise(
+    ...         loss="structured_hinge", interaction_scaling=1.0, random_state=0,
+    ...         client=client,
+    ...     ).fit(X, y)
+    >>> classifier.to_local().predict([[1.0]]).tolist()
+    [[0, 1]]
     """
 
     _: KW_ONLY

@@ -30,12 +30,13 @@ class Shards:
 
     Examples
     --------
-    >>> from functools import partial
     >>> from sksstruct.dask import Shards
     >>> from sksstruct.utils.packed import PackedSequences
     >>> def load(k):
     ...     return PackedSequences.open(f"/data/train-{k}", labels=True)
     >>> shards = Shards(load, 8)
+    >>> shards.n_shards
+    8
     """
 
     load: Callable

@@ -34,6 +34,18 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     --------
     sksstruct.feature_extraction.SequenceHasher : Needs no pass over the data; use it
         with `apply`.
+
+    Examples
+    --------
+    >>> import dask.bag as db
+    >>> from distributed import Client
+    >>> from sksstruct.dask import DaskSequenceVectorizer
+    >>> sentences = [[{"w": "he"}, {"w": "ran"}], [{"w": "she"}, {"w": "ran"}]]
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     bag = db.from_sequence(sentences, npartitions=2)
+    ...     vectorizer = DaskSequenceVectorizer(client=client).fit(bag)
+    >>> vectorizer.to_local().get_feature_names_out().tolist()
+    ['w=he', 'w=ran', 'w=she']
     """
 
     _: KW_ONLY

@@ -36,6 +36,13 @@ def load_hansards(*, data_home=None):
     ----------
     R. Mihalcea and T. Pedersen, "An evaluation exercise for word alignment", HLT-NAACL
     2003 workshop.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_hansards
+    >>> pair = load_hansards().trial[0]  # doctest: +SKIP
+    >>> len(pair.english), len(pair.french), pair.links.shape  # doctest: +SKIP
+    (28, 29, (28, 29))
     """
     out = Bunch()
     for name in ("trial", "test", "unaligned"):
@@ -101,6 +108,13 @@ def load_cmu_house(sequence="house", *, data_home=None):
     ----------
     T. Caetano, J. McAuley, L. Cheng, Q. Le and A. Smola, "Learning graph matching",
     PAMI 31(6), 2009.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_cmu_house
+    >>> house = load_cmu_house()  # doctest: +SKIP
+    >>> house.points.shape, house.contexts.shape  # doctest: +SKIP
+    ((111, 30, 2), (111, 30, 60))
     """
     if sequence not in ("house", "hotel"):
         raise ValueError(f"sequence must be 'house' or 'hotel', got {sequence!r}")

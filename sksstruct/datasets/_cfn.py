@@ -43,6 +43,18 @@ def load_cfn(path):
     ------
     ValueError
         If the file is not valid; the error names the line or the cost function.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_cfn
+    >>> with open("small.cfn", "w") as file:
+    ...     _ = file.write('''{
+    ...         "problem": {"name": "two", "mustbe": "<10.0"},
+    ...         "variables": {"a": 2, "b": 2},
+    ...         "functions": {"f": {"scope": ["a", "b"], "costs": [0.0, 1.5, 1.5, 0.0]}}
+    ...     }''')
+    >>> load_cfn("small.cfn").score([0, 1])
+    -1.5
     """
     name = os.fspath(path)
     text = read_bytes(path).decode("utf-8", "replace")

@@ -119,6 +119,13 @@ def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True)
     ----------
     E. F. Tjong Kim Sang and S. Buchholz, "Introduction to the CoNLL-2000 shared task:
     chunking", CoNLL-2000.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import fetch_conll2000
+    >>> data = fetch_conll2000("test")  # doctest: +SKIP
+    >>> len(data.words), data.words[0][:3], data.labels[0][:3]  # doctest: +SKIP
+    (2012, ['Rockwell', 'International', 'Corp.'], ['B-NP', 'I-NP', 'I-NP'])
     """
     if subset not in _SHA256:
         raise ValueError(f"subset must be 'train' or 'test', got {subset!r}")

@@ -36,6 +36,16 @@ def load_ergo(path, *, evidence=None):
     ------
     ValueError
         If the file is not valid; the error names the line.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_ergo
+    >>> with open("small.erg", "w") as file:
+    ...     _ = file.write("2\\n2 2\\n0\\n1 0\\n/* Probabilities */\\n2 0.5 0.5\\n"
+    ...                    "4 0.9 0.1 0.2 0.8\\n")
+    >>> graph = load_ergo("small.erg", evidence={1: 1})
+    >>> round(graph.score([1, 1]), 3)  # log(0.5 * 0.8)
+    -0.916
     """
     data = read_bytes(path)
     begin = data.find(b"/* Probabilities */")

@@ -33,6 +33,15 @@ def load_fg(path, *, trailing="error"):
     ------
     ValueError
         If the file is not valid; the error names the line.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_fg
+    >>> with open("small.fg", "w") as file:
+    ...     _ = file.write("2\\n1\\n1.5\\n2.0\\nXOR 2 1 2\\n")
+    >>> graph = load_fg("small.fg")
+    >>> graph.score([0, 1]), graph.score([1, 1])
+    (2.0, -inf)
     """
     if trailing not in ("error", "ignore"):
         raise ValueError(f"trailing must be 'error' or 'ignore', got {trailing!r}")
@@ -98,6 +107,18 @@ def dump_fg(graph, path):
         kinds that `load_fg` reads.
     path : path-like
         The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
+
+    Examples
+    --------
+    >>> from sksstruct import FactorGraph
+    >>> from sksstruct.datasets import dump_fg
+    >>> from sksstruct.factor_graphs import Logic
+    >>> xor = ((0, 1, 2), Logic("xor", 3))
+    >>> graph = FactorGraph([[0, 1.5], [0, 2.0], [0, -1.0]], factors=[xor])
+    >>> dump_fg(graph, "small.fg")
+    >>> with open("small.fg") as file:
+    ...     print(file.read().split())
+    ['3', '1', '1.5', '2.0', '-1.0', 'XOR', '3', '1', '2', '3']
     """
     if (graph.n_states != 2).any():
         raise ValueError("all variables must be binary")

@@ -31,6 +31,13 @@ def load_weizmann_horses(*, data_home=None):
     References
     ----------
     E. Borenstein and S. Ullman, "Class-specific, top-down segmentation", ECCV 2002.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_weizmann_horses
+    >>> data = load_weizmann_horses()  # doctest: +SKIP
+    >>> len(data.images), data.images[0].shape, data.masks[0].shape  # doctest: +SKIP
+    (328, (47, 64, 3), (47, 64))
     """
     path = find_file("weizmann_horses64.npz", data_home)
     with np.load(path, allow_pickle=False) as data:

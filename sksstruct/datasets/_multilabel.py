@@ -52,6 +52,13 @@ def load_multilabel(name, subset="train", *, data_home=None):
     label k + 1 of the training file, as label frequencies and the scores of classifiers
     show. Here both have the numbers of the training file, without its first label,
     which the test file lacks; this leaves 100 labels.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_multilabel
+    >>> data = load_multilabel("yeast")  # doctest: +SKIP
+    >>> data.X.shape, data.y.shape  # doctest: +SKIP
+    ((1500, 103), (1500, 14))
     """
     if name not in _SETS:
         raise ValueError(f"name must be one of {sorted(_SETS)}, got {name!r}")

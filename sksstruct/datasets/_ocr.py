@@ -37,6 +37,13 @@ def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True)
     References
     ----------
     B. Taskar, C. Guestrin and D. Koller, "Max-margin Markov networks", NIPS 2003.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import fetch_ocr_letters
+    >>> data = fetch_ocr_letters("fold0")  # doctest: +SKIP
+    >>> data.X[0].shape, "".join(data.y[0])  # doctest: +SKIP
+    ((9, 128), 'ommanding')
     """
     if subset not in ("all", "fold0", "rest"):
         raise ValueError(f"subset must be 'all', 'fold0' or 'rest', got {subset!r}")

@@ -37,6 +37,17 @@ def load_uai(path, *, evidence=None, log=None):
     ------
     ValueError
         If the file is not valid; the error names the line.
+
+    Examples
+    --------
+    >>> from sksstruct import LPMAPPredictor
+    >>> from sksstruct.datasets import load_uai
+    >>> with open("small.uai", "w") as file:
+    ...     _ = file.write("MARKOV\\n2\\n2 2\\n1\\n2 0 1\\n4\\n1.0 3.0 2.0 0.5\\n")
+    >>> LPMAPPredictor(random_state=0).predict([load_uai("small.uai")])[0].tolist()
+    [0, 1]
+    >>> round(load_uai("small.uai", evidence={0: 1}).score([1, 0]), 3)
+    0.693
     """
     name = os.fspath(path)
     if log is None:
@@ -126,6 +137,14 @@ def load_uai_evidence(path, n_states):
     -------
     evidence : dict of int to int
         Observed states by variable.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_uai_evidence
+    >>> with open("small.uai.evid", "w") as file:
+    ...     _ = file.write("1 2 1")  # one variable: number 2 is in state 1
+    >>> load_uai_evidence("small.uai.evid", n_states=[2, 2, 3])
+    {2: 1}
     """
     tokens = Tokens(blank_comments(read_bytes(path)), os.fspath(path))
     values = array("q")
@@ -164,6 +183,15 @@ def dump_uai(graph, path, *, log=False):
         The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
     log : bool, default=False
         Whether to write logarithms instead of potentials.
+
+    Examples
+    --------
+    >>> from sksstruct import FactorGraph
+    >>> from sksstruct.datasets import dump_uai, load_uai
+    >>> graph = FactorGraph([[0.0, 1.0], [0.5, 0.0]], [(0, 1)], [[1.0, 0], [0, 1.0]])
+    >>> dump_uai(graph, "small.uai")
+    >>> load_uai("small.uai").score([1, 1]) == graph.score([1, 1])
+    True
     """
     factors = list_factors(graph)
     with open_write(path) as file:
@@ -195,6 +223,13 @@ def dump_uai_evidence(evidence, path):
         Observed states by variable.
     path : path-like
         The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import dump_uai_evidence, load_uai_evidence
+    >>> dump_uai_evidence({2: 1}, "small.uai.evid")
+    >>> load_uai_evidence("small.uai.evid", n_states=[2, 2, 3])
+    {2: 1}
     """
     with open_write(path) as file:
         pairs = " ".join(f"{int(v)} {int(x)}" for v, x in evidence.items())
@@ -215,6 +250,14 @@ def load_uai_solution(path, n_states):
     -------
     labeling : ndarray of shape (n_variables,), intp
         State of each variable.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_uai_solution
+    >>> with open("small.uai.MPE", "w") as file:
+    ...     _ = file.write("MPE\\n3 1 0 2\\n")
+    >>> load_uai_solution("small.uai.MPE", n_states=[2, 2, 3]).tolist()
+    [1, 0, 2]
     """
     tokens = Tokens(read_bytes(path), os.fspath(path))
     head = tokens.next("MPE or MAP")
@@ -248,6 +291,14 @@ def dump_uai_solution(labeling, path):
         State of each variable.
     path : path-like
         The file; ``.gz``, ``.bz2`` and ``.xz`` files are compressed.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import dump_uai_solution
+    >>> dump_uai_solution([1, 0, 2], "small.uai.MPE")
+    >>> with open("small.uai.MPE") as file:
+    ...     file.read()
+    'MPE\\n1\\n3 1 0 2\\n'
     """
     with open_write(path) as file:
         states = " ".join(str(int(x)) for x in labeling)

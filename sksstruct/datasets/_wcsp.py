@@ -43,6 +43,15 @@ def load_wcsp(path):
     ------
     ValueError
         If the file is not valid; the error names the line.
+
+    Examples
+    --------
+    >>> from sksstruct.datasets import load_wcsp
+    >>> with open("small.wcsp", "w") as file:
+    ...     _ = file.write("two 2 2 1 10\\n2 2\\n2 0 1 5 1\\n0 0 0\\n")
+    >>> graph = load_wcsp("small.wcsp")  # cost 5, but 0 for the states (0, 0)
+    >>> graph.score([0, 0]), graph.score([0, 1])
+    (0.0, -5.0)
     """
     tokens = Tokens(read_bytes(path), os.fspath(path))
     tokens.next("the name")
@@ -187,6 +196,15 @@ def dump_wcsp(graph, path, *, name="graph", top=None):
         Name of the problem, without blanks.
     top : int, default=None
         Cost that stands for -inf; None: one more than all finite costs together.
+
+    Examples
+    --------
+    >>> from sksstruct import FactorGraph
+    >>> from sksstruct.datasets import dump_wcsp
+    >>> dump_wcsp(FactorGraph([[0, -2], [-1, 0]]), "small.wcsp", name="two")
+    >>> with open("small.wcsp") as file:
+    ...     file.readline()
+    'two 2 2 2 4\\n'
     """
     factors = [
         (scope, write_out(table, weight))

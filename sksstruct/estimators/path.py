@@ -63,6 +63,19 @@ class SSVMPath:
         nothing is guaranteed for that segment.
     interrupted : bool
         Whether an interrupt ended the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SSVMClassifier, ssvm_path
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> y = ["low", "low", "high", "high"]
+    >>> path = ssvm_path(SSVMClassifier(random_state=0), X, y, epsilon=0.1)
+    >>> bool(path.alphas[0] > path.alphas[-1]), bool(path.converged.all())
+    (True, True)
+    >>> classifier = path.estimator(0.01)
+    >>> classifier.predict([[3.0]]).tolist()
+    ['high']
     """
 
     def __init__(self, template, attributes, epsilon, method):

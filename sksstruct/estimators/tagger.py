@@ -36,6 +36,17 @@ class Tagger(Pipeline):
     -----
     Constraints such as ``known`` are passed on by `predict` and the other methods.
     Other attributes are those of the steps: ``tagger[-1].dual_gap_``.
+
+    Examples
+    --------
+    >>> from sksstruct import ChainCRF, Tagger
+    >>> from sksstruct.feature_extraction import SequenceVectorizer
+    >>> tagger = Tagger([("features", SequenceVectorizer()), ("crf", ChainCRF())])
+    >>> X = [[{"w": "he"}, {"w": "ran"}], [{"w": "she"}, {"w": "ran"}]]
+    >>> tagger = tagger.fit(X, [["PRP", "VBD"], ["PRP", "VBD"]])
+    >>> labelings, scores = tagger.predict_topk([[{"w": "he"}, {"w": "ran"}]], 2)
+    >>> labelings[0][0].tolist()
+    ['PRP', 'VBD']
     """
 
     # Pipeline's own method, if there are no probabilities, does not say why

@@ -19,6 +19,17 @@ class Table:
     ----------
     shape : tuple of int
         Number of states of each variable.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import Potts
+    >>> table = Potts(3, agree=1.0)
+    >>> table.shape
+    (3, 3)
+    >>> table.scores([0, 0], [0, 2]).tolist()
+    [1.0, 0.0]
+    >>> table.dense().tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
     # a graph may have very many tables: no dict for each
@@ -67,6 +78,14 @@ class DenseTable(Table):
     values : array-like of numbers
         Scores; -inf forbids a joint state. An array of float64 in C order is not
         copied, and must not be changed afterwards.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import DenseTable, FactorGraph
+    >>> table = DenseTable([[0.0, -1.0, 2.0], [0.5, 0.0, 0.0]])
+    >>> graph = FactorGraph([[0.0, 0.0], [0.0, 0.0, 0.0]], [(0, 1)], table)
+    >>> graph.score([0, 2])
+    2.0
     """
 
     __slots__ = ("values",)
@@ -148,6 +167,14 @@ class Potts(_Square):
         Number of states of both variables.
     agree, differ : float, default=1.0, 0.0
         Finite scores.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> table = Potts(2, agree=0.5, differ=-0.5)
+    >>> graph = FactorGraph([[0, 1], [0, 0]], [(0, 1)], table)
+    >>> graph.score([1, 1]), graph.score([1, 0])
+    (1.5, 0.5)
     """
 
     __slots__ = ()
@@ -194,6 +221,14 @@ class TruncatedLinear(_Distance):
         Cost of each step between the states; it must not be negative.
     limit : float, default=inf
         Largest cost.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, TruncatedLinear
+    >>> table = TruncatedLinear(4, scale=1.0, limit=2.0)
+    >>> graph = FactorGraph([[0] * 4, [0] * 4], [(0, 1)], table)
+    >>> [graph.score([0, state]) for state in range(4)]
+    [0.0, -1.0, -2.0, -2.0]
     """
 
     __slots__ = ()
@@ -215,6 +250,14 @@ class TruncatedQuadratic(_Distance):
         Cost of a squared distance of 1; it must not be negative.
     limit : float, default=inf
         Largest cost.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, TruncatedQuadratic
+    >>> table = TruncatedQuadratic(4, scale=1.0, limit=5.0)
+    >>> graph = FactorGraph([[0] * 4, [0] * 4], [(0, 1)], table)
+    >>> [graph.score([0, state]) for state in range(4)]
+    [0.0, -1.0, -4.0, -5.0]
     """
 
     __slots__ = ()
@@ -241,6 +284,15 @@ class Logic(Table):
         Variables that are negated: their state 0 counts as 1.
     limit : int, default=None
         Number of variables that may be 1, for "budget" only.
+
+    Examples
+    --------
+    >>> from sksstruct import FactorGraph, LPMAPPredictor
+    >>> from sksstruct.factor_graphs import Logic
+    >>> scores = [[0.0, 3.0], [0.0, 1.0], [0.0, 2.0]]
+    >>> two = FactorGraph(scores, factors=[((0, 1, 2), Logic("budget", 3, limit=2))])
+    >>> LPMAPPredictor(random_state=0).predict([two])[0].tolist()
+    [1, 0, 1]
     """
 
     __slots__ = ("condition", "limit", "negated", "shape")

@@ -123,6 +123,12 @@ def flat_f1_score(y_true, y_pred, **kwargs):
     -------
     score : float or ndarray
         F1 of each label, or their average.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_f1_score
+    >>> flat_f1_score([["a", "b"], ["a"]], [["a", "b"], ["b"]], average="macro")
+    0.6666666666666666
     """
     flat_true, flat_pred, _ = _pairs(y_true, y_pred)
     return f1_score(flat_true, flat_pred, **kwargs)
@@ -142,6 +148,21 @@ def flat_classification_report(y_true, y_pred, **kwargs):
     -------
     report : str or dict
         Precision, recall and F1 of each label.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import flat_classification_report
+    >>> print(flat_classification_report([["a", "b"], ["a"]], [["a", "a"], ["a"]],
+    ...                                  zero_division=0))
+                  precision    recall  f1-score   support
+    <BLANKLINE>
+               a       0.67      1.00      0.80         2
+               b       0.00      0.00      0.00         1
+    <BLANKLINE>
+        accuracy                           0.67         3
+       macro avg       0.33      0.50      0.40         3
+    weighted avg       0.44      0.67      0.53         3
+    <BLANKLINE>
     """
     flat_true, flat_pred, _ = _pairs(y_true, y_pred)
     return classification_report(flat_true, flat_pred, **kwargs)
@@ -192,6 +213,14 @@ def chunk_precision_recall_fscore(y_true, y_pred):
     -------
     precision, recall, f1 : float
         Scores between 0 and 1; 0, with a warning, where the denominator is zero.
+
+    Examples
+    --------
+    >>> from sksstruct.metrics import chunk_precision_recall_fscore
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> y_pred = [["B-PER", "O", "O", "B-LOC"]]
+    >>> chunk_precision_recall_fscore(y_true, y_pred)
+    (0.5, 0.5, 0.5)
     """
     _pairs(y_true, y_pred)
     found = true = right = 0

@@ -66,6 +66,14 @@ def resolve_model(model):
         If there is no model of that name.
     TypeError
         If it is neither a name nor a `StructuredModel`.
+
+    Examples
+    --------
+    >>> from sksstruct.models import GraphModel, resolve_model
+    >>> resolve_model("matching")
+    MatchingModel()
+    >>> resolve_model(GraphModel("potts"))
+    GraphModel(pairwise='potts')
     """
     if isinstance(model, str):
         if model not in MODELS:

@@ -71,7 +71,19 @@ def check_model(
     ...         return 1 if w[0] * x > 0 else -1
     ...     def loss_augmented_decode(self, x, y, w):
     ...         return y if 2 * w[0] * x * y > 1 else -y
-    >>> check_model(Sign(), [0.5, -2.0], [1, -1], enumerate_outputs=True)
+    >>> X, y = [0.5, -2.0], [1, -1]
+    >>> check_model(Sign(), X, y, enumerate_outputs=True, random_state=0)
+
+    A model that forgets the loss in its search:
+
+    >>> class Mistaken(Sign):
+    ...     def loss_augmented_decode(self, x, y, w):
+    ...         return self.decode(x, w)
+    >>> check_model(Mistaken(), X, y, enumerate_outputs=True, random_state=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: Mistaken: what check_model found
+    - loss_augmented_decode of example 0 gives 1, worth ...
     """
     if not isinstance(model, StructuredModel):
         raise TypeError(f"model must be a StructuredModel, got {model!r}")

@@ -30,6 +30,29 @@ class StructuredModel(ModelSpec, BaseEstimator):
     strings, or lists, tuples and dicts of these. Oracles must be exact, and return the
     same output for the same arguments: only then are duality gaps certificates. All
     different outputs that training meets are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import SSVMClassifier
+    >>> from sksstruct.models import StructuredModel
+    >>> class Ordinal(StructuredModel):
+    ...     # grades from 0 to 3; the loss is their distance
+    ...     grades = np.arange(4)
+    ...     def joint_feature(self, x, y):
+    ...         return np.array([y * x[0], y, y * y], dtype=float)
+    ...     def loss(self, y, y_hat):
+    ...         return float(abs(y - y_hat))
+    ...     def _scores(self, x, w):
+    ...         return np.array([self.joint_feature(x, y) @ w for y in self.grades])
+    ...     def decode(self, x, w):
+    ...         return int(self._scores(x, w).argmax())
+    ...     def loss_augmented_decode(self, x, y, w):
+    ...         return int((self._scores(x, w) + abs(self.grades - y)).argmax())
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 2, 3]
+    >>> classifier = SSVMClassifier(Ordinal(), random_state=0).fit(X, y)
+    >>> list(classifier.predict([[0.9], [2.1]]))
+    [1, 2]
     """
 
     # Whether X is one 2-D array with a row for each example, and y has one entry each.

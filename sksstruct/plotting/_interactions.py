@@ -40,7 +40,9 @@ class InteractionsDisplay:
     >>> from sksstruct.plotting import InteractionsDisplay
     >>> X, y = [[0.0], [1.0]], [[1, 0], [0, 1]]
     >>> classifier = MultilabelPairwise(random_state=0).fit(X, y)
-    >>> InteractionsDisplay.from_estimator(classifier)  # doctest: +SKIP
+    >>> display = InteractionsDisplay.from_estimator(classifier, names=["low", "high"])
+    >>> [label.get_text() for label in display.ax_.get_xticklabels()]
+    ['low', 'high']
     """
 
     def __init__(self, interactions, *, names=None):

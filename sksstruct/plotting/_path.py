@@ -53,11 +53,13 @@ default="score"
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
     >>> from sksstruct import SSVMClassifier, ssvm_path
     >>> from sksstruct.plotting import PathDisplay
-    >>> path = ssvm_path(SSVMClassifier(), *load_iris(return_X_y=True))
-    >>> PathDisplay.from_path(path, y="gap")  # doctest: +SKIP
+    >>> X, y = [[-2.0], [-1.0], [1.0], [2.0]], ["low", "low", "high", "high"]
+    >>> path = ssvm_path(SSVMClassifier(random_state=0), X, y, epsilon=0.1)
+    >>> display = PathDisplay.from_path(path, y="gap")
+    >>> display.ax_.get_xlabel(), display.ax_.get_xscale()
+    ('alpha', 'log')
     """
 
     def __init__(self, paths, *, scores=None, best=None, y="score", name=None):

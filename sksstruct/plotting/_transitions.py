@@ -40,7 +40,9 @@ class TransitionsDisplay:
     >>> from sksstruct.plotting import TransitionsDisplay
     >>> tagger = make_tagger(random_state=0)
     >>> tagger = tagger.fit([[{"word": "Ada"}, {"word": "ran"}]], [["PER", "O"]])
-    >>> TransitionsDisplay.from_estimator(tagger)  # doctest: +SKIP
+    >>> display = TransitionsDisplay.from_estimator(tagger)
+    >>> display.ax_.get_ylabel(), display.ax_.get_xlabel()
+    ('from', 'to')
     """
 
     def __init__(self, transitions, names):

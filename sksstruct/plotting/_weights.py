@@ -42,7 +42,9 @@ class WeightsDisplay:
     >>> from sksstruct.plotting import WeightsDisplay
     >>> tagger = make_tagger(random_state=0)
     >>> tagger = tagger.fit([[{"word": "Ada"}, {"word": "ran"}]], [["PER", "O"]])
-    >>> WeightsDisplay.from_estimator(tagger, "PER")  # doctest: +SKIP
+    >>> display = WeightsDisplay.from_estimator(tagger, "PER")
+    >>> sorted(display.names)
+    ['word=Ada', 'word=ran']
     """
 
     def __init__(self, weights, names, *, label=None):

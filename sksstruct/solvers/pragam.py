@@ -213,6 +213,8 @@ class ExcessiveGap:
             self.L *= 0.9
         while True:
             ratio = self.mu / self.L
+            if ratio == 0.0:
+                raise ValueError(f"training broke down: the dual overflows. {SCALING}")
             tau = 2.0 / (1.0 + np.sqrt(1.0 + 4.0 / ratio))
             beta = (1.0 - tau) * self.x + tau * smooth
             u_beta = (1.0 - tau) * self.u + tau * u_smooth

@@ -40,6 +40,19 @@ class PackedSequences(Versioned, Sequence):
         The offsets.
     feature_names : ndarray of str or None
         The names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.utils.packed import PackedSequences
+    >>> rows = np.array([[0.0], [1.0], [1.0], [0.0], [1.0]])
+    >>> X = PackedSequences(rows, offsets=[0, 2, 5])  # two and three positions
+    >>> X[1].ravel().tolist()
+    [1.0, 0.0, 1.0]
+    >>> y = [["low", "high"], ["high", "low", "high"]]
+    >>> ChainCRF(random_state=0).fit(X, y).predict(X)[0].tolist()
+    ['low', 'high']
     """
 
     def __init__(self, values, offsets, feature_names=None):
@@ -274,6 +287,15 @@ def compact_rows(rows):
     -------
     rows : ndarray or sparse array
         The same features; what was given, unless it was made sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.utils.packed import compact_rows
+    >>> rows = np.zeros((100, 50))
+    >>> rows[:, 0] = 1.0
+    >>> compact_rows(rows).format
+    'csr'
     """
     # what is on disk may be more than memory holds
     if sparse.issparse(rows) or rows.size == 0 or is_mapped(rows):
@@ -304,6 +326,13 @@ class PackedLabels(Sequence):
         As given.
     classes : ndarray of object
         The labels.
+
+    Examples
+    --------
+    >>> from sksstruct.utils.packed import PackedLabels
+    >>> y = PackedLabels([0, 1, 1, 0], offsets=[0, 1, 4], classes=["low", "high"])
+    >>> [labels.tolist() for labels in y]
+    [['low'], ['high', 'high', 'low']]
     """
 
     def __init__(self, codes, offsets, classes):

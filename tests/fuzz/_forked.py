@@ -36,9 +36,14 @@ class _Notes:
 
     def read(self):
         """Count, moment, processor time until then, and text."""
-        parts = self.memory[:].split(b"\0", 1)[0].decode(errors="replace")
-        count, moment, ran, text = parts.split("\n", 3)
-        return int(count), float(moment), float(ran), text
+        while True:
+            parts = self.memory[:].split(b"\0", 1)[0].decode(errors="replace")
+            try:
+                count, moment, ran, text = parts.split("\n", 3)
+                return int(count), float(moment), float(ran), text
+            except ValueError:
+                # the child is writing: half of a note is there
+                time.sleep(0.0001)
 
     @property
     def count(self):

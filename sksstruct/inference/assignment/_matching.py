@@ -36,6 +36,15 @@ class Matching(NamedTuple):
         at least the score of row i in column j, and equal to it where i is assigned to
         j; the sum of all prices is the score. Both prices are None where every
         assignment is forbidden.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import matching
+    >>> best = matching([[3, 2], [3, 0]])
+    >>> best.labeling.tolist(), best.score
+    ([1, 0], 5.0)
+    >>> float(best.row_prices.sum() + best.column_prices.sum())
+    5.0
     """
 
     labeling: np.ndarray

@@ -32,6 +32,13 @@ class SmoothedMax(NamedTuple):
         Its gradient with respect to the pairwise scores: expected edge means.
     exact : bool
         Whether all labelings that have a weight were among the k best.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import smoothed_max_product
+    >>> result = smoothed_max_product([[1.0, 0.0]], [[0.0] * 2] * 2, 1.0)
+    >>> round(result.value, 3), result.nodes.round(3).tolist()
+    (1.313, [[0.731, 0.269]])
     """
 
     value: float

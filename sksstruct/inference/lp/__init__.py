@@ -86,6 +86,12 @@ def resolve_map_solver(solver, *, max_iter=None, tol=None):
     -------
     solver : MAPSolver
         The object given, or a new one.
+
+    Examples
+    --------
+    >>> from sksstruct.inference.lp import resolve_map_solver
+    >>> resolve_map_solver("trws", max_iter=100)
+    TRWS(max_iter=100)
     """
     if isinstance(solver, MAPSolver):
         return solver

@@ -75,6 +75,18 @@ class Auto(MAPSolver):
     .. [1] P. Morris, "The breakout method for escaping from local minima", AAAI 1993.
     .. [2] J. Houdayer and O. Martin, "Hierarchical approach for computing spin glass
        ground states", Physical Review E 64, 2001.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import Auto
+    >>> ring = FactorGraph([[0, 1.0], [0, 0], [0.5, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.0, 1.0))
+    >>> result = Auto().solve(ring, random_state=0)
+    >>> result.labeling.tolist(), result.score, result.status
+    ([1, 0, 0], 3.5, 'optimal')
+    >>> result.plan_
+    ['elimination of all variables: the graph is narrow']
     """
 
     max_iter: int = 1000

@@ -19,6 +19,15 @@ class Enumeration(MAPSolver):
         Largest number of labelings; graphs that have more are refused.
     tol : float, default=1e-6
         Has no effect, as the labeling is optimal.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import Enumeration
+    >>> graph = FactorGraph([[0, 1.0], [0.2, 0]], [(0, 1)], Potts(2))
+    >>> result = Enumeration().solve(graph)
+    >>> result.labeling.tolist(), result.score
+    ([1, 1], 2.0)
     """
 
     max_iter: int = 2_000_000

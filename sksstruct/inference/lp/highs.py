@@ -45,6 +45,18 @@ class HiGHS(MAPSolver):
         bound; where all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
         Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import HiGHS
+    >>> ring = FactorGraph([[0, 0], [0, 0], [0, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.0, 1.0))
+    >>> relaxed = HiGHS().solve(ring)
+    >>> round(relaxed.bound, 6), relaxed.status
+    (3.0, 'fractional')
+    >>> round(HiGHS(exact=True).solve(ring).bound, 6)
+    2.0
     """
 
     exact: bool = False

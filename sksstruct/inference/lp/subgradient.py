@@ -28,6 +28,15 @@ class Subgradient(MAPSolver):
     ----------
     .. [1] N. Komodakis, N. Paragios and G. Tziritas, "MRF optimization via dual
        decomposition: message-passing revisited", ICCV 2007.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import Subgradient
+    >>> graph = FactorGraph([[0, 1.0], [0.2, 0]], [(0, 1)], Potts(2))
+    >>> result = Subgradient().solve(graph, random_state=0)
+    >>> result.labeling.tolist(), result.score
+    ([1, 1], 2.0)
     """
 
     max_iter: int = 500

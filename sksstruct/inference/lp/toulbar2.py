@@ -43,6 +43,15 @@ class Toulbar2(MAPSolver):
     max_iter : int, default=1
         Has no effect.
     %(tol)s
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import Toulbar2
+    >>> graph = FactorGraph([[0, 1.0], [0.2, 0]], [(0, 1)], Potts(2))
+    >>> result = Toulbar2().solve(graph)
+    >>> result.labeling.tolist(), result.status
+    ([1, 1], 'optimal')
     """
 
     max_iter: int = 1

@@ -365,6 +365,14 @@ class Placement(NamedTuple):
         Row and column of each part.
     score : float
         Their score; ``-inf`` if every placement is forbidden.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import parts_max_product
+    >>> hand, elbow = [[0.0, 0.0, 2.0]], [[1.0, 0.0, 0.0]]
+    >>> best = parts_max_product([hand, elbow], [(0, 1)], [(0, -1)], 0.5)
+    >>> best.labeling.tolist(), best.score
+    ([[0, 2], [0, 0]], 2.5)
     """
 
     labeling: np.ndarray

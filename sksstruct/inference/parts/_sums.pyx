@@ -450,6 +450,16 @@ class PartsMarginals(NamedTuple):
         Expected displacement of each edge less its offset, of rows and of columns.
     squares : ndarray of shape (n_edges, 2)
         Expected squares of the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.inference import parts_sum_product
+    >>> result = parts_sum_product(np.zeros((2, 1, 2)), [(0, 1)], [(0, 0)], 1.0)
+    >>> result.marginals[0].tolist()
+    [[0.5, 0.5]]
+    >>> round(result.log_partition, 3)
+    1.006
     """
 
     log_partition: float

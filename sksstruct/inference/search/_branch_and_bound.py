@@ -22,6 +22,16 @@ class SearchResult(NamedTuple):
         Number of sets of labelings looked at, including the labelings found.
     complete : bool
         Whether the labelings are known to be the best.
+
+    Examples
+    --------
+    >>> from sksstruct.inference import branch_and_bound
+    >>> words = {"": 3.0, "a": 1.0, "b": 3.0, "ba": 2.0, "bb": 3.0}
+    >>> def split(prefix):
+    ...     return [word for word in words if word[:-1] == prefix and word]
+    >>> result = branch_and_bound("", words.get, split)
+    >>> result.labelings, result.scores.tolist(), result.complete
+    (['bb'], [3.0], True)
     """
 
     labelings: object

@@ -25,6 +25,28 @@ class ScoreFunction(BaseEstimator):
         recurrent layers. Then `value`, `jvp`, `vjp` and `linearize` get a keyword
         ``offsets``, an array of shape (n_examples + 1,): example i has the rows
         ``offsets[i]:offsets[i + 1]``. Otherwise rows of all examples are mixed freely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct import ChainCRF
+    >>> from sksstruct.models import ScoreFunction
+    >>> class Bounded(ScoreFunction):
+    ...     # scores between -5 and 5
+    ...     def initialize(self, n_features, n_labels, random_state):
+    ...         return random_state.normal(size=n_features * n_labels)
+    ...     def value(self, w, X, n_labels):
+    ...         return 5.0 * np.tanh(X @ w.reshape(-1, n_labels))
+    ...     def jvp(self, w, X, n_labels, direction):
+    ...         slope = 5.0 - self.value(w, X, n_labels) ** 2 / 5.0
+    ...         return slope * (X @ direction.reshape(-1, n_labels))
+    ...     def vjp(self, w, X, n_labels, cotangent):
+    ...         slope = 5.0 - self.value(w, X, n_labels) ** 2 / 5.0
+    ...         return (X.T @ (slope * cotangent)).ravel()
+    >>> X, y = [np.eye(2), np.eye(2)[::-1]], [["a", "b"], ["b", "a"]]
+    >>> tagger = ChainCRF(score_function=Bounded(), tol=0.1, random_state=0).fit(X, y)
+    >>> tagger.predict(X)[0].tolist()
+    ['a', 'b']
     """
 
     needs_offsets = False

@@ -88,6 +88,14 @@ class Registry:
             needs an oracle or a loss that the model does not have.
         TypeError
             If `solver` is neither a name nor a solver.
+
+        Examples
+        --------
+        >>> from sksstruct.solvers import BCFW, resolve_solver
+        >>> resolve_solver("ssg", max_iter=50, tol=1e-3)
+        SSG(max_iter=50, tol=0.001)
+        >>> resolve_solver(BCFW(tol=1e-2), max_iter=50, tol=1e-3)
+        BCFW(tol=0.01)
         """
         if isinstance(solver, str):
             if solver not in self.makers:

@@ -34,6 +34,17 @@ class MAPResult:
         Name of the solver that ran last.
     plan_ : list of str
         The steps of ``"auto"``: what was run, and why; empty for other solvers.
+
+    Examples
+    --------
+    >>> from sksstruct import FactorGraph, LPMAPPredictor
+    >>> predictor = LPMAPPredictor(random_state=0)
+    >>> labelings = predictor.predict([FactorGraph([[0.0, 1.0], [0.5, 0.0]])])
+    >>> result = predictor.results_[0]
+    >>> result.labeling.tolist(), result.score, result.bound
+    ([1, 0], 1.5, 1.5)
+    >>> print(result.status.message)
+    the labeling is optimal: its score is within tol of the upper bound
     """
 
     labeling: np.ndarray

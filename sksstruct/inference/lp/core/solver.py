@@ -18,12 +18,13 @@ from sksstruct.utils.progress import Status, Trace
 _TOL = """
 tol : float, default=1e-6
     A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-    bound, which any is where all scores are far below 1"""
+    bound; where all scores are far below 1, any labeling is."""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
-    "tol": f"{_TOL}.",
-    "tol_relaxed": f"""{_TOL}; the relaxation is solved where the residuals of its
-    constraints and the distance of its value to the bound are below `tol`.""",
+    "tol": _TOL,
+    "tol_relaxed": f"""{_TOL} The
+    relaxation is solved where the residuals of its constraints and the distance of its
+    value to the bound are below `tol`.""",
 }
 
 

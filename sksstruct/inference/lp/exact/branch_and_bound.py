@@ -46,6 +46,16 @@ class BranchAndBound(MAPSolver):
        hybrid best-first search with tree decomposition for weighted CSP", CP 2015.
     .. [3] S. de Givry, T. Schiex and G. Verfaillie, "Exploiting tree decomposition and
        soft local consistency in weighted CSP", AAAI 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.factor_graphs import FactorGraph
+    >>> from sksstruct.inference.lp import BranchAndBound
+    >>> differ = np.where(np.eye(2) == 1, -np.inf, 0.0)
+    >>> triangle = FactorGraph(np.zeros((3, 2)), [(0, 1), (1, 2), (2, 0)], differ)
+    >>> BranchAndBound().solve(triangle, random_state=0).status
+    'infeasible'
     """
 
     max_iter: int = 100_000

@@ -20,6 +20,15 @@ class AD3(MAPGDMM):
     ----------
     .. [1] A. F. T. Martins et al., "AD3: alternating directions dual decomposition for
        MAP inference in graphical models", JMLR 16, 2015.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import AD3
+    >>> graph = FactorGraph([[0, 1.0], [0.2, 0]], [(0, 1)], Potts(2))
+    >>> result = AD3().solve(graph, random_state=0)
+    >>> result.labeling.tolist(), result.status
+    ([1, 1], 'optimal')
     """
 
     # Steps of the active set of an edge in each iteration.

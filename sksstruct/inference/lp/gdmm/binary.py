@@ -35,6 +35,17 @@ class MAPBinaryGDMM(MAPSolver):
     References
     ----------
     %(gdmm)s
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph
+    >>> from sksstruct.inference.lp import MAPBinaryGDMM
+    >>> together = [[0, 0], [0, 1.0]]  # both labels are on
+    >>> unaries = [[0, 0.5], [0, -0.4], [0, -2.0]]
+    >>> graph = FactorGraph(unaries, [(0, 1), (1, 2)], together)
+    >>> result = MAPBinaryGDMM().solve(graph, random_state=0)
+    >>> result.labeling.tolist(), result.status
+    ([1, 1, 0], 'optimal')
     """
 
     max_iter: int = 1000

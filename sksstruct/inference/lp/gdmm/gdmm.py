@@ -55,6 +55,18 @@ class MAPGDMM(MAPSolver):
     References
     ----------
     %(gdmm)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.factor_graphs import FactorGraph
+    >>> from sksstruct.inference.lp import MAPGDMM
+    >>> rng = np.random.default_rng(0)
+    >>> graph = FactorGraph(rng.normal(size=(3, 50)), [(0, 1), (1, 2)],
+    ...                     rng.normal(size=(50, 50)))
+    >>> result = MAPGDMM().solve(graph, random_state=0)
+    >>> result.status, bool(result.bound - result.score < 1e-3)
+    ('optimal', True)
     """
 
     max_iter: int = 2000

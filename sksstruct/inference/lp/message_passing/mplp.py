@@ -21,6 +21,16 @@ class MPLP(MessagePassing):
     ----------
     .. [1] A. Globerson and T. Jaakkola, "Fixing max-product: convergent message passing
        algorithms for MAP LP-relaxations", NIPS 2007.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Logic
+    >>> from sksstruct.inference.lp import MPLP
+    >>> one_of_three = FactorGraph(
+    ...     [[0, 1.0], [0, 2.0], [0, 1.5]], factors=[((0, 1, 2), Logic("xor", 3))]
+    ... )
+    >>> MPLP().solve(one_of_three, random_state=0).labeling.tolist()
+    [0, 1, 0]
     """
 
     _pairwise = False

@@ -34,6 +34,19 @@ class TRWS(MessagePassing):
        vision", IJCV 70, 2006.
     .. [3] V. Kolmogorov, "A new look at reweighted message passing", IEEE PAMI 37,
        2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksstruct.factor_graphs import FactorGraph, TruncatedLinear
+    >>> from sksstruct.inference.lp import TRWS
+    >>> seen = np.array([0, 0, 3, 0, 4, 4])  # a row of pixels with five levels
+    >>> unaries = -np.abs(np.arange(5) - seen[:, None])
+    >>> edges = np.column_stack([np.arange(5), np.arange(1, 6)])
+    >>> graph = FactorGraph(unaries, edges, TruncatedLinear(5, scale=2.0, limit=3.0))
+    >>> result = TRWS().solve(graph, random_state=0)
+    >>> result.labeling.tolist(), result.score, result.status
+    ([0, 0, 0, 0, 4, 4], -6.0, 'optimal')
     """
 
     _pairwise = False

@@ -32,6 +32,15 @@ class MaxProduct(MAPSolver):
     %(tol)s
     damping : float, default=0.3
         Share of the old message in a new one, below 1.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import MaxProduct
+    >>> chain = FactorGraph([[0, 1.0], [0, 0], [0.5, 0]], [(0, 1), (1, 2)], Potts(2))
+    >>> result = MaxProduct().solve(chain, random_state=0)
+    >>> result.labeling.tolist(), result.status
+    ([1, 1, 1], 'optimal')
     """
 
     max_iter: int = 200

@@ -35,6 +35,15 @@ class MarginalResult:
     factor_marginals : list of ndarrays, or None
         With ``factors=True``: a distribution over the joint states of the variables of
         each edge and then of each factor, in the shapes of their tables.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import BeliefPropagation
+    >>> chain = FactorGraph([[0, 1.0], [0, 0]], [(0, 1)], Potts(2))
+    >>> result = BeliefPropagation().solve(chain)
+    >>> result.marginals[1].round(3).tolist(), round(result.log_partition, 3)
+    ([0.393, 0.607], 2.627)
     """
 
     marginals: list | None

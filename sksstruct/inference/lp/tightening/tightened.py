@@ -40,6 +40,18 @@ class Tightened(MAPSolver):
        relaxations for MAP using message passing", UAI 2008.
     .. [2] D. Sontag, D. K. Choe and Y. Li, "Efficiently searching for frustrated cycles
        in MAP inference", UAI 2012.
+
+    Examples
+    --------
+    >>> from sksstruct.factor_graphs import FactorGraph, Potts
+    >>> from sksstruct.inference.lp import TRWS, Tightened
+    >>> ring = FactorGraph([[0, 0.1], [0, 0], [0, 0]], [(0, 1), (1, 2), (2, 0)],
+    ...                    Potts(2, 0.0, 1.0))
+    >>> round(TRWS().solve(ring, random_state=0).bound, 3)
+    3.05
+    >>> result = Tightened().solve(ring, random_state=0)
+    >>> round(result.bound, 3), result.status
+    (2.1, 'optimal')
     """
 
     max_iter: int = 1000
