@@ -28,7 +28,13 @@ extensions = [
     "sphinx-mathjax-offline",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    # Figures of pages: the examples that draw them run in the build.
+    "matplotlib.sphinxext.plot_directive",
 ]
+plot_include_source = True
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 110)]
 exclude_patterns = ["_build", "auto_examples/*.ipynb"]
 html_theme = "pydata_sphinx_theme"
 html_title = "sksstruct"
