@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from importlib.util import find_spec
+from pkgutil import resolve_name
 
 import pytest
 from numpydoc.validate import validate
@@ -61,6 +62,8 @@ def public_objects():
 def test_numpydoc(name):
     errors = [error for error in validate(name)["errors"] if error[0] not in IGNORED]
     assert not errors, errors
+    # what fill_doc did not put in
+    assert "%(" not in (resolve_name(name).__doc__ or "")
 
 
 def test_parameters_and_docstrings_agree():

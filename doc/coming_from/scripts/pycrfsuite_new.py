@@ -29,3 +29,5 @@ tagger = joblib.load("names.joblib")
 predicted = [labels.tolist() for labels in tagger.predict(X[8:])]
 for labels in predicted:
     print(labels)
+weight = tagger.transition_features_["B-PER", "I-PER"]
+print("from B-PER to I-PER", round(weight, 1))

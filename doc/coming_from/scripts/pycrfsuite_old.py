@@ -30,3 +30,5 @@ tagger.open("names.crfsuite")
 predicted = [tagger.tag(features) for features in X[8:]]
 for labels in predicted:
     print(labels)
+weight = tagger.info().transitions["B-PER", "I-PER"]
+print("from B-PER to I-PER", round(weight, 1))
