@@ -9,6 +9,7 @@ from runpy import run_path
 
 import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file, load_iris
 
 from sksstruct.commands import main
 
@@ -115,6 +116,16 @@ def test_script_for_files_of_svm_hmm(folder):
     found = np.loadtxt("predicted.tags", dtype=int)
     assert len(new["X_test"]) == 20 and found.shape == truth.shape
     assert np.mean(found == truth) > 0.8
+
+
+def test_script_for_files_of_svm_multiclass(folder):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X[::2], y[::2] + 1, "train.dat", zero_based=False)
+    dump_svmlight_file(X[1::2], y[1::2] + 1, "test.dat", zero_based=False)
+    run_path(str(SCRIPTS / "svm_multiclass_new.py"))
+    columns = np.loadtxt("predictions.txt")
+    assert np.array_equal(columns[:, 1:].argmax(axis=1) + 1, columns[:, 0])
+    assert np.mean(columns[:, 0] == y[1::2] + 1) > 0.9
 
 
 def test_commands_for_files_of_crfpp(folder, capsys):
