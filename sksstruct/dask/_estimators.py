@@ -40,6 +40,7 @@ X : dask bag or array, list of delayed, or Shards
 }
 
 
+@fill_doc(_TEXTS)
 class Distributed(OnCluster):
     """Mixin: `fit`, and prediction over parts.
 

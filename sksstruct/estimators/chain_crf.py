@@ -108,7 +108,8 @@ class ChainCRF(
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
         with labels that were not observed. With `score_function`
-        %(nonlinear_solvers)s; "auto" is "prox_linear".
+        %(nonlinear_solvers)s;
+        "auto" is "prox_linear".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.

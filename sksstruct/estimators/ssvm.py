@@ -82,7 +82,8 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         outputs are classes and the features are not large, and else "lbfgs".
         Casimir needs a model with sums over all outputs, or with the k best. With
         `score_function`
-        %(nonlinear_solvers)s; "auto" is "prox_linear".
+        %(nonlinear_solvers)s;
+        "auto" is "prox_linear".
     max_iter : int, default=1000
         Largest number of passes over the data, or of iterations, where `solver` is a
         name.

@@ -35,8 +35,11 @@ def fill_doc(texts):
     def decorate(documented):
         parts = [documented]
         if inspect.isclass(documented):
-            # `fn` is the method behind available_if
-            members = [getattr(part, "fn", part) for part in vars(documented).values()]
+            # the methods behind available_if, classmethod and staticmethod
+            members = [
+                getattr(part, "fn", getattr(part, "__func__", part))
+                for part in vars(documented).values()
+            ]
             parts += [part for part in members if inspect.isfunction(part)]
         for part in parts:
             if part.__doc__:  # with -OO there are no docstrings
