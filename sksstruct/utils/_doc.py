@@ -4,11 +4,13 @@ import inspect
 import re
 import textwrap
 
+from sksstruct.utils.typing import Decorator
+
 _WIDTH = 88
 _PLACE = re.compile(r"^( *)%\((\w+)\)s([.,;]?)$", re.MULTILINE)
 
 
-def fill_doc(texts):
+def fill_doc(texts: dict[str, str]) -> Decorator:
     """Put shared texts into the docstrings of a class and its methods.
 
     Parameters
