@@ -14,6 +14,7 @@ is the best, no cycle in this graph has a positive gain.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct.inference._checks import check_scores, check_sums
@@ -44,7 +45,9 @@ class Matching(NamedTuple):
     column_prices: np.ndarray | None
 
 
-def matching(scores, unassigned=None):
+def matching(
+    scores: ArrayLike, unassigned: float | ArrayLike | None = None
+) -> Matching:
     """Best assignment of rows to columns.
 
     Parameters
@@ -101,7 +104,9 @@ def matching(scores, unassigned=None):
     return Matching(labeling, score, row_prices, column_prices[:n_columns])
 
 
-def matching_max_marginals(scores, unassigned=None):
+def matching_max_marginals(
+    scores: ArrayLike, unassigned: ArrayLike | None = None
+) -> np.ndarray:
     """Max-marginals of an assignment, in the time of a few assignments.
 
     Parameters
