@@ -1,5 +1,8 @@
 """The definition of a structured prediction problem: features, loss and oracles."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -35,16 +38,16 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
     is_flat = False
     # Parameters that only say what an error costs, None where it costs 1.
-    _loss_parameters = ()
+    _loss_parameters: ClassVar[tuple[str, ...]] = ()
     # Tells those who ask for an oracle that is missing why it is.
-    _oracle_note = None
+    _oracle_note: ClassVar[str | None] = None
     # How what parts of the data teach is merged, as in `Facts`, where it need not be
     # equal; a "mean" is of the examples, "later" left out. None: it needs all data.
-    _from_parts = {}
+    _from_parts: ClassVar[dict[str, Any] | None] = {}
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 
-    def prepare(self, X, Y):
+    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
         """Learn sizes from the training data; called on a copy of the model.
 
         What is learned goes into attributes that end in an underscore. The default
@@ -64,7 +67,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             )
         self.n_weights_ = int(shape[-1])
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> Any:
         """Joint feature vector of an input and an output.
 
         Parameters
@@ -81,7 +84,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define joint_feature")
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         """Loss of predicting y_hat where y was observed.
 
         Parameters
@@ -99,7 +102,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         """Output of highest score (max oracle).
 
         Parameters
@@ -116,7 +119,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define decode")
 
-    def loss_augmented_decode(self, x, y, w):
+    def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         """Output of highest sum of score and loss.
 
         Parameters
@@ -137,7 +140,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"{type(self).__name__} must define loss_augmented_decode"
         )
 
-    def decode_topk(self, x, w, k):
+    def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest score; optional.
 
         Parameters
@@ -156,7 +159,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
 
-    def loss_augmented_topk(self, x, y, w, k):
+    def loss_augmented_topk(self, x: Any, y: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest sum of score and loss; optional.
 
         `sksstruct.solvers.Casimir` needs it, to train on the hinge smoothed by l2.
@@ -181,7 +184,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"{type(self).__name__} does not define loss_augmented_topk"
         )
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         """All outputs of an input; optional, for checks on small inputs.
 
         Parameters
@@ -221,7 +224,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """Whether `_predict_marginals` is there."""
         return type(self)._predict_marginals is not StructuredModel._predict_marginals
 
-    def bounds(self):
+    def bounds(self) -> dict | None:
         """Box constraints that the oracles need; optional.
 
         Returns
