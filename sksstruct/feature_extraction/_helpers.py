@@ -1,6 +1,6 @@
 """Attributes of tokens as lists of strings, as CRFsuite takes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 
 
@@ -34,7 +34,12 @@ def _check_templates(templates, columns):
                 raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
 
 
-def window_features(columns, templates, *, boundary=True):
+def window_features(
+    columns: dict[str, Sequence[str]],
+    templates: Sequence[Sequence[tuple[str, int]]],
+    *,
+    boundary: bool = True,
+) -> list[list[str]]:
     """Attributes from templates over a window of positions.
 
     Parameters
@@ -94,7 +99,9 @@ def window_features(columns, templates, *, boundary=True):
     return features
 
 
-def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
+def affix_features(
+    tokens: Sequence[str], *, lengths: Sequence[int] = (1, 2, 3), name: str = "w"
+) -> list[list[str]]:
     """Prefixes and suffixes of each token.
 
     Parameters
@@ -134,7 +141,7 @@ def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
     return features
 
 
-def shape_features(tokens, *, name="w"):
+def shape_features(tokens: Sequence[str], *, name: str = "w") -> list[list[str]]:
     """Word shape of each token: X, x and 9 for letters and digits, runs collapsed.
 
     Parameters
