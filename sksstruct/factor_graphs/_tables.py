@@ -98,7 +98,9 @@ class DenseTable(Table):
         object.__setattr__(table, "values", values)
         return table
 
-    shape = property(lambda self: self.values.shape)
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.values.shape
 
     def __repr__(self):
         return f"DenseTable(shape={self.shape})"

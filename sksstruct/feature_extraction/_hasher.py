@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from sksstruct.feature_extraction._hashed import HashedColumns
 from sksstruct.feature_extraction._vectorizer import SequenceFeatures, check_iterable
@@ -62,7 +61,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
     _: KW_ONLY
     n_features: int = 2**20
     alternate_sign: bool = True
-    dtype: DTypeLike = np.float64
+    dtype: type[np.float32] | type[np.float64] = np.float64
     separator: str = "="
 
     _parameter_constraints = {

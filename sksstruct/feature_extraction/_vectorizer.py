@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
@@ -115,7 +114,7 @@ class SequenceVectorizer(
 
     _: KW_ONLY
     min_count: int = 1
-    dtype: DTypeLike = np.float64
+    dtype: type[np.float32] | type[np.float64] = np.float64
     separator: str = "="
 
     _parameter_constraints = {

@@ -30,9 +30,9 @@ class Matching(NamedTuple):
         Column of each row; -1 for a row without.
     score : float
         Score of the assignment; ``-inf`` if every assignment is forbidden.
-    row_prices : ndarray of shape (n_rows,)
+    row_prices : ndarray of shape (n_rows,) or None
         Dual prices u of the rows.
-    column_prices : ndarray of shape (n_columns,)
+    column_prices : ndarray of shape (n_columns,) or None
         Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
         at least the score of row i in column j, and equal to it where i is assigned to
         j; the sum of all prices is the score. Both prices are None where every
