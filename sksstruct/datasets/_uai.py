@@ -2,7 +2,6 @@
 
 import os
 from array import array
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +11,7 @@ from sksstruct.datasets._scan import read_scopes, read_tables
 from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.factor_graphs import FactorGraph
-from sksstruct.utils.typing import PathLike
+from sksstruct.utils.typing import Integers, PathLike
 
 # Entries of tables that are read at a time, unless one has more.
 _BLOCK = 1 << 15
@@ -120,7 +119,7 @@ def read_all_tables(tokens, parts, first, scopes, entries, log):
         f = last
 
 
-def load_uai_evidence(path: PathLike, n_states: Sequence[int]) -> dict[int, int]:
+def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
     """Read observed states.
 
     Parameters
@@ -210,7 +209,7 @@ def dump_uai_evidence(evidence: dict[int, int], path: PathLike) -> None:
         file.write(f"1\n{len(evidence)} {pairs}\n")
 
 
-def load_uai_solution(path: PathLike, n_states: Sequence[int]) -> np.ndarray:
+def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
     """Read a labeling from a result file: the last solution in it.
 
     Parameters

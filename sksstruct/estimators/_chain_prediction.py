@@ -1,6 +1,5 @@
 """Predictions of a fitted tagger, and the form that its weights are kept in."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.sparse_input import check_sparse
-from sksstruct.utils.typing import Labelings, Sequences, Transitions
+from sksstruct.utils.typing import Items, Labelings, Sequences, Transitions
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
@@ -176,8 +175,8 @@ class ChainPrediction:
         self,
         X: Sequences,
         *,
-        known: Sequence[Any] | None = None,
-        excluded: Sequence[Any] | None = None,
+        known: Items | None = None,
+        excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray:
         """Best labeling of each sequence.
@@ -214,8 +213,8 @@ class ChainPrediction:
         X: Sequences,
         k: int,
         *,
-        known: Sequence[Any] | None = None,
-        excluded: Sequence[Any] | None = None,
+        known: Items | None = None,
+        excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The k best labelings of each sequence, and their scores.
@@ -244,8 +243,8 @@ class ChainPrediction:
         self,
         X: Sequences,
         *,
-        known: Sequence[Any] | None = None,
-        excluded: Sequence[Any] | None = None,
+        known: Items | None = None,
+        excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> list[np.ndarray]:
         """Probability of each label at each position; only with ``loss="log"``.
@@ -268,8 +267,8 @@ class ChainPrediction:
         self,
         X: Sequences,
         *,
-        known: Sequence[Any] | None = None,
-        excluded: Sequence[Any] | None = None,
+        known: Items | None = None,
+        excluded: Items | None = None,
         forbidden_transitions: Transitions | None = None,
     ) -> np.ndarray:
         """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.

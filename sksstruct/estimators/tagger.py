@@ -1,6 +1,5 @@
 """A tagger of dicts and strings: a vectorizer and a chain in one estimator."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._available import available_if
-from sksstruct.utils.typing import Labelings
+from sksstruct.utils.typing import Items, Labelings
 
 
 def _last_step_has(name):
@@ -47,15 +46,15 @@ class Tagger(Pipeline):
     if TYPE_CHECKING:
         # of the pipeline, which has no annotations
 
-        def fit(self, X: Sequence[Any], y: Labelings, **params: Any) -> Self: ...
+        def fit(self, X: Items, y: Labelings, **params: Any) -> Self: ...
 
-        def predict(self, X: Sequence[Any], **params: Any) -> np.ndarray: ...
+        def predict(self, X: Items, **params: Any) -> np.ndarray: ...
 
-        def score(self, X: Sequence[Any], y: Labelings, **params: Any) -> float: ...
+        def score(self, X: Items, y: Labelings, **params: Any) -> float: ...
 
     # Pipeline's own method, if there are no probabilities, does not say why
     @available_if(_last_step_has("predict_proba"))
-    def predict_proba(self, X: Sequence[Any], **params: Any) -> list[np.ndarray]:
+    def predict_proba(self, X: Items, **params: Any) -> list[np.ndarray]:
         """Probability of each label at each position; only with ``loss="log"``.
 
         Parameters
@@ -73,7 +72,7 @@ class Tagger(Pipeline):
         return super().predict_proba(X, **params)
 
     @available_if(_last_step_has("predict_marginals"))
-    def predict_marginals(self, X: Sequence[Any], **params: Any) -> np.ndarray:
+    def predict_marginals(self, X: Items, **params: Any) -> np.ndarray:
         """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
 
         Parameters
@@ -92,7 +91,7 @@ class Tagger(Pipeline):
 
     @available_if(_last_step_has("predict_topk"))
     def predict_topk(
-        self, X: Sequence[Any], k: int, **params: Any
+        self, X: Items, k: int, **params: Any
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The k best labelings of each sequence, and their scores.
 

@@ -1,12 +1,11 @@
 """Building a factor graph piece by piece."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sksstruct.factor_graphs._graph import FactorGraph
 from sksstruct.factor_graphs._tables import Table
+from sksstruct.utils.typing import Integers
 
 
 class FactorGraphBuilder:
@@ -45,7 +44,7 @@ class FactorGraphBuilder:
         return len(self._unaries) - 1
 
     def add_factor(
-        self, scope: Sequence[int], table: ArrayLike | Table, weight: float = 1.0
+        self, scope: Integers, table: ArrayLike | Table, weight: float = 1.0
     ) -> None:
         """Add a factor over variables that have been added.
 

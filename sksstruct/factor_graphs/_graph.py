@@ -102,7 +102,7 @@ class FactorGraph(Versioned):
         *,
         edge_tables: ArrayLike | None = None,
         edge_weights: ArrayLike | None = None,
-        factors: Sequence[tuple[Sequence[int], Table | ArrayLike]] | None = None,
+        factors: Sequence[tuple[ArrayLike, Table | ArrayLike]] | None = None,
         evidence: dict[int, int] | None = None,
         offset: float = 0.0,
     ) -> None:

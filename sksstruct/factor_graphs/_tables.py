@@ -260,7 +260,7 @@ class Logic(Table):
         self,
         condition: Literal["xor", "atmostone", "or", "orout", "xorout", "budget"],
         n_variables: int,
-        negated: Sequence[bool] | None = None,
+        negated: Sequence[bool] | np.ndarray | None = None,
         limit: int | None = None,
     ) -> None:
         if condition not in self.conditions:

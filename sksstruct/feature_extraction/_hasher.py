@@ -1,6 +1,5 @@
 """Sparse feature rows from sequences of dicts and strings, by hashes."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Self
@@ -11,7 +10,7 @@ from sksstruct.feature_extraction._hashed import HashedColumns
 from sksstruct.feature_extraction._vectorizer import SequenceFeatures, check_iterable
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.typing import FeatureSequences
+from sksstruct.utils.typing import FeatureSequences, Strings
 
 
 @dataclass(eq=False, repr=False)
@@ -112,7 +111,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
         columns = HashedColumns(self.n_features, self.alternate_sign)
         return PackedSequences(*self._rows(X, columns, grow=False))
 
-    def places(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def places(self, names: Strings) -> tuple[np.ndarray, np.ndarray]:
         """Columns of features: their weights are ``coef_[:, columns] * signs``.
 
         Parameters

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 
+from sksstruct.utils.typing import Integers, Strings
+
 
 def _check_tokens(name, tokens):
     """Refuse what is not a sequence of strings; say where the first other object is."""
@@ -35,7 +37,7 @@ def _check_templates(templates, columns):
 
 
 def window_features(
-    columns: dict[str, Sequence[str]],
+    columns: Mapping[str, Strings],
     templates: Sequence[Sequence[tuple[str, int]]],
     *,
     boundary: bool = True,
@@ -100,7 +102,7 @@ def window_features(
 
 
 def affix_features(
-    tokens: Sequence[str], *, lengths: Sequence[int] = (1, 2, 3), name: str = "w"
+    tokens: Strings, *, lengths: Integers = (1, 2, 3), name: str = "w"
 ) -> list[list[str]]:
     """Prefixes and suffixes of each token.
 
@@ -141,7 +143,7 @@ def affix_features(
     return features
 
 
-def shape_features(tokens: Sequence[str], *, name: str = "w") -> list[list[str]]:
+def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
     """Word shape of each token: X, x and 9 for letters and digits, runs collapsed.
 
     Parameters

@@ -1,6 +1,5 @@
 """Common parts of the compiled models of lists of inputs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ class CompiledModel(StructuredModel):
     bound model returns for its i-th example into an array for the user.
     """
 
-    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def prepare(self, X: Any, Y: Any) -> None:
         X, Y = as_pairs(X, Y)
         self._learn_from(X, Y, np.ones(len(X)))
 

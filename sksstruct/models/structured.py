@@ -1,6 +1,6 @@
 """The definition of a structured prediction problem: features, loss and oracles."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +47,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 
-    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def prepare(self, X: Any, Y: Any) -> None:
         """Learn sizes from the training data; called on a copy of the model.
 
         What is learned goes into attributes that end in an underscore. The default

@@ -1,6 +1,5 @@
 """Scores of pairs of labels as a heat map."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.plotting._heatmap import heat_map, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -51,7 +51,7 @@ class InteractionsDisplay:
     figure_: Figure
 
     def __init__(
-        self, interactions: np.ndarray, *, names: Sequence[str] | None = None
+        self, interactions: np.ndarray, *, names: Strings | None = None
     ) -> None:
         self.interactions = interactions
         self.names = names
@@ -98,7 +98,7 @@ class InteractionsDisplay:
         cls,
         estimator: BaseEstimator,
         *,
-        names: Sequence[str] | None = None,
+        names: Strings | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:

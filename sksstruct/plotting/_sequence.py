@@ -1,6 +1,5 @@
 """A tagged sequence: what was predicted, what is right, and how sure that is."""
 
-from collections.abc import Sequence
 from html import escape
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Items, Strings
 
 _STYLES = {
     "table": "border-collapse:collapse;display:inline-table;margin:4px 0",
@@ -71,12 +71,12 @@ class SequenceDisplay:
 
     def __init__(
         self,
-        tokens: Sequence[str],
-        predicted: Sequence[Any],
+        tokens: Strings,
+        predicted: Items,
         *,
-        y: Sequence[Any] | None = None,
+        y: Items | None = None,
         probabilities: np.ndarray | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Items | None = None,
     ) -> None:
         self.tokens = tokens
         self.predicted = predicted
@@ -155,10 +155,10 @@ class SequenceDisplay:
     def from_estimator(
         cls,
         estimator: BaseEstimator,
-        x: Sequence[Any],
-        y: Sequence[Any] | None = None,
+        x: Items,
+        y: Items | None = None,
         *,
-        tokens: Sequence[str] | None = None,
+        tokens: Strings | None = None,
     ) -> Self:
         """Tag one sequence.
 

@@ -1,6 +1,5 @@
 """Scores of transitions between labels as a heat map."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.plotting._heatmap import heat_map, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -51,7 +51,7 @@ class TransitionsDisplay:
     ax_: Axes
     figure_: Figure
 
-    def __init__(self, transitions: np.ndarray, names: Sequence[str]) -> None:
+    def __init__(self, transitions: np.ndarray, names: Strings) -> None:
         self.transitions = transitions
         self.names = names
 

@@ -1,6 +1,5 @@
 """The features that speak most for a label, and against it."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.plotting._axes import TEXTS, Axes, Figure, axes_for
 from sksstruct.plotting._heatmap import feature_names, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -54,7 +54,7 @@ class WeightsDisplay:
     figure_: Figure
 
     def __init__(
-        self, weights: np.ndarray, names: Sequence[str], *, label: Any = None
+        self, weights: np.ndarray, names: Strings, *, label: Any = None
     ) -> None:
         self.weights = weights
         self.names = names

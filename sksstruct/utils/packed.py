@@ -11,7 +11,14 @@ from scipy import sparse
 from sksstruct.utils._layout import is_mapped, object_array
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
-from sksstruct.utils.typing import Labelings, PathLike, SparseLike
+from sksstruct.utils.typing import (
+    Items,
+    Labelings,
+    MatrixLike,
+    PathLike,
+    SparseLike,
+    Strings,
+)
 
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
@@ -27,7 +34,7 @@ class PackedSequences(Versioned, Sequence):
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, n_features) or CSR matrix or array
+    values : array-like or CSR matrix or array of shape (n_rows, n_features)
         All rows, stacked. Not copied where it is C-contiguous float32 or float64, or
         canonical CSR of these types.
     offsets : array-like of shape (n_sequences + 1,)
@@ -51,9 +58,9 @@ class PackedSequences(Versioned, Sequence):
 
     def __init__(
         self,
-        values: np.ndarray | SparseLike,
+        values: MatrixLike,
         offsets: ArrayLike,
-        feature_names: Sequence[str] | np.ndarray | None = None,
+        feature_names: Strings | None = None,
     ) -> None:
         offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         if sparse.issparse(values):
@@ -90,9 +97,9 @@ class PackedSequences(Versioned, Sequence):
     @classmethod
     def from_lengths(
         cls,
-        values: np.ndarray | SparseLike,
+        values: MatrixLike,
         lengths: ArrayLike,
-        feature_names: Sequence[str] | np.ndarray | None = None,
+        feature_names: Strings | None = None,
     ) -> Self:
         """Build from stacked rows and the length of each sequence."""
         return cls(values, np.concatenate([[0], np.cumsum(lengths)]), feature_names)
@@ -335,9 +342,7 @@ class PackedLabels(Sequence):
         The labels.
     """
 
-    def __init__(
-        self, codes: ArrayLike, offsets: ArrayLike, classes: Sequence[Any]
-    ) -> None:
+    def __init__(self, codes: ArrayLike, offsets: ArrayLike, classes: Items) -> None:
         self.codes = np.ascontiguousarray(codes, dtype=np.int32)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         self.classes = object_array(list(classes))

@@ -34,6 +34,10 @@ Labelings: TypeAlias = Sequence[ArrayLike] | np.ndarray
 Examples: TypeAlias = MatrixLike | Sequence[Any]
 # Sequences of strings: at each position names with values, or names alone.
 FeatureSequences: TypeAlias = Iterable[Iterable[Mapping[str, Any] | Iterable[str]]]
+# Lists, or arrays of one dimension.
+Items: TypeAlias = Sequence[Any] | np.ndarray
+Strings: TypeAlias = Sequence[str] | np.ndarray
+Integers: TypeAlias = Sequence[int] | np.ndarray
 # Labels that must not follow each other.
 Transitions: TypeAlias = Sequence[tuple[Any, Any]] | Literal["bio"]
 
@@ -52,11 +56,14 @@ __all__ = [
     "Decorator",
     "Examples",
     "FeatureSequences",
+    "Integers",
+    "Items",
     "Labelings",
     "MatrixLike",
     "PathLike",
     "Sequences",
     "SparseLike",
+    "Strings",
     "Transitions",
     "with_callbacks",
 ]

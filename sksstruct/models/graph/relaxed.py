@@ -1,6 +1,5 @@
 """Graphs with cycles and any number of labels, through the LP relaxation."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -134,7 +133,7 @@ class RelaxedGraphModel(StructuredModel):
             )
         return graph._replace(node_features=nodes, edge_features=rows, cliques=cliques)
 
-    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def prepare(self, X: Any, Y: Any) -> None:
         resolve_map_solver(self.solver).check()
         parts = [self._parts(x, f"X[{i}]") for i, x in enumerate(X)]
         for name, where in (("node", 0), ("edge", 2)):

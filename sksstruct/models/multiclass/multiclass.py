@@ -1,6 +1,6 @@
 """Multiclass classification as a structured model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -119,7 +119,7 @@ class MulticlassModel(StructuredModel):
         X = X if len(keep) == len(y) else X[keep]
         return X, labels[keep], weight[keep] / self._total
 
-    def prepare(self, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def prepare(self, X: Any, Y: Any) -> None:
         X, Y = check_X_y(X, Y, dtype=np.float64)
         self._learn(X.shape[1], Y)
 
