@@ -89,6 +89,7 @@ lint: $(VENV)/lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	PATH=$(CURDIR)/$(VENV)/bin:$$PATH $(VENV)/bin/cython-lint sksstruct
+	$(VENV)/bin/mypy
 
 doc: $(VENV)/doc
 	@echo "== building the documentation, doc/_build/html/index.html"
@@ -129,7 +130,7 @@ $(VENV)/test $(VENV)/doc $(VENV)/benchmark: $(VENV)/%: $(VENV)/built
 	@touch $@
 
 $(VENV)/lint: $(VENV)/bin/python
-	$(PY) -m pip install -q ruff==0.17.5 cython-lint==0.22.0
+	$(PY) -m pip install -q ruff==0.17.5 cython-lint==0.22.0 mypy==2.4.1 "numpy>=1.24.1"
 	@touch $@
 
 clean:

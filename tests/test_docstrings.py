@@ -142,6 +142,16 @@ def test_numpydoc(name):
     assert "%(" not in (resolve_name(name).__doc__ or "")
 
 
+def test_shared_texts_are_filled_in():
+    """By `fill_doc`, in inherited methods and class methods, too."""
+    for module in map(importlib.import_module, PUBLIC):
+        for cls in filter(inspect.isclass, vars(module).values()):
+            parts = [getattr(cls, name, None) for name in dir(cls)]
+            for part in (cls, *parts):
+                text = getattr(part, "__doc__", None)
+                assert not isinstance(text, str) or "%(" not in text, (cls, part)
+
+
 def test_parameters_and_docstrings_agree():
     """Every constructor parameter is documented, and no other."""
     from numpydoc.docscrape import NumpyDocString

@@ -1,7 +1,7 @@
 """Estimators whose work is done by a cluster."""
 
 from distributed import Client, default_client
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 
 class OnCluster:
@@ -23,7 +23,7 @@ class OnCluster:
             )
         return self.client
 
-    def to_local(self):
+    def to_local(self) -> BaseEstimator:
         """The same estimator without a cluster, fitted if this one is.
 
         Returns

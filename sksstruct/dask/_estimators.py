@@ -1,10 +1,10 @@
 """The estimators of the library, trained on data that are spread over a cluster."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.callback import with_callbacks
+from distributed import Client
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.dask._client import OnCluster
@@ -16,6 +16,7 @@ from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.estimators.multilabel import MultilabelPairwise
 from sksstruct.estimators.ssvm import SSVMClassifier
 from sksstruct.utils._doc import fill_doc, section
+from sksstruct.utils.typing import with_callbacks
 
 _TEXTS = {
     "client": """
@@ -40,6 +41,7 @@ X : dask bag or array, list of delayed, or Shards
 }
 
 
+@fill_doc(_TEXTS)
 class Distributed(OnCluster):
     """Mixin: `fit`, and prediction over parts.
 
@@ -52,7 +54,7 @@ class Distributed(OnCluster):
     _noun = "classifier"
 
     @with_callbacks
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on data in parts.
 
         Parameters
@@ -71,7 +73,7 @@ class Distributed(OnCluster):
             )
         return train(self, X, y, sample_weight, self._noun)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predict outputs of each part, when they are computed.
 
         Parameters
@@ -86,7 +88,7 @@ class Distributed(OnCluster):
         check_is_fitted(self)
         return apply(self.to_local(), X, "predict")
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities of each part, when they are computed; with ``loss="log"``.
 
         Parameters
@@ -104,7 +106,7 @@ class Distributed(OnCluster):
         local.predict_proba  # noqa: B018
         return apply(local, X, "predict_proba")
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The local score of all data, computed part by part.
 
         Parameters
@@ -135,7 +137,7 @@ def _n_samples(X, y, sample_weight):
 
 @fill_doc({**_TEXTS, "parameters": section(ChainCRF, "Parameters")})
 @dataclass(eq=False, repr=False)
-class DaskChainCRF(Distributed, ChainCRF):
+class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     """`sksstruct.ChainCRF`, trained on data that are spread over a cluster.
 
     Each part of the data is a block of `sksstruct.solvers.Partitioned`, and stays on
@@ -174,7 +176,7 @@ class DaskChainCRF(Distributed, ChainCRF):
     """
 
     _: KW_ONLY
-    client: Any = None
+    client: Client | None = None
 
     _parameter_constraints = {
         **ChainCRF._parameter_constraints,
@@ -217,7 +219,7 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
     """
 
     _: KW_ONLY
-    client: Any = None
+    client: Client | None = None
 
     _parameter_constraints = {
         **SSVMClassifier._parameter_constraints,
@@ -272,7 +274,7 @@ class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     """
 
     _: KW_ONLY
-    client: Any = None
+    client: Client | None = None
 
     _parameter_constraints = {
         **MultilabelPairwise._parameter_constraints,

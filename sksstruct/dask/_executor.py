@@ -18,13 +18,14 @@ changes are added in the order of a `TreeSum`, of which a worker adds what it ca
 import asyncio
 import uuid
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
 import dask
 import numpy as np
-from distributed import KilledWorker, TimeoutError, wait
+from distributed import Client, KilledWorker, TimeoutError, wait
 from distributed.core import clean_exception
 from distributed.protocol import to_serialize
 
@@ -103,7 +104,7 @@ class DaskExecutor(Executor):
 
     loses_blocks = True
 
-    def __init__(self, client):
+    def __init__(self, client: Client) -> None:
         super().__init__()
         self.client = client
         self._run = uuid.uuid4().hex
@@ -114,7 +115,7 @@ class DaskExecutor(Executor):
 
     # ---- where blocks are ----
 
-    def place(self, builders):
+    def place(self, builders: Sequence[Callable[[], Any]]) -> None:
         if not all(isinstance(each, Builder) for each in builders):
             raise TypeError(
                 "DaskExecutor needs data in parts on the workers: use an estimator of "
@@ -131,7 +132,7 @@ class DaskExecutor(Executor):
             self._assign(lost)
             blocks = lost
 
-    def rebuild(self, blocks):
+    def rebuild(self, blocks: Sequence[int]) -> None:
         while blocks:
             self._assign(blocks)
             blocks = self._make(blocks)
@@ -238,7 +239,7 @@ class DaskExecutor(Executor):
 
     # ---- calls ----
 
-    def snapshot(self, v, changed):
+    def snapshot(self, v: np.ndarray, changed: Any) -> Any:
         self._n_snapshots += 1
         # who repeats calls since states were kept begins with the first of them
         whole, self._whole = self._whole, False
@@ -246,7 +247,14 @@ class DaskExecutor(Executor):
             return Snapshot(self._n_snapshots, v.copy())
         return Snapshot(self._n_snapshots, changed.take(v), changed)
 
-    def call(self, method, *common, blocks=None, each=None, total=None):
+    def call(
+        self,
+        method: str,
+        *common: Any,
+        blocks: Sequence[int] | None = None,
+        each: dict[int, tuple] | None = None,
+        total: Any = None,
+    ) -> dict[int, Any]:
         self._whole |= method in _STATES
         self._check_open()
         numbers = list(range(self.n_blocks) if blocks is None else blocks)
@@ -374,7 +382,7 @@ class DaskExecutor(Executor):
         """
         return self._submit("send", None, hold, common) if size >= _SMALL else common
 
-    def close(self):
+    def close(self) -> None:
         super().close()
         self._hosts = {}
 

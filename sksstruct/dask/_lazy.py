@@ -1,13 +1,22 @@
 """Fitted estimators applied to data in parts, lazily."""
 
+from typing import Any
+
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
+from sklearn.base import BaseEstimator
 
 from sksstruct.dask._parts import Shards, _is_lazy, whole
 
 
-def apply(estimator, X, method="predict", *, meta=None):
+def apply(
+    estimator: BaseEstimator,
+    X: Any,
+    method: str = "predict",
+    *,
+    meta: np.ndarray | None = None,
+) -> Any:
     """Call a method of a fitted estimator for each partition, when it is computed.
 
     Any estimator will do, for instance `sksstruct.LPMAPPredictor` for a bag of factor

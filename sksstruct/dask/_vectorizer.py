@@ -1,9 +1,10 @@
 """One vocabulary of a bag."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 from dask.delayed import delayed
+from distributed import Client
 from sklearn.base import clone
 
 from sksstruct.dask._client import OnCluster
@@ -49,7 +50,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     """
 
     _: KW_ONLY
-    client: Any = None
+    client: Client | None = None
 
     _parameter_constraints = {
         **SequenceVectorizer._parameter_constraints,
@@ -57,7 +58,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
     }
     _local = SequenceVectorizer
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: object = None) -> Self:
         """Learn the features that occur.
 
         Parameters
@@ -85,7 +86,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
             raise ValueError("X has no features at all")
         return self.merge([found])
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: object = None) -> Any:
         """Learn the features that occur and transform X.
 
         Parameters
@@ -102,7 +103,7 @@ class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_key
         """
         return self.fit(X).transform(X)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Transform sequences lazily; features not seen in fit are left out.
 
         Parameters

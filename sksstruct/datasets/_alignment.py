@@ -1,14 +1,16 @@
 """Matchings: aligned words of the Hansards, landmarks of the CMU house and hotel."""
 
 import gzip
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import find_file
+from sksstruct.utils.typing import PathLike
 
 
-def load_hansards(*, data_home=None):
+def load_hansards(*, data_home: PathLike | None = None) -> Bunch:
     """English and French sentences with aligned words (HLT-NAACL 2003 shared task).
 
     Parameters
@@ -79,7 +81,9 @@ def _pair(columns, where, name):
     return pair
 
 
-def load_cmu_house(sequence="house", *, data_home=None):
+def load_cmu_house(
+    sequence: Literal["house", "hotel"] = "house", *, data_home: PathLike | None = None
+) -> Bunch:
     """Landmarks of a toy house, or hotel, that turns from frame to frame.
 
     A landmark has the same number in every frame.

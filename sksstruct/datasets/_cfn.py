@@ -14,6 +14,8 @@ import numpy as np
 
 from sksstruct.datasets._parts import Parts
 from sksstruct.datasets._text import read_bytes
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.utils.typing import PathLike
 
 _LEXEMES = re.compile(
     r'"(?P<text>[^"\n]*)"|(?P<mark>[{}\[\]:])|(?P<word>[^\s,:{}\[\]"]+)'
@@ -23,7 +25,7 @@ _MARKS = {"{": "}", "[": "]"}
 _MORE_ENTRIES = 1_000_000
 
 
-def load_cfn(path):
+def load_cfn(path: PathLike) -> FactorGraph:
     """Read a cost function network.
 
     Parameters

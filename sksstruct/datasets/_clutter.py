@@ -1,13 +1,22 @@
 """Handwritten digits in clutter: synthetic scenes for object localization."""
 
+from typing import Literal
+
 import numpy as np
+from numpy.random import RandomState
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 
 def make_digit_clutter(
-    n_images=200, *, size=28, clutter=25, noise=0.1, part="all", random_state=None
-):
+    n_images: int = 200,
+    *,
+    size: int = 28,
+    clutter: int = 25,
+    noise: float = 0.1,
+    part: Literal["all", "train", "test"] = "all",
+    random_state: int | RandomState | None = None,
+) -> Bunch:
     """Images of a handwritten digit among fragments of other digits.
 
     Each image is square and has one digit of `sklearn.datasets.load_digits`, 8 x 8

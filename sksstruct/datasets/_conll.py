@@ -2,11 +2,14 @@
 
 import gzip
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import check_content, find_or_fetch
+from sksstruct.utils.typing import PathLike
 
 _URL = "https://www.clips.uantwerpen.be/conll2000/chunking/{}.txt.gz"
 _SHA256 = {
@@ -15,7 +18,13 @@ _SHA256 = {
 }
 
 
-def read_conll(source, *, n_columns=None, separator=None, comment=None):
+def read_conll(
+    source: PathLike | Iterable[str],
+    *,
+    n_columns: int | None = None,
+    separator: str | None = None,
+    comment: str | None = None,
+) -> list[tuple[list[str], ...]]:
     """Read sentences in CoNLL column format.
 
     There is one token on each line, its columns separated by white space; empty lines
@@ -93,7 +102,12 @@ def _parse(lines, place, n_columns, separator, comment):
     return sentences
 
 
-def fetch_conll2000(subset="train", *, data_home=None, download_if_missing=True):
+def fetch_conll2000(
+    subset: Literal["train", "test"] = "train",
+    *,
+    data_home: PathLike | None = None,
+    download_if_missing: bool = True,
+) -> Bunch:
     """Text chunking data of the CoNLL-2000 shared task.
 
     There are 8936 training and 2012 test sentences of the Wall Street Journal with

@@ -1,11 +1,17 @@
 """Handwriting without a download: scikit-learn's digits strung into years."""
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 
-def load_digit_strings(n_train=400, n_test=1000, *, random_state=0):
+def load_digit_strings(
+    n_train: int = 400,
+    n_test: int = 1000,
+    *,
+    random_state: int | RandomState | None = 0,
+) -> Bunch:
     """Years in real handwriting: strings of four digits, 1950 to 2029.
 
     Every year is equally likely; each of its digits is drawn from the images of

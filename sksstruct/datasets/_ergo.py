@@ -14,9 +14,13 @@ from sksstruct.datasets._parts import Parts
 from sksstruct.datasets._text import blank_comments, read_bytes
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.datasets._uai import load_uai_evidence, read_all_tables
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.utils.typing import PathLike
 
 
-def load_ergo(path, *, evidence=None):
+def load_ergo(
+    path: PathLike, *, evidence: PathLike | dict[int, int] | None = None
+) -> FactorGraph:
     """Read a Bayesian network in Ergo format.
 
     Parameters

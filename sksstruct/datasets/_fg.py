@@ -1,6 +1,7 @@
 """Factor graphs of binary variables in AD3's text format."""
 
 import os
+from typing import Literal
 
 import numpy as np
 
@@ -8,12 +9,15 @@ from sksstruct.datasets._text import open_write, read_bytes
 from sksstruct.datasets._tokens import Tokens
 from sksstruct.factor_graphs import DenseTable, FactorGraph, Logic
 from sksstruct.factor_graphs._tables import as_table
+from sksstruct.utils.typing import PathLike
 
 _KINDS = {b"XOR": "xor", b"ATMOSTONE": "atmostone", b"OR": "or", b"OROUT": "orout"}
 _PAIR = np.array([[0.0, 0.0], [0.0, 1.0]])
 
 
-def load_fg(path, *, trailing="error"):
+def load_fg(
+    path: PathLike, *, trailing: Literal["error", "ignore"] = "error"
+) -> FactorGraph:
     """Read a graph of binary variables with conditions and pairs.
 
     Parameters
@@ -97,7 +101,7 @@ def _read_scope(tokens, f, n):
     return kind, scope, negated
 
 
-def dump_fg(graph, path):
+def dump_fg(graph: FactorGraph, path: PathLike) -> None:
     """Write a graph of binary variables, pairs of (1, 1), and conditions.
 
     Parameters

@@ -1,22 +1,23 @@
 """Synthetic sequences."""
 
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 from sklearn.utils import Bunch, check_random_state
 
 
 def make_chain(
-    n_sequences=100,
+    n_sequences: int = 100,
     *,
-    n_features=10,
-    n_classes=3,
-    min_length=1,
-    max_length=10,
-    noise=1.0,
-    persistence=0.7,
-    density=None,
-    random_state=None,
-):
+    n_features: int = 10,
+    n_classes: int = 3,
+    min_length: int = 1,
+    max_length: int = 10,
+    noise: float = 1.0,
+    persistence: float = 0.7,
+    density: float | None = None,
+    random_state: int | RandomState | None = None,
+) -> Bunch:
     """Sequences from a hidden Markov chain with Gaussian features.
 
     Parameters

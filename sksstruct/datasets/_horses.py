@@ -4,9 +4,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import find_file
+from sksstruct.utils.typing import PathLike
 
 
-def load_weizmann_horses(*, data_home=None):
+def load_weizmann_horses(*, data_home: PathLike | None = None) -> Bunch:
     """Images of horses and their masks, the longer side resized to 64 pixels.
 
     There are 328 images, without an official split.

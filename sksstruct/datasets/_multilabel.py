@@ -1,11 +1,14 @@
 """Multilabel data of the Mulan collection."""
 
+from typing import Literal
+
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import find_file
+from sksstruct.utils.typing import PathLike
 
 # Numbers of features and of labels.
 _SETS = {
@@ -19,7 +22,14 @@ _SETS = {
 }
 
 
-def load_multilabel(name, subset="train", *, data_home=None):
+def load_multilabel(
+    name: Literal[
+        "bibtex", "corel5k", "emotions", "medical", "rcv1sub1", "scene", "yeast"
+    ],
+    subset: Literal["train", "test"] = "train",
+    *,
+    data_home: PathLike | None = None,
+) -> Bunch:
     """Load one of seven multilabel data sets, in its published split.
 
     It is read from ``multilabel/<name>_<subset>.svm.gz`` in the data folder, in

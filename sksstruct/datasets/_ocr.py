@@ -1,17 +1,24 @@
 """OCR letters: handwritten words (Kassel; Taskar, Guestrin and Koller)."""
 
 import gzip
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from sksstruct.datasets._fetch import check_content, find_or_fetch
+from sksstruct.utils.typing import PathLike
 
 _URL = "http://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
 _SHA256 = "161e5f84c20df0468612c8b1729d06f93b167eb612f6557a326b28f9320d3f5e"
 
 
-def fetch_ocr_letters(subset="all", *, data_home=None, download_if_missing=True):
+def fetch_ocr_letters(
+    subset: Literal["all", "fold0", "rest"] = "all",
+    *,
+    data_home: PathLike | None = None,
+    download_if_missing: bool = True,
+) -> Bunch:
     """Handwritten words, each a sequence of binary images of 16 x 8 pixels.
 
     There are 6877 words without their first letter, 52152 letters, in ten folds. The

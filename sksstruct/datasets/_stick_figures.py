@@ -1,6 +1,7 @@
 """Stick figures: synthetic images for pose estimation."""
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import Bunch, check_random_state
 
@@ -20,16 +21,16 @@ _BONES = (
 
 
 def make_stick_figures(
-    n_images=100,
+    n_images: int = 100,
     *,
-    shape=(40, 32),
-    size=9.0,
-    wobble=0.22,
-    noise=0.2,
-    clutter=12,
-    raised=0.0,
-    random_state=None,
-):
+    shape: tuple[int, int] = (40, 32),
+    size: float = 9.0,
+    wobble: float = 0.22,
+    noise: float = 0.2,
+    clutter: int = 12,
+    raised: float = 0.0,
+    random_state: int | RandomState | None = None,
+) -> Bunch:
     """Drawings of stick figures among stray strokes, with the positions of joints.
 
     A figure hangs from its neck, which is about the middle of the upper half. Every

@@ -4,17 +4,25 @@ import os
 from array import array
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._scan import read_scopes, read_tables
 from sksstruct.datasets._text import blank_comments, open_write, plain_name, read_bytes
 from sksstruct.datasets._tokens import Tokens
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.utils.typing import Integers, PathLike
 
 # Entries of tables that are read at a time, unless one has more.
 _BLOCK = 1 << 15
 
 
-def load_uai(path, *, evidence=None, log=None):
+def load_uai(
+    path: PathLike,
+    *,
+    evidence: PathLike | dict[int, int] | None = None,
+    log: bool | None = None,
+) -> FactorGraph:
     """Read a graphical model in UAI format.
 
     Parameters
@@ -122,7 +130,7 @@ def read_all_tables(tokens, parts, first, scopes, entries, log):
         f = last
 
 
-def load_uai_evidence(path, n_states):
+def load_uai_evidence(path: PathLike, n_states: Integers) -> dict[int, int]:
     """Read observed states.
 
     Parameters
@@ -172,7 +180,7 @@ def load_uai_evidence(path, n_states):
     return evidence
 
 
-def dump_uai(graph, path, *, log=False):
+def dump_uai(graph: FactorGraph, path: PathLike, *, log: bool = False) -> None:
     """Write a graph as a MARKOV file.
 
     Parameters
@@ -214,7 +222,7 @@ def dump_uai(graph, path, *, log=False):
             file.write(" ".join(repr(float(x)) for x in values) + "\n")
 
 
-def dump_uai_evidence(evidence, path):
+def dump_uai_evidence(evidence: dict[int, int], path: PathLike) -> None:
     """Write observed states, as one sample.
 
     Parameters
@@ -236,7 +244,7 @@ def dump_uai_evidence(evidence, path):
         file.write(f"1\n{len(evidence)} {pairs}\n")
 
 
-def load_uai_solution(path, n_states):
+def load_uai_solution(path: PathLike, n_states: Integers) -> np.ndarray:
     """Read a labeling from a result file: the last solution in it.
 
     Parameters
@@ -282,7 +290,7 @@ def load_uai_solution(path, n_states):
     return np.array(solution[1:], dtype=np.intp)
 
 
-def dump_uai_solution(labeling, path):
+def dump_uai_solution(labeling: ArrayLike, path: PathLike) -> None:
     """Write a labeling as a result file.
 
     Parameters

@@ -18,9 +18,11 @@ from sksstruct.datasets._parts import Parts, list_factors, write_out
 from sksstruct.datasets._scan import read_tuples
 from sksstruct.datasets._text import open_write, read_bytes
 from sksstruct.datasets._tokens import Tokens
+from sksstruct.factor_graphs import FactorGraph
+from sksstruct.utils.typing import PathLike
 
 
-def load_wcsp(path):
+def load_wcsp(path: PathLike) -> FactorGraph:
     """Read a weighted constraint satisfaction problem.
 
     Parameters
@@ -183,7 +185,9 @@ class _Reader:
         return scores
 
 
-def dump_wcsp(graph, path, *, name="graph", top=None):
+def dump_wcsp(
+    graph: FactorGraph, path: PathLike, *, name: str = "graph", top: int | None = None
+) -> None:
     """Write a graph whose scores are integers that are not positive.
 
     Parameters

@@ -1,6 +1,9 @@
 """Predictions of a fitted tagger, and the form that its weights are kept in."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +17,7 @@ from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.sparse_input import check_sparse
+from sksstruct.utils.typing import Items, Labelings, Sequences, Transitions
 from sksstruct.utils.validation import (
     LabelEncoder,
     check_labels,
@@ -36,13 +40,21 @@ def _is_probabilistic(estimator):
 class ChainPrediction:
     """What `sksstruct.ChainCRF` does once it is fitted."""
 
+    classes_: np.ndarray
+    coef_: Any
+    intercept_: np.ndarray
+    transitions_: Any
+    start_: np.ndarray
+    end_: np.ndarray
+    n_features_in_: int
+
     def _restore(self, state):
         super()._restore(state)
         # Arrays travel without the padding that prediction reads: put it back once.
         if "coef_" in state and not sparse.issparse(self.coef_):
             self._keep_padded(self.coef_)
 
-    def cast(self, dtype):
+    def cast(self, dtype: type[np.float32] | type[np.float64]) -> Self:
         """Convert the weights to single precision, or back to double, in place.
 
         With weights in single precision, which take half the memory, `predict`,
@@ -71,7 +83,7 @@ class ChainPrediction:
             self._keep_padded(self.coef_.astype(dtype))
         return self
 
-    def sparsify(self):
+    def sparsify(self) -> Self:
         """Convert ``coef_`` to a sparse matrix, in place.
 
         With an l1 penalty most weights are zero: the sparse matrix is small in memory
@@ -87,7 +99,7 @@ class ChainPrediction:
         self.coef_ = sparse.csr_array(self.coef_)
         return self
 
-    def densify(self):
+    def densify(self) -> Self:
         """Convert ``coef_`` to a dense array, in place.
 
         Returns
@@ -159,7 +171,14 @@ class ChainPrediction:
             ):
                 raise ValueError("X has other feature names than those seen in fit")
 
-    def predict(self, X, *, known=None, excluded=None, forbidden_transitions=None):
+    def predict(
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> np.ndarray:
         """Best labeling of each sequence.
 
         Parameters
@@ -190,8 +209,14 @@ class ChainPrediction:
         return object_array(chain.split(self.classes_[chain.decode()[0]]))
 
     def predict_topk(
-        self, X, k, *, known=None, excluded=None, forbidden_transitions=None
-    ):
+        self,
+        X: Sequences,
+        k: int,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The k best labelings of each sequence, and their scores.
 
         Parameters
@@ -215,8 +240,13 @@ class ChainPrediction:
 
     @available_if(_is_probabilistic)
     def predict_proba(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> list[np.ndarray]:
         """Probability of each label at each position; only with ``loss="log"``.
 
         Parameters
@@ -234,8 +264,13 @@ class ChainPrediction:
 
     @available_if(_is_probabilistic)
     def predict_marginals(
-        self, X, *, known=None, excluded=None, forbidden_transitions=None
-    ):
+        self,
+        X: Sequences,
+        *,
+        known: Items | None = None,
+        excluded: Items | None = None,
+        forbidden_transitions: Transitions | None = None,
+    ) -> np.ndarray:
         """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
 
         Parameters
@@ -254,7 +289,7 @@ class ChainPrediction:
         dicts = [dict(zip(names, row, strict=True)) for row in rows]
         return object_array(chain.split(dicts))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Sequences) -> np.ndarray:
         """Score of the best labeling of each sequence.
 
         Parameters
@@ -268,7 +303,9 @@ class ChainPrediction:
         """
         return self._fitted(X).decode()[1]
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: Sequences, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Token accuracy: share of the positions labeled correctly.
 
         Parameters

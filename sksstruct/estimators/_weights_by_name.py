@@ -1,5 +1,7 @@
 """Weights of a tagger as dicts with the names of features and labels."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
@@ -8,8 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 class WeightsByName:
     """Properties that show the weights of a fitted `sksstruct.ChainCRF`."""
 
+    classes_: np.ndarray
+    coef_: Any
+    transitions_: Any
+
     @property
-    def transition_features_(self):
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: weight of each pair of labels (from, to).
 
         Where ``transitions_`` is sparse, only of the pairs that are stored.
@@ -29,7 +35,7 @@ class WeightsByName:
         }
 
     @property
-    def pair_features_(self):
+    def pair_features_(self) -> dict[tuple[Any, Any, Any], float]:
         """dict: weights of triples (feature, from, to), with `transition_features`.
 
         Features are named as in `state_features_`.
@@ -46,7 +52,7 @@ class WeightsByName:
         }
 
     @property
-    def state_features_(self):
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: the nonzero weights of pairs (feature, label).
 
         Features are named by ``feature_names_in_``, or ``x0``, ``x1``, ...

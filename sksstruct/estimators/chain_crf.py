@@ -2,11 +2,12 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal, Self
 
-import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._parameters import TEXTS, TRAINING
@@ -22,6 +23,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Labelings, Sequences, Transitions, with_callbacks
 
 # Parameters that say what the model is; the others say how it is trained.
 _OF_THE_MODEL = (
@@ -254,13 +256,13 @@ class ChainCRF(
     ['high', 'high', 'low']
     """
 
-    alpha: float | str = "auto"
+    alpha: float | Literal["auto"] = "auto"
     _: KW_ONLY
     l1_ratio: float = 0.0
-    loss: str | SmoothedHinge = "hinge"
-    loss_normalization: str | None = "mean"
+    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
+    loss_normalization: Literal["mean", "sequence"] | None = "mean"
     score_function: ScoreFunction | None = None
-    transition_features: str | list | np.ndarray | None = None
+    transition_features: str | ArrayLike | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
@@ -270,10 +272,10 @@ class ChainCRF(
     n_iter_no_change: int = 5
     fit_intercept: bool = True
     boundary: bool = True
-    forbidden_transitions: list | str | None = None
+    forbidden_transitions: Transitions | None = None
     all_possible_states: bool = True
     all_possible_transitions: bool = True
-    class_weight: dict | str | None = None
+    class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
@@ -310,7 +312,9 @@ class ChainCRF(
     # ---- training ----
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: Sequences, y: Labelings, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on labeled sequences.
 
         Parameters
@@ -356,7 +360,13 @@ class ChainCRF(
             further["topk_exact_"] = result.exact
         return further
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Sequences,
+        y: Labelings,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train on a mini-batch of a stream of sequences.
 
         Every sequence is visited once by the solver's block step on the objective of

@@ -1,6 +1,7 @@
 """Parameters of CRFsuite as parameters of `ChainCRF`."""
 
 from numbers import Integral, Real
+from typing import Any, Literal
 
 from sksstruct.utils._param_validation import Interval, StrOptions
 
@@ -8,15 +9,15 @@ _ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 
 
 def crfsuite_parameters(
-    n_sequences,
+    n_sequences: int,
     *,
-    algorithm="lbfgs",
-    c1=0.0,
-    c2=1.0,
-    max_iterations=None,
-    all_possible_states=False,
-    all_possible_transitions=False,
-):
+    algorithm: Literal["lbfgs", "l2sgd", "ap", "pa", "arow"] = "lbfgs",
+    c1: float = 0.0,
+    c2: float = 1.0,
+    max_iterations: int | None = None,
+    all_possible_states: bool = False,
+    all_possible_transitions: bool = False,
+) -> dict:
     """Parameters of `ChainCRF` for a problem that CRFsuite would solve.
 
     CRFsuite minimises the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
@@ -52,7 +53,7 @@ def crfsuite_parameters(
     (0.0003, 0.333)
     """
     _check(n_sequences, algorithm, c1, c2, max_iterations)
-    parameters = {"fit_intercept": False, "boundary": False}
+    parameters: dict[str, Any] = {"fit_intercept": False, "boundary": False}
     if max_iterations is not None:
         parameters["max_iter"] = max_iterations
     if algorithm not in ("lbfgs", "l2sgd"):

@@ -1,10 +1,13 @@
 """Linear support vector classification of two classes by the structured solvers."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Literal, Self
 
+import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +20,7 @@ from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import MatrixLike, with_callbacks
 
 
 @fill_doc(
@@ -111,7 +115,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
     tol: float = 1e-3
     fit_intercept: bool = True
     penalize_intercept: bool = True
-    class_weight: dict | str | None = None
+    class_weight: dict | Literal["balanced"] | None = None
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
     verbose: int = 0
@@ -130,7 +134,9 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         return tags
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on labeled samples.
 
         Parameters
@@ -156,7 +162,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
             class_weight=self.class_weight,
         )
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Scores of the second class.
 
         Parameters
@@ -172,7 +178,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         X = validate_rows(self, X, accept_sparse="csr", reset=False)
         return safe_sparse_dot(X, self.coef_[0]) + self.intercept_[0]
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict classes.
 
         Parameters
@@ -187,7 +193,9 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         positive = self.decision_function(X) > 0
         return self.classes_[positive.astype(int)]
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy of the predicted classes.
 
         Parameters

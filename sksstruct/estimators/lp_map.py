@@ -1,9 +1,10 @@
 """MAP of given factor graphs, as a predictor."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -24,6 +25,7 @@ from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
 from sksstruct.utils.progress import Status
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Labelings
 
 
 @fill_doc(
@@ -115,7 +117,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
     _: KW_ONLY
     tol: float = 1e-6
     max_iter: int | None = None
-    marginals: str | BeliefPropagation = "lp"
+    marginals: Literal["lp", "bethe", "trw"] | BeliefPropagation = "lp"
     time_limit: float | None = None
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
@@ -139,7 +141,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         tags.requires_fit = False
         return tags
 
-    def fit(self, X=None, y=None):
+    def fit(self, X: Sequence[FactorGraph] | None = None, y: object = None) -> Self:
         """Check the parameters, and the graphs if there are any.
 
         Parameters
@@ -216,7 +218,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
             )
         return results
 
-    def predict(self, X):
+    def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
         """The best labelings found.
 
         Parameters
@@ -230,7 +232,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
         """
         return [result.labeling for result in self._solve(X)]
 
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Sequence[FactorGraph]) -> list[list[np.ndarray]]:
         """Fractional solutions of the relaxation, or probabilities.
 
         Parameters
@@ -277,7 +279,7 @@ class LPMAPPredictor(Versioned, BaseEstimator):
             marginals.append(found)
         return marginals
 
-    def score(self, X, y=None):
+    def score(self, X: Sequence[FactorGraph], y: Labelings | None = None) -> float:
         """Accuracy of the labelings, or their mean score if y is None.
 
         Parameters

@@ -1,8 +1,10 @@
 """Multilabel classification with scores of pairs of labels."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -10,9 +12,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._pair_scaling import choose_scaling
@@ -21,10 +22,12 @@ from sksstruct.estimators._train import train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
+from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import Interval, StrOptions
 from sksstruct.utils.sparse_input import validate_rows
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import MatrixLike, with_callbacks
 
 # Up to so many labels, inference="auto" enumerates all labelings.
 FEW_LABELS = 12
@@ -191,11 +194,11 @@ class MultilabelPairwise(
 
     alpha: float = 1e-3
     _: KW_ONLY
-    loss: str = "squared_hinge"
-    class_weight: dict | list | str | None = None
-    pairs: str | ArrayLike = "auto"
-    interaction_scaling: float | str = "auto"
-    inference: str = "auto"
+    loss: Literal["squared_hinge", "hinge", "log", "structured_hinge"] = "squared_hinge"
+    class_weight: dict | Sequence[dict] | Literal["balanced"] | None = None
+    pairs: Literal["auto", "all", "significant", "cooccurring"] | ArrayLike = "auto"
+    interaction_scaling: float | Literal["auto"] = "auto"
+    inference: Literal["auto", "exact", "lp", "gdmm"] = "auto"
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 5e-4
@@ -232,7 +235,9 @@ class MultilabelPairwise(
     # ---- training ----
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: MatrixLike, y: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on label sets.
 
         Parameters
@@ -296,7 +301,7 @@ class MultilabelPairwise(
             n_jobs=self.n_jobs,
         )
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray | Any:
         """Predict label sets.
 
         Parameters
@@ -313,7 +318,7 @@ class MultilabelPairwise(
             return self._values[labels[:, 0]]
         return sparse.csr_array(labels) if self._sparse_output else labels
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Score of each label given the other labels that are predicted.
 
         Parameters
@@ -331,7 +336,7 @@ class MultilabelPairwise(
         return scores if self._values is None else scores[:, 0]
 
     @available_if(_is_likelihood)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of each label given the other labels that are predicted.
 
         Available with ``loss="log"``. These are the conditional probabilities whose
@@ -352,7 +357,9 @@ class MultilabelPairwise(
             return probabilities
         return np.column_stack([1.0 - probabilities, probabilities])
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Subset accuracy: share of the samples whose label set is predicted exactly.
 
         Parameters

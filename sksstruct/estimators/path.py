@@ -2,8 +2,10 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +17,7 @@ from sksstruct.solvers import BCFW, GDMM, SOLVERS
 from sksstruct.solvers.dual_decomposition.path import FactorGrid
 from sksstruct.solvers.frank_wolfe.path import Path
 from sksstruct.utils._param_validation import Interval, StrOptions, validate_params
+from sksstruct.utils.typing import Examples
 
 # The grid of Osokin et al. (2016), App. K.
 GRID = 2.0 ** np.arange(15, -16, -1)
@@ -78,7 +81,23 @@ class SSVMPath:
     ['high']
     """
 
-    def __init__(self, template, attributes, epsilon, method):
+    alphas: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    gaps: np.ndarray
+    objectives: np.ndarray
+    n_iter: np.ndarray
+    oracle_calls: np.ndarray
+    seconds: np.ndarray
+    converged: np.ndarray
+
+    def __init__(
+        self,
+        template: BaseEstimator,
+        attributes: Callable[..., Any],
+        epsilon: float,
+        method: str,
+    ) -> None:
         self.epsilon, self.method = epsilon, method
         self._template, self._attributes = template, attributes
         self._weights, self._segments = [], []
@@ -115,7 +134,7 @@ class SSVMPath:
     def __len__(self):
         return len(self._segments)
 
-    def segment(self, alpha):
+    def segment(self, alpha: float) -> int:
         """Number of the segment that holds at an alpha.
 
         Parameters
@@ -142,7 +161,7 @@ class SSVMPath:
             )
         return int(below[0])
 
-    def piece(self, alpha):
+    def piece(self, alpha: float) -> int:
         """Former name of `segment`.
 
         .. deprecated:: 0.1
@@ -165,7 +184,7 @@ class SSVMPath:
         )
         return self.segment(alpha)
 
-    def weights(self, alpha):
+    def weights(self, alpha: float) -> np.ndarray:
         """Flat weights at an alpha.
 
         Parameters
@@ -187,7 +206,7 @@ class SSVMPath:
             out *= self.alphas[0] / alpha
         return out
 
-    def estimator(self, alpha):
+    def estimator(self, alpha: float) -> BaseEstimator:
         """A fitted estimator with the weights of an alpha.
 
         Parameters
@@ -211,19 +230,19 @@ class SSVMPath:
 
 
 def ssvm_path(
-    estimator,
-    X,
-    y,
+    estimator: BaseEstimator,
+    X: Examples,
+    y: Examples,
     *,
-    method="exact",
-    epsilon=0.1,
-    kappa=None,
-    alpha_min=1e-5,
-    alphas=None,
-    max_iter=1000,
-    sample_weight=None,
-    verbose=0,
-):
+    method: Literal["exact", "heuristic", "grid"] = "exact",
+    epsilon: float = 0.1,
+    kappa: float | None = None,
+    alpha_min: float = 1e-5,
+    alphas: ArrayLike | None = None,
+    max_iter: int = 1000,
+    sample_weight: ArrayLike | None = None,
+    verbose: int = 0,
+) -> SSVMPath:
     """Regularisation path of a structured support vector machine.
 
     Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
@@ -315,7 +334,7 @@ def ssvm_path(
         "max_iter": max_iter,
     }
     check_parameters(parameters)
-    out = None
+    out: Any = None
     try:
         for out, segment in follow(estimator, X, y, parameters, sample_weight, verbose):
             out._add(segment)

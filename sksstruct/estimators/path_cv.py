@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
@@ -32,6 +33,7 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Examples, with_callbacks
 
 
 def _fold(estimator, X, y, weight, train, test, parameters, scorer, verbose):
@@ -178,14 +180,14 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
 
     estimator: BaseEstimator | None = None
     _: KW_ONLY
-    method: str = "exact"
+    method: Literal["exact", "heuristic", "grid"] = "exact"
     epsilon: float = 0.1
     kappa: float | None = None
     alpha_min: float = 1e-5
     alphas: ArrayLike | None = None
     max_iter: int = 1000
     cv: object = None
-    scoring: str | Callable | None = None
+    scoring: str | Callable[..., float] | None = None
     refit: bool = True
     n_jobs: int | None = None
     verbose: int = 0
@@ -213,7 +215,13 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         return tags
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(
+        self,
+        X: Examples,
+        y: Examples,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Follow the paths of all folds, and train with the best alpha.
 
         Parameters
@@ -315,7 +323,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
             "best_score_": float(scores[best].mean()),
         }
 
-    def score_at(self, alpha):
+    def score_at(self, alpha: float) -> float:
         """Mean held-out score at an alpha.
 
         Parameters
@@ -345,11 +353,11 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
     # ---- methods of the best estimator ----
 
     @property
-    def classes_(self):
+    def classes_(self) -> np.ndarray:
         """Classes of the best estimator."""
         return self.best_estimator_.classes_
 
-    def predict(self, X):
+    def predict(self, X: Examples) -> np.ndarray | Any:
         """Predict with the best estimator.
 
         Parameters
@@ -365,7 +373,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         return self.best_estimator_.predict(X)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: Examples) -> np.ndarray:
         """Scores by the best estimator.
 
         Parameters
@@ -381,7 +389,9 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         return self.best_estimator_.decision_function(X)
 
     @available_if(_has("predict_topk"))
-    def predict_topk(self, X, k):
+    def predict_topk(
+        self, X: Examples, k: int
+    ) -> tuple[np.ndarray | Any, np.ndarray | Any]:
         """The k best outputs by the best estimator, and their scores.
 
         Parameters
@@ -400,7 +410,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict_topk(X, k)
 
-    def score(self, X, y):
+    def score(self, X: Examples, y: Examples) -> float:
         """Score of the best estimator.
 
         Parameters

@@ -1,10 +1,13 @@
 """Structured support vector machine for any model."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
@@ -19,6 +22,7 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc, listing
 from sksstruct.utils._param_validation import StrOptions
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import Examples, with_callbacks
 
 
 @fill_doc(
@@ -162,12 +166,12 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
     alpha: float = 1e-3
-    loss: str | SmoothedHinge = "hinge"
+    loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
     score_function: ScoreFunction | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
-    class_weight: dict | str | None = None
+    class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: int | None = None
     random_state: int | RandomState | None = None
@@ -200,7 +204,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
     # ---- training ----
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on labeled examples.
 
         Parameters
@@ -255,7 +261,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         check_is_fitted(self, "weights_")
         return self.model_._check_input(X, self)
 
-    def predict(self, X):
+    def predict(self, X: Examples) -> np.ndarray | Any:
         """Predict outputs.
 
         Parameters
@@ -271,7 +277,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         return self.model_._predict(X, self.weights_, self.n_jobs)[0]
 
     @available_if(has_probabilities(flat=True))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Examples) -> np.ndarray:
         """Probability of each class; only with ``loss="log"`` and classes.
 
         Parameters
@@ -287,7 +293,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
     @available_if(has_probabilities(flat=False))
-    def predict_marginals(self, X):
+    def predict_marginals(self, X: Examples) -> list[np.ndarray]:
         """Probabilities of the parts of the outputs; only with ``loss="log"``.
 
         Parameters
@@ -305,7 +311,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         X = self._checked(X)
         return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Examples) -> np.ndarray:
         """Scores of the classes, or of the predicted outputs.
 
         Parameters
@@ -324,7 +330,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
             return self.model_._decision_function(X, self.weights_)
         return self.model_._predict(X, self.weights_, self.n_jobs)[1]
 
-    def predict_topk(self, X, k):
+    def predict_topk(
+        self, X: Examples, k: int
+    ) -> tuple[np.ndarray | Any, np.ndarray | Any]:
         """The k best outputs of each input, and their scores.
 
         Parameters
@@ -345,7 +353,9 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         X = self._checked(X)
         return self.model_._predict_topk(X, self.weights_, k)
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Accuracy, or one minus the mean loss of the model.
 
         Parameters

@@ -1,10 +1,15 @@
 """A tagger of dicts and strings: a vectorizer and a chain in one estimator."""
 
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sksstruct.estimators.chain_crf import ChainCRF
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.utils._available import available_if
+from sksstruct.utils.typing import Items, Labelings
 
 
 def _last_step_has(name):
@@ -49,9 +54,18 @@ class Tagger(Pipeline):
     ['PRP', 'VBD']
     """
 
+    if TYPE_CHECKING:
+        # of the pipeline, which has no annotations
+
+        def fit(self, X: Items, y: Labelings, **params: Any) -> Self: ...
+
+        def predict(self, X: Items, **params: Any) -> np.ndarray: ...
+
+        def score(self, X: Items, y: Labelings, **params: Any) -> float: ...
+
     # Pipeline's own method, if there are no probabilities, does not say why
     @available_if(_last_step_has("predict_proba"))
-    def predict_proba(self, X, **params):
+    def predict_proba(self, X: Items, **params: Any) -> list[np.ndarray]:
         """Probability of each label at each position; only with ``loss="log"``.
 
         Parameters
@@ -69,7 +83,7 @@ class Tagger(Pipeline):
         return super().predict_proba(X, **params)
 
     @available_if(_last_step_has("predict_marginals"))
-    def predict_marginals(self, X, **params):
+    def predict_marginals(self, X: Items, **params: Any) -> np.ndarray:
         """Probabilities as dicts, as in CRFsuite; only with ``loss="log"``.
 
         Parameters
@@ -87,7 +101,9 @@ class Tagger(Pipeline):
         return self[-1].predict_marginals(self._transformed(X), **params)
 
     @available_if(_last_step_has("predict_topk"))
-    def predict_topk(self, X, k, **params):
+    def predict_topk(
+        self, X: Items, k: int, **params: Any
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The k best labelings of each sequence, and their scores.
 
         Parameters
@@ -116,22 +132,22 @@ class Tagger(Pipeline):
         return X
 
     @property
-    def state_features_(self):
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: the nonzero weights of pairs (feature, label)."""
         return self[-1].state_features_
 
     @property
-    def transition_features_(self):
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: weight of each pair of labels (from, to)."""
         return self[-1].transition_features_
 
     @property
-    def pair_features_(self):
+    def pair_features_(self) -> dict[tuple[Any, Any, Any], float]:
         """dict: weights of triples (feature, from, to), with `transition_features`."""
         return self[-1].pair_features_
 
 
-def make_tagger(vectorizer=None, **params):
+def make_tagger(vectorizer: BaseEstimator | None = None, **params: Any) -> Tagger:
     """Tagger that takes dicts or strings: a vectorizer and a `ChainCRF`.
 
     Parameters

@@ -1,8 +1,11 @@
 """Building a factor graph piece by piece."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.factor_graphs._graph import FactorGraph
+from sksstruct.factor_graphs._tables import Table
+from sksstruct.utils.typing import Integers
 
 
 class FactorGraphBuilder:
@@ -19,12 +22,12 @@ class FactorGraphBuilder:
     2.0
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._unaries, self._factors, self._evidence = [], [], {}
         self._edges, self._tables, self._weights = [], [], []
         self._index, self._offset = {}, 0.0
 
-    def add_variable(self, scores):
+    def add_variable(self, scores: ArrayLike) -> int:
         """Add a variable.
 
         Parameters
@@ -40,7 +43,9 @@ class FactorGraphBuilder:
         self._unaries.append(np.array(scores, dtype=np.float64))
         return len(self._unaries) - 1
 
-    def add_factor(self, scope, table, weight=1.0):
+    def add_factor(
+        self, scope: Integers, table: ArrayLike | Table, weight: float = 1.0
+    ) -> None:
         """Add a factor over variables that have been added.
 
         Parameters
@@ -68,7 +73,7 @@ class FactorGraphBuilder:
         else:
             self._factors.append((scope, table))
 
-    def observe(self, variable, state):
+    def observe(self, variable: int, state: int) -> None:
         """Record the observed state of a variable.
 
         Parameters
@@ -78,7 +83,7 @@ class FactorGraphBuilder:
         """
         self._evidence[variable] = state
 
-    def build(self):
+    def build(self) -> FactorGraph:
         """Build the graph of all that has been added so far.
 
         Returns

@@ -1,8 +1,10 @@
 """The factor graph: scores of variables, of edges, and of larger factors."""
 
 import numbers
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.factor_graphs._tables import DenseTable, Table, as_table
 from sksstruct.utils.state import Versioned, required
@@ -77,18 +79,33 @@ class FactorGraph(Versioned):
     4.0
     """
 
+    n_variables: int
+    n_edges: int
+    n_factors: int
+    n_states: np.ndarray
+    unaries: np.ndarray
+    first_state: np.ndarray
+    edges: np.ndarray
+    edge_tables: np.ndarray
+    edge_weights: np.ndarray | None
+    factor_scopes: tuple[np.ndarray, ...]
+    factor_tables: np.ndarray
+    tables: tuple[Table, ...]
+    evidence: np.ndarray
+    offset: float
+
     def __init__(
         self,
-        unaries,
-        edges=None,
-        tables=None,
+        unaries: ArrayLike | Sequence[ArrayLike],
+        edges: ArrayLike | None = None,
+        tables: Table | ArrayLike | Sequence[Table | ArrayLike] | None = None,
         *,
-        edge_tables=None,
-        edge_weights=None,
-        factors=None,
-        evidence=None,
-        offset=0.0,
-    ):
+        edge_tables: ArrayLike | None = None,
+        edge_weights: ArrayLike | None = None,
+        factors: Sequence[tuple[ArrayLike, Table | ArrayLike]] | None = None,
+        evidence: dict[int, int] | None = None,
+        offset: float = 0.0,
+    ) -> None:
         self.n_states, self.first_state, self.unaries = _unaries(unaries)
         n = self.n_variables = len(self.n_states)
         edges = _edges(edges, n)
@@ -184,7 +201,7 @@ class FactorGraph(Versioned):
                         f"{edges[int(np.argmin(self.edge_weights[edges]))]} has {low:g}"
                     )
 
-    def edges_by_table(self):
+    def edges_by_table(self) -> Iterator[tuple[int, np.ndarray]]:
         """The edges of each table.
 
         Yields
@@ -196,7 +213,7 @@ class FactorGraph(Versioned):
         """
         yield from _by_table(self.edge_tables)
 
-    def factors_by_table(self):
+    def factors_by_table(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """The factors of three or more variables of each table.
 
         Yields
@@ -262,7 +279,7 @@ class FactorGraph(Versioned):
             f"max_states={self.n_states.max(initial=0)}, n_edges={self.n_edges}{rest})"
         )
 
-    def unary(self, variable):
+    def unary(self, variable: int) -> np.ndarray:
         """Scores of the states of one variable.
 
         Parameters
@@ -277,7 +294,7 @@ class FactorGraph(Versioned):
         """
         return self.unaries[self.first_state[variable] : self.first_state[variable + 1]]
 
-    def check_labeling(self, labeling, name="labeling"):
+    def check_labeling(self, labeling: ArrayLike, name: str = "labeling") -> np.ndarray:
         """A labeling as an array, or an error that names the variable at fault.
 
         Parameters
@@ -311,7 +328,7 @@ class FactorGraph(Versioned):
             )
         return x.astype(np.intp)
 
-    def score(self, labeling):
+    def score(self, labeling: ArrayLike) -> float:
         """Score of a labeling.
 
         Parameters
@@ -356,7 +373,7 @@ class FactorGraph(Versioned):
         for t, _, scopes in self.factors_by_table():
             yield self.tables[t].scores(*x[scopes.T]).sum()
 
-    def with_evidence(self, evidence):
+    def with_evidence(self, evidence: dict[int, int] | None) -> "FactorGraph":
         """The same graph with other observed states; tables are shared.
 
         Parameters

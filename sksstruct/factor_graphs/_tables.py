@@ -4,7 +4,11 @@ A table is immutable, and factors share it. The kernels know a table by its `kin
 `parameters`; this file defines what these mean.
 """
 
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 # The kinds the kernels know (see inference/lp/_problem.pxd).
 DENSE, POTTS, LINEAR, QUADRATIC, LOGIC = range(5)
@@ -34,14 +38,15 @@ class Table:
 
     # a graph may have very many tables: no dict for each
     __slots__ = ()
-    kind = None
+    kind: ClassVar[int | None] = None
+    shape: tuple[int, ...]
 
     def __setattr__(self, name, value):
         if hasattr(self, name):
             raise AttributeError("tables are immutable")
         object.__setattr__(self, name, value)
 
-    def scores(self, *states):
+    def scores(self, *states: ArrayLike) -> np.ndarray:
         """Scores of joint states.
 
         Parameters
@@ -56,7 +61,7 @@ class Table:
         """
         raise NotImplementedError
 
-    def dense(self):
+    def dense(self) -> np.ndarray:
         """The table written out.
 
         Returns
@@ -91,7 +96,7 @@ class DenseTable(Table):
     __slots__ = ("values",)
     kind = DENSE
 
-    def __init__(self, values):
+    def __init__(self, values: ArrayLike) -> None:
         try:
             values = np.ascontiguousarray(values, dtype=np.float64)
         except (TypeError, ValueError):
@@ -112,7 +117,9 @@ class DenseTable(Table):
         object.__setattr__(table, "values", values)
         return table
 
-    shape = property(lambda self: self.values.shape)
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.values.shape
 
     def __repr__(self):
         return f"DenseTable(shape={self.shape})"
@@ -122,10 +129,10 @@ class DenseTable(Table):
         # other function
         return DenseTable, (np.array(self.values),)
 
-    def scores(self, *states):
+    def scores(self, *states: ArrayLike) -> np.ndarray:
         return self.values[states]
 
-    def dense(self):
+    def dense(self) -> np.ndarray:
         return self.values
 
 
@@ -180,7 +187,7 @@ class Potts(_Square):
     __slots__ = ()
     kind = POTTS
 
-    def __init__(self, n_states, agree=1.0, differ=0.0):
+    def __init__(self, n_states: int, agree: float = 1.0, differ: float = 0.0) -> None:
         n_states = _count(n_states, "n_states")
         limits = -np.finfo(float).max, np.finfo(float).max
         self.shape = (n_states, n_states)
@@ -189,7 +196,7 @@ class Potts(_Square):
             _number(differ, "differ", *limits),
         )
 
-    def scores(self, *states):
+    def scores(self, *states: ArrayLike) -> np.ndarray:
         u, v = states
         return np.where(np.equal(u, v), *self.parameters)
 
@@ -197,7 +204,9 @@ class Potts(_Square):
 class _Distance(_Square):
     __slots__ = ()
 
-    def __init__(self, n_states, scale=1.0, limit=np.inf):
+    def __init__(
+        self, n_states: int, scale: float = 1.0, limit: float = np.inf
+    ) -> None:
         n_states = _count(n_states, "n_states")
         self.shape = (n_states, n_states)
         self.parameters = (
@@ -205,7 +214,7 @@ class _Distance(_Square):
             _number(limit, "limit", 0.0),
         )
 
-    def scores(self, *states):
+    def scores(self, *states: ArrayLike) -> np.ndarray:
         scale, limit = self.parameters
         return -np.minimum(scale * self._distance(*states), limit)
 
@@ -299,7 +308,13 @@ class Logic(Table):
     kind = LOGIC
     conditions = ("xor", "atmostone", "or", "orout", "xorout", "budget")
 
-    def __init__(self, condition, n_variables, negated=None, limit=None):
+    def __init__(
+        self,
+        condition: Literal["xor", "atmostone", "or", "orout", "xorout", "budget"],
+        n_variables: int,
+        negated: Sequence[bool] | np.ndarray | None = None,
+        limit: int | None = None,
+    ) -> None:
         if condition not in self.conditions:
             raise ValueError(
                 f"condition must be one of {self.conditions}, got {condition!r}"
@@ -324,7 +339,7 @@ class Logic(Table):
     def __reduce__(self):
         return Logic, (self.condition, len(self.shape), self.negated, self.limit)
 
-    def scores(self, *states):
+    def scores(self, *states: ArrayLike) -> np.ndarray:
         on = [np.asarray(x) != n for x, n in zip(states, self.negated, strict=True)]
         last = on.pop() if self.condition.endswith("out") else None
         count = sum((x.astype(np.intp) for x in on), start=np.intp(0))

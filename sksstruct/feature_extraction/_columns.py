@@ -1,7 +1,9 @@
 """Attributes of tokens from the columns of a file, by a template or the usual ones."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
@@ -73,7 +75,7 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X, y=None):
+    def fit(self, X: Sequence[tuple[list[str], ...]], y: Any = None) -> Self:
         """Check the template and count columns.
 
         Parameters
@@ -104,7 +106,7 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         self.has_pairs_ = any(line[0] == "B" for _, line, _ in rules)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Sequence[tuple[list[str], ...]]) -> list[list[list[str]]]:
         """Make attributes.
 
         Parameters

@@ -2,6 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from sksstruct.feature_extraction._hashed import HashedColumns
 from sksstruct.feature_extraction._vectorizer import SequenceFeatures, check_iterable
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.typing import FeatureSequences, Strings
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +60,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
     _: KW_ONLY
     n_features: int = 2**20
     alternate_sign: bool = True
-    dtype: str = np.float64
+    dtype: type[np.float32] | type[np.float64] = np.float64
     separator: str = "="
 
     _parameter_constraints = {
@@ -73,7 +75,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
         tags.requires_fit = False
         return tags
 
-    def fit(self, X=None, y=None):
+    def fit(self, X: object = None, y: object = None) -> Self:
         """Check the parameters; nothing is learned.
 
         Parameters
@@ -91,7 +93,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
         self._check_parameters()
         return self
 
-    def transform(self, X):
+    def transform(self, X: FeatureSequences) -> PackedSequences:
         """Transform sequences.
 
         Parameters
@@ -109,7 +111,7 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
         columns = HashedColumns(self.n_features, self.alternate_sign)
         return PackedSequences(*self._rows(X, columns, grow=False))
 
-    def places(self, names):
+    def places(self, names: Strings) -> tuple[np.ndarray, np.ndarray]:
         """Columns of features: their weights are ``coef_[:, columns] * signs``.
 
         Parameters

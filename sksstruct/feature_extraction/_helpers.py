@@ -1,7 +1,9 @@
 """Attributes of tokens as lists of strings, as CRFsuite takes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
+
+from sksstruct.utils.typing import Integers, Strings
 
 
 def _check_tokens(name, tokens):
@@ -34,7 +36,12 @@ def _check_templates(templates, columns):
                 raise ValueError(f"no column {column!r}; there are {sorted(columns)}")
 
 
-def window_features(columns, templates, *, boundary=True):
+def window_features(
+    columns: Mapping[str, Strings],
+    templates: Sequence[Sequence[tuple[str, int]]],
+    *,
+    boundary: bool = True,
+) -> list[list[str]]:
     """Attributes from templates over a window of positions.
 
     Parameters
@@ -94,7 +101,9 @@ def window_features(columns, templates, *, boundary=True):
     return features
 
 
-def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
+def affix_features(
+    tokens: Strings, *, lengths: Integers = (1, 2, 3), name: str = "w"
+) -> list[list[str]]:
     """Prefixes and suffixes of each token.
 
     Parameters
@@ -134,7 +143,7 @@ def affix_features(tokens, *, lengths=(1, 2, 3), name="w"):
     return features
 
 
-def shape_features(tokens, *, name="w"):
+def shape_features(tokens: Strings, *, name: str = "w") -> list[list[str]]:
     """Word shape of each token: X, x and 9 for letters and digits, runs collapsed.
 
     Parameters

@@ -1,11 +1,18 @@
 """Sequences from a table with one row for each token."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def sequences_from_table(
-    table, by, *, target=None, columns=None, fill_ids=False, contiguous=True
-):
+    table: Any,
+    by: str | Sequence[str],
+    *,
+    target: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    fill_ids: bool = False,
+    contiguous: bool = True,
+) -> tuple[list[list], list[list] | Any]:
     """Split a table with one row for each position into sequences.
 
     Parameters

@@ -1,13 +1,14 @@
 """Sparse feature rows from sequences of dicts and strings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
@@ -15,6 +16,7 @@ from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned
+from sksstruct.utils.typing import FeatureSequences, with_callbacks
 
 # Callbacks hear of so many sequences at a time.
 _BLOCK = 1000
@@ -112,7 +114,7 @@ class SequenceVectorizer(
 
     _: KW_ONLY
     min_count: int = 1
-    dtype: str = np.float64
+    dtype: type[np.float32] | type[np.float64] = np.float64
     separator: str = "="
 
     _parameter_constraints = {
@@ -126,7 +128,7 @@ class SequenceVectorizer(
         tags.requires_fit = True
         return tags
 
-    def fit(self, X, y=None):
+    def fit(self, X: FeatureSequences, y: object = None) -> Self:
         """Learn the features that occur.
 
         Parameters
@@ -145,7 +147,7 @@ class SequenceVectorizer(
         return self
 
     @with_callbacks
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: FeatureSequences, y: object = None) -> PackedSequences:
         """Learn the features that occur and transform X.
 
         Parameters
@@ -180,7 +182,7 @@ class SequenceVectorizer(
         )
         return PackedSequences(values, offsets, self._names_out)
 
-    def merge(self, parts):
+    def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
 
         The result is that of `fit` on the data of all parts in this order, and so is
@@ -260,7 +262,7 @@ class SequenceVectorizer(
         if task is not None:
             task.call_on_fit_task_end(estimator=self)
 
-    def transform(self, X):
+    def transform(self, X: FeatureSequences) -> PackedSequences:
         """Transform sequences; features not seen in fit are left out.
 
         Parameters
@@ -284,7 +286,7 @@ class SequenceVectorizer(
         values, offsets = self._rows(X, table, grow=False)
         return PackedSequences(values, offsets, self._names_out)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the columns.
 
         Parameters

@@ -5,6 +5,9 @@ and graphs next to each other a graph: where an oracle takes such, a group of pr
 is one problem to it, and no part of one acts on another.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from sksstruct.inference._checks import check_scores, check_sums
@@ -19,7 +22,13 @@ from sksstruct.utils.parallel import run_in_chunks
 GROUP, MOST, LARGE = 256, 4000, 200
 
 
-def batch(oracle, problems, *, n_jobs=None, **options):
+def batch(
+    oracle: Callable[..., Any],
+    problems: Sequence[tuple],
+    *,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> list:
     """Results of an oracle on many problems.
 
     Parameters

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Literal, Self
 
 from sklearn.base import BaseEstimator
 
@@ -61,10 +62,10 @@ class SmoothedHinge(BaseEstimator):
     ['b', 'b']
     """
 
-    smoothing: str = "entropy"
+    smoothing: Literal["entropy", "l2"] = "entropy"
     mu: float = 0.1
     k: int = 10
-    strength: float = "deprecated"
+    strength: float | Literal["deprecated"] = "deprecated"
 
     _parameter_constraints = {
         "smoothing": [StrOptions({"entropy", "l2"})],
@@ -76,11 +77,11 @@ class SmoothedHinge(BaseEstimator):
         ],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter is not valid."""
         validate_params(self)
 
-    def resolve(self):
+    def resolve(self) -> Self:
         """Check the parameters, and give `mu` the value of its former name.
 
         Returns

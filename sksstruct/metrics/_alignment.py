@@ -1,12 +1,16 @@
 """Errors of alignments."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.metrics._lists import check_lists, check_shapes
+from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import check_sequence_weight
 
 
-def alignment_error_rate(y_true, y_pred, *, sample_weight=None):
+def alignment_error_rate(
+    y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Alignment error rate (AER), with sure and possible links.
 
     With found links A, sure links S, and links P that are sure or possible, over all

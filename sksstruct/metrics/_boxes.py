@@ -1,12 +1,17 @@
 """Localisation: overlap of boxes, and how many of them are right."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.metrics._lists import check_lists
+from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import check_sequence_weight
 
 
-def box_overlaps(boxes, others):
+def box_overlaps(boxes: ArrayLike, others: ArrayLike) -> np.ndarray:
     """Intersection over union of every box with every other.
 
     Parameters
@@ -31,7 +36,12 @@ def box_overlaps(boxes, others):
     return _overlaps(boxes[:, None], others[None])
 
 
-def box_overlap_score(y_true, y_pred, *, sample_weight=None):
+def box_overlap_score(
+    y_true: Sequence[Any] | np.ndarray,
+    y_pred: Sequence[Any] | np.ndarray,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Mean overlap (intersection over union) of predicted boxes with true ones.
 
     Parameters
@@ -57,7 +67,13 @@ def box_overlap_score(y_true, y_pred, *, sample_weight=None):
     return float(np.average(overlaps, weights=weight))
 
 
-def box_accuracy_score(y_true, y_pred, *, threshold=0.5, sample_weight=None):
+def box_accuracy_score(
+    y_true: Sequence[Any] | np.ndarray,
+    y_pred: Sequence[Any] | np.ndarray,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Fraction of images whose object was localised.
 
     Parameters
@@ -84,7 +100,9 @@ def box_accuracy_score(y_true, y_pred, *, threshold=0.5, sample_weight=None):
     return float(np.average((overlaps > threshold) & same, weights=weight))
 
 
-def box_average_precision_score(y_true, y_pred, y_score, *, threshold=0.5):
+def box_average_precision_score(
+    y_true: Labelings, y_pred: Labelings, y_score: Labelings, *, threshold: float = 0.5
+) -> float:
     """Average precision (AP) of detections at a threshold of overlap.
 
     Detections of all images are taken by falling score. One is right if the true box

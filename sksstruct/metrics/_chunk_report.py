@@ -1,11 +1,21 @@
 """A report on chunks, kind by kind."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from sksstruct.metrics._sequence import _pairs, iter_chunks
 
 
-def chunk_classification_report(y_true, y_pred, *, digits=2, output_dict=False):
+def chunk_classification_report(
+    y_true: Sequence[Sequence[str]] | np.ndarray,
+    y_pred: Sequence[Sequence[str]] | np.ndarray,
+    *,
+    digits: int = 2,
+    output_dict: bool = False,
+) -> str | Any:
     """Precision, recall and F1 of each kind of chunk, and of all together.
 
     What `sklearn.metrics.classification_report` is for classes: a chunk is right if its

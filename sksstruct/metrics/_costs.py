@@ -1,13 +1,24 @@
 """Costs of confusing one class with another."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import make_scorer
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from sksstruct.utils.validation import check_sequence_weight
 
 
-def mean_cost(y_true, y_pred, costs, *, labels=None, sample_weight=None):
+def mean_cost(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    costs: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Mean cost of the predicted classes.
 
     Parameters
@@ -64,7 +75,9 @@ def mean_cost(y_true, y_pred, costs, *, labels=None, sample_weight=None):
     return float(np.average(costs[rows, columns], weights=weight))
 
 
-def make_cost_scorer(costs, *, labels=None):
+def make_cost_scorer(
+    costs: ArrayLike, *, labels: ArrayLike | None = None
+) -> Callable[..., Any]:
     """Make a scorer of the mean cost, for the ``scoring`` of model selection.
 
     Parameters

@@ -1,14 +1,24 @@
 """Overlap of masks, or of any arrays of labels."""
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.metrics._lists import check_lists, check_shapes
+from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import check_sequence_weight
 
 
 def mask_iou_score(
-    y_true, y_pred, *, labels=None, average="macro", per="class", sample_weight=None
-):
+    y_true: Labelings,
+    y_pred: Labelings,
+    *,
+    labels: ArrayLike | None = None,
+    average: Literal["macro"] | None = "macro",
+    per: Literal["class", "image"] = "class",
+    sample_weight: ArrayLike | None = None,
+) -> float | Any:
     """Intersection over union (IoU) of masks.
 
     Of the places that are labeled with a class in either, the share that is so in both.

@@ -1,14 +1,23 @@
 """Correct joints and limbs of poses."""
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.metrics._lists import check_lists, check_shapes
 from sksstruct.utils.validation import check_sequence_weight
 
 
 def pck_score(
-    y_true, y_pred, *, threshold, sizes=None, average="micro", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    threshold: float,
+    sizes: ArrayLike | None = None,
+    average: Literal["micro"] | None = "micro",
+    sample_weight: ArrayLike | None = None,
+) -> float | Any:
     """Correct key points (PCK): the fraction of parts that are near their places.
 
     Parameters
@@ -52,8 +61,14 @@ def pck_score(
 
 
 def pcp_score(
-    y_true, y_pred, limbs, *, threshold=0.5, average="micro", sample_weight=None
-):
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    limbs: ArrayLike,
+    *,
+    threshold: float = 0.5,
+    average: Literal["micro"] | None = "micro",
+    sample_weight: ArrayLike | None = None,
+) -> float | Any:
     """Correct parts (PCP): the fraction of limbs both of whose ends are near.
 
     An end is near if its distance is at most `threshold` times the true length of the

@@ -1,12 +1,16 @@
 """Scores of label sequences, flat and per sequence, and chunks in the CoNLL sense."""
 
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, f1_score
 
+from sksstruct.utils.typing import Labelings
 from sksstruct.utils.validation import (
     check_labels,
     check_position_weight,
@@ -52,7 +56,9 @@ def _correct(y_true, y_pred):
     return np.fromiter(equal, dtype=bool, count=len(flat_true)), lengths
 
 
-def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
+def token_accuracy_score(
+    y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Fraction of positions labeled correctly.
 
     Parameters
@@ -78,7 +84,9 @@ def token_accuracy_score(y_true, y_pred, *, sample_weight=None):
     return float(np.average(correct, weights=weight))
 
 
-def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None):
+def sequence_accuracy_score(
+    y_true: Labelings, y_pred: Labelings, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Fraction of sequences with all positions labeled correctly.
 
     Parameters
@@ -109,7 +117,7 @@ def sequence_accuracy_score(y_true, y_pred, *, sample_weight=None):
     return float(np.average(whole, weights=weight))
 
 
-def flat_f1_score(y_true, y_pred, **kwargs):
+def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float | Any:
     """F1 of the labels of all positions, by `sklearn.metrics.f1_score`.
 
     Parameters
@@ -134,7 +142,9 @@ def flat_f1_score(y_true, y_pred, **kwargs):
     return f1_score(flat_true, flat_pred, **kwargs)
 
 
-def flat_classification_report(y_true, y_pred, **kwargs):
+def flat_classification_report(
+    y_true: Labelings, y_pred: Labelings, **kwargs: Any
+) -> str | Any:
     """Report on all positions, by `sklearn.metrics.classification_report`.
 
     Parameters
@@ -168,7 +178,7 @@ def flat_classification_report(y_true, y_pred, **kwargs):
     return classification_report(flat_true, flat_pred, **kwargs)
 
 
-def iter_chunks(tags):
+def iter_chunks(tags: Iterable[str]) -> Iterator[tuple[str, int, int]]:
     """Chunks of one sequence of IOB tags, as the CoNLL-2000 evaluation reads them.
 
     ``B-x`` begins a chunk of type x. ``I-x`` continues a chunk of type x, or begins one
@@ -190,7 +200,7 @@ def iter_chunks(tags):
     >>> list(iter_chunks(["B-NP", "I-NP", "O", "I-VP"]))
     [('NP', 0, 2), ('VP', 3, 4)]
     """
-    start = kind = None
+    start, kind = 0, None
     for t, tag in enumerate(chain(tags, ["O"])):
         prefix, dash, name = str(tag).partition("-")
         inside = bool(dash) and prefix in ("B", "I")
@@ -201,7 +211,10 @@ def iter_chunks(tags):
             start, kind = t, name
 
 
-def chunk_precision_recall_fscore(y_true, y_pred):
+def chunk_precision_recall_fscore(
+    y_true: Sequence[Sequence[str]] | np.ndarray,
+    y_pred: Sequence[Sequence[str]] | np.ndarray,
+) -> tuple[float, float, float]:
     """Precision, recall and F1 of chunks, whose type and both ends must be right.
 
     Parameters
@@ -243,7 +256,10 @@ def chunk_precision_recall_fscore(y_true, y_pred):
     return precision, recall, f1
 
 
-def chunk_f1_score(y_true, y_pred):
+def chunk_f1_score(
+    y_true: Sequence[Sequence[str]] | np.ndarray,
+    y_pred: Sequence[Sequence[str]] | np.ndarray,
+) -> float:
     """F1 of chunks in the CoNLL sense; see `chunk_precision_recall_fscore`.
 
     Parameters

@@ -20,7 +20,7 @@ from sksstruct.models.scores.score import ELUScore, ScoreFunction
 from sksstruct.models.scores.torch_score import TorchScore
 from sksstruct.models.structured import StructuredModel
 
-MODELS = {
+MODELS: dict[str, type[StructuredModel]] = {
     "multiclass": MulticlassModel,
     "graph": GraphModel,
     "matching": MatchingModel,
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-def resolve_model(model):
+def resolve_model(model: str | StructuredModel) -> StructuredModel:
     """A new model for a name or an object.
 
     Parameters

@@ -1,5 +1,7 @@
 """Common parts of the compiled models of lists of inputs."""
 
+from typing import Any
+
 import numpy as np
 
 from sksstruct.models.scores.score import fitted_score, score_rows
@@ -23,7 +25,7 @@ class CompiledModel(StructuredModel):
     bound model returns for its i-th example into an array for the user.
     """
 
-    def prepare(self, X, Y):
+    def prepare(self, X: Any, Y: Any) -> None:
         X, Y = as_pairs(X, Y)
         self._learn_from(X, Y, np.ones(len(X)))
 
@@ -185,7 +187,7 @@ class CompiledModel(StructuredModel):
 
     # ---- the methods of any model, for one example ----
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> Any:
         if self._score_function is not None:
             raise ValueError("the scores of a score function have no joint feature map")
         x = self._input(x, "x")
@@ -194,16 +196,16 @@ class CompiledModel(StructuredModel):
         workspace = model.workspace(np.zeros(model.n_weights))
         return model.joint_feature(workspace, 0, labeling)
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         w = np.asarray(w, dtype=np.float64)
         return self._predict([self._input(x, "x")], w)[0][0]
 
-    def loss_augmented_decode(self, x, y, w):
+    def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         x = self._input(x, "x")
         model, w = self._ready([x], w, [self._output(x, y, "y")])
         return self._shown(x, model.labeling(model.workspace(w), 0)[0])
 
-    def decode_topk(self, x, w, k):
+    def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         return self._topk(self._input(x, "x"), np.asarray(w, dtype=np.float64), k)[0]
 
 

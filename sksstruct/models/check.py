@@ -1,8 +1,11 @@
 """Checks that a model does what solvers expect of it."""
 
 import pickle
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -23,8 +26,14 @@ class _Problems(list):
 
 
 def check_model(
-    model, X, y, *, enumerate_outputs=False, n_weights=3, random_state=None
-):
+    model: StructuredModel,
+    X: Sequence[Any] | np.ndarray,
+    y: Sequence[Any] | np.ndarray,
+    *,
+    enumerate_outputs: bool = False,
+    n_weights: int = 3,
+    random_state: int | RandomState | None = None,
+) -> None:
     """Check a structured model on data, and explain what is wrong.
 
     Checks that `joint_feature` returns a finite vector of one length, the same at each

@@ -16,7 +16,7 @@ class ModelSpec:
     `_bind`, and, after a solver has found weights, `_attributes`.
     """
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter is not valid."""
         if hasattr(self, "_parameter_constraints"):
             validate_params(self)
@@ -135,7 +135,7 @@ class ModelSpec:
         raise NotImplementedError
 
     @property
-    def default_alpha(self):
+    def default_alpha(self) -> float:
         """The regularisation that alpha="auto" stands for, once data were read."""
         raise NotImplementedError
 

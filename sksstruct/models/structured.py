@@ -1,5 +1,8 @@
 """The definition of a structured prediction problem: features, loss and oracles."""
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
@@ -58,16 +61,16 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # Whether X is one 2-D array with a row for each example, and y has one entry each.
     is_flat = False
     # Parameters that only say what an error costs, None where it costs 1.
-    _loss_parameters = ()
+    _loss_parameters: ClassVar[tuple[str, ...]] = ()
     # Tells those who ask for an oracle that is missing why it is.
-    _oracle_note = None
+    _oracle_note: ClassVar[str | None] = None
     # How what parts of the data teach is merged, as in `Facts`, where it need not be
     # equal; a "mean" is of the examples, "later" left out. None: it needs all data.
-    _from_parts = {}
+    _from_parts: ClassVar[dict[str, Any] | None] = {}
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 
-    def prepare(self, X, Y):
+    def prepare(self, X: Any, Y: Any) -> None:
         """Learn sizes from the training data; called on a copy of the model.
 
         What is learned goes into attributes that end in an underscore. The default
@@ -87,7 +90,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             )
         self.n_weights_ = int(shape[-1])
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> Any:
         """Joint feature vector of an input and an output.
 
         Parameters
@@ -104,7 +107,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define joint_feature")
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         """Loss of predicting y_hat where y was observed.
 
         Parameters
@@ -122,7 +125,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         """Output of highest score (max oracle).
 
         Parameters
@@ -139,7 +142,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} must define decode")
 
-    def loss_augmented_decode(self, x, y, w):
+    def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         """Output of highest sum of score and loss.
 
         Parameters
@@ -160,7 +163,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"{type(self).__name__} must define loss_augmented_decode"
         )
 
-    def decode_topk(self, x, w, k):
+    def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest score; optional.
 
         Parameters
@@ -179,7 +182,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
 
-    def loss_augmented_topk(self, x, y, w, k):
+    def loss_augmented_topk(self, x: Any, y: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest sum of score and loss; optional.
 
         `sksstruct.solvers.Casimir` needs it, to train on the hinge smoothed by l2.
@@ -204,7 +207,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
             f"{type(self).__name__} does not define loss_augmented_topk"
         )
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         """All outputs of an input; optional, for checks on small inputs.
 
         Parameters
@@ -244,7 +247,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         """Whether `_predict_marginals` is there."""
         return type(self)._predict_marginals is not StructuredModel._predict_marginals
 
-    def bounds(self):
+    def bounds(self) -> dict | None:
         """Box constraints that the oracles need; optional.
 
         Returns

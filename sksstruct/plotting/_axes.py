@@ -1,5 +1,18 @@
 """Axes and labels of lines, and their description, for all displays."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+    from sksstruct.estimators.path import SSVMPath
+    from sksstruct.inference.lp.core.result import MAPResult
+else:
+    # imported only when something is drawn
+    Axes = Colormap = Figure = SSVMPath = MAPResult = Any
+
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "ax": """

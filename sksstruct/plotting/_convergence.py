@@ -1,9 +1,12 @@
 """How an objective decreased, or a gap closed, during a fit."""
 
+from typing import Any, Literal, Self
+
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for, line_options
+from sksstruct.plotting._axes import TEXTS, Axes, Figure, axes_for, line_options
 from sksstruct.utils._doc import fill_doc
 
 _LABELS = {
@@ -61,14 +64,27 @@ class ConvergenceDisplay:
     'oracle calls'
     """
 
-    def __init__(self, history, *, x="seconds", y="gap", optimum=None, name=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        history: dict[str, np.ndarray],
+        *,
+        x: Literal["seconds", "oracle_calls", "pass"] = "seconds",
+        y: Literal["gap", "primal", "dual", "suboptimality"] = "gap",
+        optimum: float | None = None,
+        name: str | None = None,
+    ) -> None:
         self.history = history
         self.x = x
         self.y = y
         self.optimum = optimum
         self.name = name
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(
+        self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the line.
 
         Parameters
@@ -114,15 +130,15 @@ class ConvergenceDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: BaseEstimator,
         *,
-        x="seconds",
-        y="gap",
-        optimum=None,
-        name=None,
-        ax=None,
-        **kwargs,
-    ):
+        x: Literal["seconds", "oracle_calls", "pass"] = "seconds",
+        y: Literal["gap", "primal", "dual", "suboptimality"] = "gap",
+        optimum: float | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw how the training of a fitted estimator converged.
 
         Parameters

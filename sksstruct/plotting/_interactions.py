@@ -1,11 +1,15 @@
 """Scores of pairs of labels as a heat map."""
 
+from typing import Any, Self
+
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.plotting._heatmap import heat_map, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -45,11 +49,23 @@ class InteractionsDisplay:
     ['low', 'high']
     """
 
-    def __init__(self, interactions, *, names=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, interactions: np.ndarray, *, names: Strings | None = None
+    ) -> None:
         self.interactions = interactions
         self.names = names
 
-    def plot(self, ax=None, *, cmap="RdBu_r", colorbar=True, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        cmap: str | Colormap = "RdBu_r",
+        colorbar: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the heat map.
 
         Parameters
@@ -80,7 +96,14 @@ class InteractionsDisplay:
         return self
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        names: Strings | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the interactions of a fitted classifier.
 
         Parameters

@@ -1,6 +1,10 @@
 """Score and bound of a labeling while it is searched for."""
 
-from sksstruct.plotting._axes import TEXTS, axes_for
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from sksstruct.plotting._axes import TEXTS, Axes, Figure, MAPResult, axes_for
 from sksstruct.utils._doc import fill_doc
 
 
@@ -43,11 +47,23 @@ class MAPDisplay:
     >>> MAPDisplay.from_result(predictor.results_[0])  # doctest: +SKIP
     """
 
-    def __init__(self, trace, *, name=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, trace: dict[str, np.ndarray], *, name: str | None = None
+    ) -> None:
         self.trace = trace
         self.name = name
 
-    def plot(self, ax=None, *, x="seconds", name=None, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        x: Literal["seconds", "iteration"] = "seconds",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw both lines.
 
         Parameters
@@ -82,7 +98,15 @@ class MAPDisplay:
         return self
 
     @classmethod
-    def from_result(cls, result, *, x="seconds", name=None, ax=None, **kwargs):
+    def from_result(
+        cls,
+        result: MAPResult,
+        *,
+        x: Literal["seconds", "iteration"] = "seconds",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the trace of a result.
 
         Parameters

@@ -1,9 +1,20 @@
 """A regularisation path: held-out score, gap, or cost against alpha."""
 
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for, line_options
+from sksstruct.plotting._axes import (
+    TEXTS,
+    Axes,
+    Figure,
+    SSVMPath,
+    axes_for,
+    line_options,
+)
 from sksstruct.utils._doc import fill_doc
 
 _LABELS = {
@@ -62,14 +73,29 @@ default="score"
     ('alpha', 'log')
     """
 
-    def __init__(self, paths, *, scores=None, best=None, y="score", name=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        paths: Sequence[SSVMPath],
+        *,
+        scores: tuple[np.ndarray, ...] | None = None,
+        best: float | None = None,
+        y: Literal[
+            "score", "gap", "objective", "oracle_calls", "n_iter", "seconds"
+        ] = "score",
+        name: str | None = None,
+    ) -> None:
         self.paths = paths
         self.scores = scores
         self.best = best
         self.y = y
         self.name = name
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(
+        self, ax: Axes | None = None, *, name: str | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the lines.
 
         Parameters
@@ -144,7 +170,15 @@ default="score"
             options["label"] = None
 
     @classmethod
-    def from_path(cls, path, *, y="gap", name=None, ax=None, **kwargs):
+    def from_path(
+        cls,
+        path: SSVMPath,
+        *,
+        y: Literal["gap", "objective", "oracle_calls", "n_iter", "seconds"] = "gap",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw one path.
 
         Parameters
@@ -165,7 +199,17 @@ default="score"
         return cls([path], y=y, name=name).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, *, y="score", name=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        y: Literal[
+            "score", "gap", "objective", "oracle_calls", "n_iter", "seconds"
+        ] = "score",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the paths of a fitted search.
 
         Parameters

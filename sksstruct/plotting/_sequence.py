@@ -1,12 +1,15 @@
 """A tagged sequence: what was predicted, what is right, and how sure that is."""
 
 from html import escape
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Items, Strings
 
 _STYLES = {
     "table": "border-collapse:collapse;display:inline-table;margin:4px 0",
@@ -63,14 +66,27 @@ class SequenceDisplay:
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, tokens, predicted, *, y=None, probabilities=None, classes=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        tokens: Strings,
+        predicted: Items,
+        *,
+        y: Items | None = None,
+        probabilities: np.ndarray | None = None,
+        classes: Items | None = None,
+    ) -> None:
         self.tokens = tokens
         self.predicted = predicted
         self.y = y
         self.probabilities = probabilities
         self.classes = classes
 
-    def plot(self, ax=None, *, cmap="Greys", **kwargs):
+    def plot(
+        self, ax: Axes | None = None, *, cmap: str | Colormap = "Greys", **kwargs: Any
+    ) -> Self:
         """Draw a row for each label: what was predicted, what is right, and how likely.
 
         Predicted labels are dots, true ones circles. Dots are red where they are wrong.
@@ -136,7 +152,14 @@ class SequenceDisplay:
         return f'<table style="{_STYLES["table"]}">{"".join(rows)}</table>'
 
     @classmethod
-    def from_estimator(cls, estimator, x, y=None, *, tokens=None):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        x: Items,
+        y: Items | None = None,
+        *,
+        tokens: Strings | None = None,
+    ) -> Self:
         """Tag one sequence.
 
         Probabilities are there if the tagger was trained with a loss that has them.

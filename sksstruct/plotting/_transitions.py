@@ -1,10 +1,15 @@
 """Scores of transitions between labels as a heat map."""
 
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Colormap, Figure, axes_for
 from sksstruct.plotting._heatmap import heat_map, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -45,11 +50,21 @@ class TransitionsDisplay:
     ('from', 'to')
     """
 
-    def __init__(self, transitions, names):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(self, transitions: np.ndarray, names: Strings) -> None:
         self.transitions = transitions
         self.names = names
 
-    def plot(self, ax=None, *, cmap="RdBu_r", colorbar=True, **kwargs):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        cmap: str | Colormap = "RdBu_r",
+        colorbar: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the heat map.
 
         Parameters
@@ -77,7 +92,9 @@ class TransitionsDisplay:
         return self
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator: BaseEstimator, *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
         """Draw the transitions of a fitted tagger.
 
         Parameters

@@ -1,11 +1,16 @@
 """The features that speak most for a label, and against it."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sksstruct.plotting._axes import TEXTS, axes_for
+from sksstruct.plotting._axes import TEXTS, Axes, Figure, axes_for
 from sksstruct.plotting._heatmap import feature_names, last_step
 from sksstruct.utils._doc import fill_doc
+from sksstruct.utils.typing import Strings
 
 
 @fill_doc(TEXTS)
@@ -47,12 +52,17 @@ class WeightsDisplay:
     ['word=Ada', 'word=ran']
     """
 
-    def __init__(self, weights, names, *, label=None):
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self, weights: np.ndarray, names: Strings, *, label: Any = None
+    ) -> None:
         self.weights = weights
         self.names = names
         self.label = label
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the bars.
 
         Parameters
@@ -77,7 +87,16 @@ class WeightsDisplay:
         return self
 
     @classmethod
-    def from_estimator(cls, estimator, label, *, n=10, names=None, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        label: Any,
+        *,
+        n: int = 10,
+        names: ArrayLike | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
         """Draw the weights of a fitted tagger or classifier for one label.
 
         Parameters

@@ -11,6 +11,7 @@ printed 2 / (k + 3) is smaller.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class Pragam(Solver):
     max_iter: int = 10000
     tol: float = 3e-3
     _: KW_ONLY
-    lipschitz: float | str = "adaptive"
+    lipschitz: float | Literal["adaptive"] = "adaptive"
     restart: bool = True
     check_every: int = 10
 

@@ -1,10 +1,14 @@
 """Methods that depend on parameters, whose absence says why."""
 
+from collections.abc import Callable
 from functools import update_wrapper
 from types import MethodType
+from typing import Any, cast
+
+from sksstruct.utils.typing import Decorator
 
 
-def available_if(check):
+def available_if(check: Callable[[Any], object]) -> Decorator:
     """Make a method available where a check passes.
 
     As `sklearn.utils.metaestimators.available_if`, except that the error of the check
@@ -20,7 +24,8 @@ def available_if(check):
     decorator : callable
         For a method.
     """
-    return lambda method: _Available(method, check)
+    # of the type of the method, as its descriptor gives it
+    return cast(Decorator, lambda method: _Available(method, check))
 
 
 class _Available:

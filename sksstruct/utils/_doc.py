@@ -4,11 +4,13 @@ import inspect
 import re
 import textwrap
 
+from sksstruct.utils.typing import Decorator
+
 _WIDTH = 88
 _PLACE = re.compile(r"^( *)%\((\w+)\)s([.,;]?)$", re.MULTILINE)
 
 
-def fill_doc(texts):
+def fill_doc(texts: dict[str, str]) -> Decorator:
     """Put shared texts into the docstrings of a class and its methods.
 
     Parameters
@@ -35,8 +37,11 @@ def fill_doc(texts):
     def decorate(documented):
         parts = [documented]
         if inspect.isclass(documented):
-            # `fn` is the method behind available_if
-            members = [getattr(part, "fn", part) for part in vars(documented).values()]
+            # the methods behind available_if, classmethod and staticmethod
+            members = [
+                getattr(part, "fn", getattr(part, "__func__", part))
+                for part in vars(documented).values()
+            ]
             parts += [part for part in members if inspect.isfunction(part)]
         for part in parts:
             if part.__doc__:  # with -OO there are no docstrings

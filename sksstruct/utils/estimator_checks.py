@@ -12,7 +12,7 @@ from copy import deepcopy
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import (
     GridSearchCV,
@@ -389,7 +389,7 @@ CHECKS = (
 )
 
 
-def check_ragged_estimator(estimator):
+def check_ragged_estimator(estimator: BaseEstimator) -> None:
     """Run all checks on a sequence tagger.
 
     Parameters

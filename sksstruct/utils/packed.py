@@ -1,14 +1,24 @@
 """Ragged sequences, packed once: stacked rows and offsets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
+from typing import Any, Literal, Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sksstruct.utils._layout import is_mapped, object_array
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
+from sksstruct.utils.typing import (
+    Items,
+    Labelings,
+    MatrixLike,
+    PathLike,
+    SparseLike,
+    Strings,
+)
 
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
@@ -24,7 +34,7 @@ class PackedSequences(Versioned, Sequence):
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows, n_features) or CSR matrix or array
+    values : array-like or CSR matrix or array of shape (n_rows, n_features)
         All rows, stacked. Not copied where it is C-contiguous float32 or float64, or
         canonical CSR of these types.
     offsets : array-like of shape (n_sequences + 1,)
@@ -55,7 +65,16 @@ class PackedSequences(Versioned, Sequence):
     ['low', 'high']
     """
 
-    def __init__(self, values, offsets, feature_names=None):
+    values: Any
+    offsets: np.ndarray
+    feature_names: np.ndarray | None
+
+    def __init__(
+        self,
+        values: MatrixLike,
+        offsets: ArrayLike,
+        feature_names: Strings | None = None,
+    ) -> None:
         offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         if sparse.issparse(values):
             values = _canonical_csr(values)
@@ -89,11 +108,16 @@ class PackedSequences(Versioned, Sequence):
         self.__init__(*required(state, names, "PackedSequences"))
 
     @classmethod
-    def from_lengths(cls, values, lengths, feature_names=None):
+    def from_lengths(
+        cls,
+        values: MatrixLike,
+        lengths: ArrayLike,
+        feature_names: Strings | None = None,
+    ) -> Self:
         """Build from stacked rows and the length of each sequence."""
         return cls(values, np.concatenate([[0], np.cumsum(lengths)]), feature_names)
 
-    def save(self, path, y=None):
+    def save(self, path: PathLike, y: Labelings | None = None) -> None:
         """Write the sequences to a folder, from which `open` maps them into memory.
 
         The folder holds plain ``.npy`` files and ``header.json``.
@@ -117,7 +141,7 @@ class PackedSequences(Versioned, Sequence):
         save_parts(path, [(self, y)])
 
     @staticmethod
-    def save_parts(path, parts):
+    def save_parts(path: PathLike, parts: Iterable[Any]) -> None:
         """Write sequences that come in parts to one folder, as `save` does.
 
         Parts are written one after the other, and not kept: together they may be larger
@@ -152,8 +176,20 @@ class PackedSequences(Versioned, Sequence):
 
         save_parts(path, parts)
 
+    @overload
     @staticmethod
-    def open(path, mmap=True, *, labels=False):
+    def open(
+        path: PathLike, mmap: bool = True, *, labels: Literal[False] = False
+    ) -> "PackedSequences": ...
+
+    @overload
+    @staticmethod
+    def open(
+        path: PathLike, mmap: bool = True, *, labels: Literal[True]
+    ) -> "tuple[PackedSequences, PackedLabels]": ...
+
+    @staticmethod
+    def open(path: PathLike, mmap: bool = True, *, labels: bool = False) -> Any:
         """Open a folder that `save` wrote.
 
         Parameters
@@ -195,22 +231,22 @@ class PackedSequences(Versioned, Sequence):
         return open_shard(path, mmap, labels)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of columns."""
         return self.values.shape[1]
 
     @property
-    def is_sparse(self):
+    def is_sparse(self) -> bool:
         """Whether the rows are stored as CSR."""
         return sparse.issparse(self.values)
 
     @property
-    def is_mapped(self):
+    def is_mapped(self) -> bool:
         """Whether the rows are on disk, and read where they are used."""
         return is_mapped(self.values.data if self.is_sparse else self.values)
 
     @property
-    def lengths(self):
+    def lengths(self) -> np.ndarray:
         """Number of rows of each sequence."""
         return np.diff(self.offsets)
 
@@ -244,7 +280,7 @@ class PackedSequences(Versioned, Sequence):
         key %= len(self)
         return self.values[self.offsets[key] : self.offsets[key + 1]]
 
-    def without_empty(self):
+    def without_empty(self) -> "tuple[PackedSequences, np.ndarray]":
         """Leave out sequences that have no positions.
 
         Returns
@@ -261,7 +297,7 @@ class PackedSequences(Versioned, Sequence):
         offsets = np.unique(self.offsets)
         return PackedSequences(self.values, offsets, self.feature_names), numbers
 
-    def compact(self):
+    def compact(self) -> "PackedSequences":
         """Choose the form that the kernels read fastest.
 
         Returns
@@ -275,7 +311,7 @@ class PackedSequences(Versioned, Sequence):
         return PackedSequences(values, self.offsets, self.feature_names)
 
 
-def compact_rows(rows):
+def compact_rows(rows: np.ndarray | SparseLike) -> Any:
     """Rows of features as CSR where they are dense and mostly zero.
 
     Parameters
@@ -335,7 +371,7 @@ class PackedLabels(Sequence):
     [['low'], ['high', 'high', 'low']]
     """
 
-    def __init__(self, codes, offsets, classes):
+    def __init__(self, codes: ArrayLike, offsets: ArrayLike, classes: Items) -> None:
         self.codes = np.ascontiguousarray(codes, dtype=np.int32)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.intp)
         self.classes = object_array(list(classes))
@@ -345,7 +381,7 @@ class PackedLabels(Sequence):
         if n and not -1 <= self.codes.min() <= self.codes.max() < n_classes:
             raise ValueError(f"numbers of labels must be from -1 to {n_classes - 1}")
 
-    def check_lengths(self, lengths):
+    def check_lengths(self, lengths: np.ndarray) -> None:
         """Raise an error if sequences have other lengths.
 
         Parameters

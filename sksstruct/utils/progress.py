@@ -21,6 +21,9 @@ class Status(StrEnum):
         What the user can do about it, if anything.
     """
 
+    message: str
+    remedy: str | None
+
     CONVERGED = "converged", "the duality gap is within the tolerance"
     OPTIMAL = (
         "optimal",

@@ -14,6 +14,7 @@ is the best, no cycle in this graph has a positive gain.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct.inference._checks import check_scores, check_sums
@@ -29,9 +30,9 @@ class Matching(NamedTuple):
         Column of each row; -1 for a row without.
     score : float
         Score of the assignment; ``-inf`` if every assignment is forbidden.
-    row_prices : ndarray of shape (n_rows,)
+    row_prices : ndarray of shape (n_rows,) or None
         Dual prices u of the rows.
-    column_prices : ndarray of shape (n_columns,)
+    column_prices : ndarray of shape (n_columns,) or None
         Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
         at least the score of row i in column j, and equal to it where i is assigned to
         j; the sum of all prices is the score. Both prices are None where every
@@ -53,7 +54,9 @@ class Matching(NamedTuple):
     column_prices: np.ndarray | None
 
 
-def matching(scores, unassigned=None):
+def matching(
+    scores: ArrayLike, unassigned: float | ArrayLike | None = None
+) -> Matching:
     """Best assignment of rows to columns.
 
     Parameters
@@ -110,7 +113,9 @@ def matching(scores, unassigned=None):
     return Matching(labeling, score, row_prices, column_prices[:n_columns])
 
 
-def matching_max_marginals(scores, unassigned=None):
+def matching_max_marginals(
+    scores: ArrayLike, unassigned: ArrayLike | None = None
+) -> np.ndarray:
     """Max-marginals of an assignment, in the time of a few assignments.
 
     Parameters

@@ -1,7 +1,9 @@
 """Label constraints by name."""
 
+from collections.abc import Iterable
 
-def bio_transitions(labels):
+
+def bio_transitions(labels: Iterable[str]) -> list[tuple]:
     """Pairs of labels that the BIO scheme forbids.
 
     An ``I-X`` continues a chunk of kind X: it may only follow ``B-X`` or ``I-X``, and

@@ -1,10 +1,12 @@
 """Smoothed maxima over labelings (Pillutla et al., 2018, Sections 2 and 4, App. A)."""
 
 import warnings
+from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sksstruct.inference._checks import (
     check_chain,
@@ -42,21 +44,21 @@ class SmoothedMax(NamedTuple):
     """
 
     value: float
-    nodes: object
-    edges: object
+    nodes: np.ndarray | list[np.ndarray]
+    edges: np.ndarray | list[np.ndarray]
     exact: bool
 
 
 def smoothed_max_product(
-    unary,
-    pairwise,
-    mu=None,
+    unary: ArrayLike | Sequence[ArrayLike],
+    pairwise: ArrayLike | Sequence[ArrayLike],
+    mu: float | None = None,
     *,
-    edges=None,
-    smoothing="entropy",
-    k=10,
-    strength="deprecated",
-):
+    edges: ArrayLike | None = None,
+    smoothing: Literal["entropy", "l2"] = "entropy",
+    k: int = 10,
+    strength: float | Literal["deprecated"] = "deprecated",
+) -> SmoothedMax:
     """Smoothed maximum over the labelings of a chain, tree or forest.
 
     Computes ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings

@@ -4,6 +4,7 @@
 documentation and the tests read it.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from sksstruct.inference.lp.auto import Auto
@@ -24,7 +25,7 @@ from sksstruct.inference.lp.sum_product.result import MarginalResult
 from sksstruct.inference.lp.tightening.tightened import Tightened
 from sksstruct.inference.lp.toulbar2 import Toulbar2
 
-MAP_SOLVERS = {
+MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "auto": Auto,
     "trws": TRWS,
     "gdmm": MAPGDMM,
@@ -70,7 +71,9 @@ __all__ = [
 ]
 
 
-def resolve_map_solver(solver, *, max_iter=None, tol=None):
+def resolve_map_solver(
+    solver: str | MAPSolver, *, max_iter: int | None = None, tol: float | None = None
+) -> MAPSolver:
     """Solver object for a name or an object.
 
     Parameters

@@ -59,7 +59,7 @@ class Toulbar2(MAPSolver):
 
     _pairwise = False
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter is not valid, or pytoulbar2 is missing."""
         super().check()
         if importlib.util.find_spec("pytoulbar2") is None:

@@ -1,8 +1,9 @@
 """Best-first branch and bound (Algorithm 13 of Pillutla et al., 2018)."""
 
 import heapq
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,13 +35,20 @@ class SearchResult(NamedTuple):
     (['bb'], [3.0], True)
     """
 
-    labelings: object
+    labelings: Sequence[Any] | np.ndarray
     scores: np.ndarray
     n_visited: int
     complete: bool
 
 
-def branch_and_bound(root, bound, split, k=1, *, max_nodes=None):
+def branch_and_bound(
+    root: Any,
+    bound: Callable[..., Any],
+    split: Callable[..., Any],
+    k: int = 1,
+    *,
+    max_nodes: int | None = None,
+) -> SearchResult:
     """The k best labelings by best-first branch and bound.
 
     Sets of labelings are split, the one with the highest bound first, until the set

@@ -1,8 +1,11 @@
 """Enumeration of all labelings: for small problems, and as a reference for others."""
 
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from sksstruct.inference._checks import (
@@ -55,8 +58,14 @@ class Exhaustive:
     """
 
     def __init__(
-        self, unary, edges=(), pairwise=None, *, score=None, max_labelings=10**6
-    ):
+        self,
+        unary: Sequence[ArrayLike] | np.ndarray,
+        edges: ArrayLike = (),
+        pairwise: Sequence[ArrayLike] | ArrayLike | None = None,
+        *,
+        score: Callable[..., Any] | None = None,
+        max_labelings: int = 10**6,
+    ) -> None:
         unary = check_variables(unary)
         edges = check_edges(edges, len(unary))
         sizes = [len(row) for row in unary]
@@ -87,7 +96,7 @@ class Exhaustive:
         self.scores = scores
         self._sizes, self._edges = sizes, edges
 
-    def max_product(self):
+    def max_product(self) -> tuple[np.ndarray, float]:
         """Best labeling and its score.
 
         Returns
@@ -102,7 +111,7 @@ class Exhaustive:
         first = best[np.lexsort(self.labelings[best].T)[0]]
         return self.labelings[first], float(self.scores[first])
 
-    def topk(self, k):
+    def topk(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best allowed labelings.
 
         Parameters
@@ -122,7 +131,7 @@ class Exhaustive:
         order = order[self.scores[order] > -np.inf]
         return self.labelings[order], self.scores[order]
 
-    def sum_product(self):
+    def sum_product(self) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
         """Log-partition function and marginals.
 
         Returns
@@ -140,7 +149,7 @@ class Exhaustive:
         weights = np.exp(self.scores - log_partition)
         return log_partition, *self._means(self.labelings, weights)
 
-    def max_marginals(self):
+    def max_marginals(self) -> list[np.ndarray]:
         """Score of the best labeling with each state of each variable.
 
         Returns

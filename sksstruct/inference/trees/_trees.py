@@ -1,6 +1,9 @@
 """Oracles on trees and forests, whose variables may differ in their states."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from sksstruct.inference._checks import check_k
@@ -8,7 +11,11 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._topk import best_labelings
 
 
-def max_product(unary, edges, pairwise):
+def max_product(
+    unary: Sequence[ArrayLike] | np.ndarray,
+    edges: ArrayLike,
+    pairwise: Sequence[ArrayLike] | ArrayLike,
+) -> tuple[np.ndarray, float]:
     """Best labeling of a tree or forest (max-product).
 
     Parameters
@@ -57,7 +64,12 @@ def max_product(unary, edges, pairwise):
     return Forest(unary, edges, pairwise).max_product()
 
 
-def max_product_topk(unary, edges, pairwise, k):
+def max_product_topk(
+    unary: Sequence[ArrayLike] | np.ndarray,
+    edges: ArrayLike,
+    pairwise: Sequence[ArrayLike] | ArrayLike,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
     """The k best labelings of a tree or forest, in order.
 
     Parameters
@@ -103,7 +115,11 @@ def max_product_topk(unary, edges, pairwise, k):
     return best_labelings(Forest(unary, edges, pairwise), min(k, 2**31 - 1))
 
 
-def sum_product(unary, edges, pairwise):
+def sum_product(
+    unary: Sequence[ArrayLike] | np.ndarray,
+    edges: ArrayLike,
+    pairwise: Sequence[ArrayLike] | ArrayLike,
+) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
     """Log-partition function and marginals of a tree or forest (sum-product).
 
     Parameters
@@ -154,7 +170,11 @@ def sum_product(unary, edges, pairwise):
     return log_partition, nodes, [softmax(table) for table in pairs]
 
 
-def max_marginals(unary, edges, pairwise):
+def max_marginals(
+    unary: Sequence[ArrayLike] | np.ndarray,
+    edges: ArrayLike,
+    pairwise: Sequence[ArrayLike] | ArrayLike,
+) -> list[np.ndarray]:
     """Max-marginals of a tree or forest, in two passes.
 
     Parameters

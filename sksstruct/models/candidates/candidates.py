@@ -1,6 +1,8 @@
 """One of many candidates, perhaps with a label: boxes in images, rankings."""
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -55,7 +57,7 @@ class CandidatesModel(CompiledModel):
     [1, 0]
     """
 
-    overlap: str = "none"
+    overlap: Literal["none", "iou"] = "none"
     _: KW_ONLY
     fit_intercept: bool = True
 
@@ -188,7 +190,7 @@ class CandidatesModel(CompiledModel):
 
     # ---- the methods of any model ----
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         (value, label), (found, other) = _split(y), _split(y_hat)
         if label is not other and label != other:
             return 1.0
@@ -197,7 +199,7 @@ class CandidatesModel(CompiledModel):
         box = _box(found, "y_hat")
         return 1.0 - float(overlaps(box[None], _box(value, "y"))[0])
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         n = len(self._input(x, "x")[0])
         pairs = np.indices((n, self._n_labels)).reshape(2, -1).T
         return (self._shown(x, pair) for pair in pairs)

@@ -1,9 +1,12 @@
 """Graphs of labeled nodes: trees, forests, and grids of two labels."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.class_weight import compute_class_weight
 
 from sksstruct.inference.trees._tree import Tree
@@ -22,6 +25,7 @@ from sksstruct.models.graph.inputs import (
 from sksstruct.models.normalization import NORMALIZATIONS, TEXTS, divisor
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import StrOptions
+from sksstruct.utils.typing import Examples
 from sksstruct.utils.validation import LabelEncoder, check_labels
 
 
@@ -99,13 +103,13 @@ class GraphModel(CompiledModel):
     ['a', 'b', 'b']
     """
 
-    pairwise: str = "full"
+    pairwise: Literal["full", "potts"] = "full"
     _: KW_ONLY
-    inference: str = "auto"
-    class_weight: dict | str | None = None
-    loss_normalization: str | None = "example"
+    inference: Literal["auto", "tree", "cut"] = "auto"
+    class_weight: dict | Literal["balanced"] | None = None
+    loss_normalization: Literal["mean", "example"] | None = "example"
     fit_intercept: bool = True
-    normalize: bool | str = "auto"
+    normalize: bool | Literal["auto"] = "auto"
 
     _loss_parameters = ("class_weight",)
     _parameter_constraints = {
@@ -125,12 +129,12 @@ class GraphModel(CompiledModel):
     # not of a part: others may have other labels, and cycles
     _settles = True
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         if self.inference == "cut" and self.pairwise != "potts":
             raise ValueError("inference='cut' needs pairwise='potts'")
 
-    def bounds(self):
+    def bounds(self) -> dict | None:
         # with the training data "auto" may turn out to be "cut"
         cut = getattr(self, "inference_", self.inference) == "cut"
         return {"edge_coef": (0.0, None)} if cut else None
@@ -321,7 +325,9 @@ class GraphModel(CompiledModel):
 
     # ---- the methods of any model ----
 
-    def loss(self, y, y_hat, node_weights=None):
+    def loss(
+        self, y: Examples, y_hat: Examples, node_weights: ArrayLike | None = None
+    ) -> float:
         """Loss of predicting y_hat where y was observed.
 
         Parameters
@@ -356,7 +362,7 @@ class GraphModel(CompiledModel):
     def _loss_at(self, x, y, y_hat):
         return self.loss(y, y_hat, Graph(*x).node_weights)
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
         n = x.node_features.shape[0]
         codes = itertools.product(range(len(self.classes_)), repeat=n)

@@ -1,8 +1,10 @@
 """Graphs of images: every pixel is a node, and neighbors are joined."""
 
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from sksstruct.models.graph.inputs import Graph
@@ -21,8 +23,13 @@ _CONSTRAINTS = {
 
 
 def grid_graph(
-    image, *, connectivity=4, edge_features="contrast", sigma=None, guide=None
-):
+    image: ArrayLike,
+    *,
+    connectivity: Literal[4, 8] = 4,
+    edge_features: Literal["contrast"] | None = "contrast",
+    sigma: float | None = None,
+    guide: ArrayLike | None = None,
+) -> Graph:
     """The graph of an image, an input of `GraphModel` and `RelaxedGraphModel`.
 
     Nodes are pixels, row by row. Outputs may be masks, arrays of shape (height, width),

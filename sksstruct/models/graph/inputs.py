@@ -1,7 +1,7 @@
 """What inputs and outputs of models of graphs are: `Graph`, and labels of its nodes."""
 
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -52,12 +52,13 @@ class Graph(NamedTuple):
     ['a', 'b', 'b']
     """
 
-    node_features: object
-    edges: object
-    edge_features: object = None
-    node_weights: object = None
-    shape: tuple | None = None
-    cliques: list | None = None
+    # what users give, and arrays once they are checked
+    node_features: Any
+    edges: Any
+    edge_features: Any = None
+    node_weights: Any = None
+    shape: tuple[int, ...] | None = None
+    cliques: Any = None
 
 
 def check_graph(x, name, n_features=None, n_edge_features=None):

@@ -1,8 +1,10 @@
 """Graphs with cycles and any number of labels, through the LP relaxation."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sksstruct.factor_graphs import FactorGraph, Potts
@@ -87,10 +89,10 @@ class RelaxedGraphModel(StructuredModel):
     ['a', 'b', 'c']
     """
 
-    pairwise: str = "full"
+    pairwise: Literal["full", "potts"] = "full"
     _: KW_ONLY
     solver: str | MAPSolver = "auto"
-    loss_normalization: str | None = "example"
+    loss_normalization: Literal["mean", "example"] | None = "example"
     fit_intercept: bool = True
     normalize: bool = False
 
@@ -131,7 +133,7 @@ class RelaxedGraphModel(StructuredModel):
             )
         return graph._replace(node_features=nodes, edge_features=rows, cliques=cliques)
 
-    def prepare(self, X, Y):
+    def prepare(self, X: Any, Y: Any) -> None:
         resolve_map_solver(self.solver).check()
         parts = [self._parts(x, f"X[{i}]") for i, x in enumerate(X)]
         for name, where in (("node", 0), ("edge", 2)):
@@ -273,7 +275,7 @@ class RelaxedGraphModel(StructuredModel):
 
     # ---- the model ----
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> Any:
         inputs = self._parts(x)
         nodes, _, rows = inputs[:3]
         of_nodes = self._marginals(y)
@@ -290,7 +292,7 @@ class RelaxedGraphModel(StructuredModel):
         parts += self._clique_counts(inputs.cliques, y)
         return self._scale(nodes) * np.concatenate(parts)
 
-    def loss(self, y, y_hat, node_weights=None):
+    def loss(self, y: Any, y_hat: Any, node_weights: ArrayLike | None = None) -> float:
         """Loss of predicting y_hat where y was observed.
 
         Parameters
@@ -323,7 +325,7 @@ class RelaxedGraphModel(StructuredModel):
         mean = getattr(self, "mean_size_", None)
         return weights, divisor(self.loss_normalization, weights.sum(), mean)
 
-    def loss_augmented_decode(self, x, y, w):
+    def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         y_true = self._marginals(y)
         weights, divided_by = self._weights(len(y_true), Graph(*x).node_weights)
         graph = self._graph(x, w, (1.0 - y_true) * weights[:, None] / divided_by)
@@ -348,12 +350,12 @@ class RelaxedGraphModel(StructuredModel):
         ]
         return {**answer, "cliques": counts}
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         solver = resolve_map_solver(self.solver)
         result = solver.solve(self._graph(x, w), random_state=0)
         return self._answer(x, result.labeling)
 
-    def decode_topk(self, x, w, k):
+    def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         """The k outputs of highest score.
 
         On trees and forests they are exact. On graphs with cycles one MAP problem is

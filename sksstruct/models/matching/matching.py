@@ -1,8 +1,10 @@
 """Bipartite matchings: word alignment, keypoints."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -68,7 +70,7 @@ class MatchingModel(CompiledModel):
     _: KW_ONLY
     false_cost: float = 0.5
     miss_cost: float = 0.5
-    loss_normalization: str | None = "example"
+    loss_normalization: Literal["mean", "example"] | None = "example"
 
     _parameter_constraints = {
         "complete": ["boolean"],
@@ -171,7 +173,7 @@ class MatchingModel(CompiledModel):
 
     # ---- the methods of any model ----
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         y_hat = np.asarray(y_hat)
         if y_hat.ndim == 2:
             y_hat = self._labeling(None, y_hat)
@@ -186,7 +188,7 @@ class MatchingModel(CompiledModel):
         rows = np.flatnonzero(y_hat >= 0)
         return max(float(constant + pairs[rows, y_hat[rows]].sum()), 0.0)
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         n, m = np.shape(x)[:2]
         for columns in itertools.product(range(-1 + self.complete, m), repeat=n):
             taken = [c for c in columns if c >= 0]

@@ -1,9 +1,12 @@
 """Multiclass classification as a structured model."""
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.metrics import accuracy_score
@@ -58,7 +61,7 @@ class MulticlassModel(StructuredModel):
     [0]
     """
 
-    costs: object = None
+    costs: ArrayLike | None = None
     _: KW_ONLY
     fit_intercept: bool = True
 
@@ -116,7 +119,7 @@ class MulticlassModel(StructuredModel):
         X = X if len(keep) == len(y) else X[keep]
         return X, labels[keep], weight[keep] / self._total
 
-    def prepare(self, X, Y):
+    def prepare(self, X: Any, Y: Any) -> None:
         X, Y = check_X_y(X, Y, dtype=np.float64)
         self._learn(X.shape[1], Y)
 
@@ -236,30 +239,30 @@ class MulticlassModel(StructuredModel):
 
     # ---- the methods of any model, for one sample ----
 
-    def joint_feature(self, x, y):
+    def joint_feature(self, x: Any, y: Any) -> Any:
         k = self._number(y)
         x = np.append(x, 1.0) if self.fit_intercept else np.asarray(x, dtype=np.float64)
         out = np.zeros((len(x), block_ld(len(self.classes_))))
         out[:, k] = x
         return _padded(out.ravel())
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         if self.costs_ is None:
             return float(y != y_hat)
         return float(self.costs_[self._number(y), self._number(y_hat)])
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         return self.classes_[self._scores(np.asarray(x)[None], w)[0].argmax()]
 
-    def loss_augmented_decode(self, x, y, w):
+    def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
         scores = self._scores(np.asarray(x)[None], w)[0]
         scores = scores + [self.loss(y, k) for k in self.classes_]
         return self.classes_[scores.argmax()]
 
-    def decode_topk(self, x, w, k):
+    def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
         return list(self._predict_topk(np.asarray(x)[None], w, k)[0][0])
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         return list(self.classes_)
 
     def _number(self, y):

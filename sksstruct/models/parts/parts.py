@@ -1,10 +1,13 @@
 """Parts on a grid, held together by springs: pose estimation."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
 from sksstruct.inference._checks import check_edges
@@ -88,9 +91,9 @@ class PartsModel(CompiledModel):
     [[1, 1], [2, 3]]
     """
 
-    edges: object = ()
+    edges: ArrayLike = ()
     _: KW_ONLY
-    unit: object = 5.0
+    unit: float | tuple[int, int] = 5.0
     fit_intercept: bool = True
     n_types: int = 1
     type_features: bool = True
@@ -109,7 +112,7 @@ class PartsModel(CompiledModel):
         means = {"offsets_": "mean", "scales_": "mean"}
         return means if self.n_types == 1 else None
 
-    def bounds(self):
+    def bounds(self) -> dict | None:
         return {"quadratic": (0.0, None)}
 
     def _input(self, x, name):
@@ -211,7 +214,7 @@ class PartsModel(CompiledModel):
             )
         return distance
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         if isinstance(self.unit, (tuple, list)) and (
             len(self.unit) != 2 or not all(isinstance(p, Integral) for p in self.unit)
@@ -244,7 +247,7 @@ class PartsModel(CompiledModel):
         # placements, with several types; training needs labelings
         return True
 
-    def decode(self, x, w):
+    def decode(self, x: Any, w: np.ndarray) -> Any:
         w = np.asarray(w, dtype=np.float64)
         return super()._predict([self._input(x, "x")], w)[0][0]
 
@@ -307,13 +310,13 @@ class PartsModel(CompiledModel):
 
     # ---- the methods of any model ----
 
-    def loss(self, y, y_hat):
+    def loss(self, y: Any, y_hat: Any) -> float:
         y = self._placed(self._output(None, y, "y"))
         y_hat = self._placed(self._output(None, y_hat, "y_hat"))
         squared = ((y - y_hat) ** 2).sum(axis=1) / self._unit(y) ** 2
         return float(np.minimum(squared, 1.0).mean())
 
-    def labelings(self, x):
+    def labelings(self, x: Any) -> Iterable:
         x = self._input(x, "x")
         states = [range(x.shape[0] * x.shape[1])] * self.n_parts_
         if self.n_types > 1:

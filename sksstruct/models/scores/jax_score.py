@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 
 from sksstruct.models.scores.score import ScoreFunction
@@ -66,7 +68,7 @@ class JAXScore(ScoreFunction):
         "needs_offsets": ["boolean"],
     }
 
-    def check(self):
+    def check(self) -> None:
         validate_params(self)
         _jax()
 
@@ -104,14 +106,22 @@ class JAXScore(ScoreFunction):
 
         return *(jax.jit(each) for each in (value, jvp, vjp)), flat.dtype
 
-    def initialize(self, n_features, n_labels, random_state):
+    def initialize(
+        self, n_features: int, n_labels: int, random_state: RandomState
+    ) -> np.ndarray:
         jax = _jax()
         key = jax.random.key(random_state.randint(2**31 - 1))
         parameters = self.init(key, n_features, n_labels)
         flat = jax.flatten_util.ravel_pytree(parameters)[0]
         return np.asarray(flat, dtype=np.float64)
 
-    def linearize(self, w, X, n_labels, offsets=None):
+    def linearize(  # type: ignore[override]
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        offsets: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         jax, n_rows = _jax(), X.shape[0]
         value, jvp, vjp, dtype = self._functions(X.shape[1], n_labels)
 
@@ -133,13 +143,33 @@ class JAXScore(ScoreFunction):
 
         return scores(value(w, X)), times_vector, vector_times
 
-    def value(self, w, X, n_labels, offsets=None):
+    def value(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels, offsets)[0]
 
-    def jvp(self, w, X, n_labels, direction, offsets=None):
+    def jvp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        direction: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels, offsets)[1](direction)
 
-    def vjp(self, w, X, n_labels, cotangent, offsets=None):
+    def vjp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        cotangent: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels, offsets)[2](cotangent)
 
 

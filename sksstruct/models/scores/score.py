@@ -1,9 +1,12 @@
 """Score functions: rows of features scored by something other than a linear map."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
 from sksstruct.utils._param_validation import Interval, validate_params
@@ -51,10 +54,12 @@ class ScoreFunction(BaseEstimator):
 
     needs_offsets = False
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a constructor parameter is not valid."""
 
-    def initialize(self, n_features, n_labels, random_state):
+    def initialize(
+        self, n_features: int, n_labels: int, random_state: RandomState
+    ) -> np.ndarray:
         """Parameters to start from.
 
         Parameters
@@ -73,7 +78,7 @@ class ScoreFunction(BaseEstimator):
         """
         raise NotImplementedError
 
-    def value(self, w, X, n_labels):
+    def value(self, w: np.ndarray, X: Any, n_labels: int) -> np.ndarray:
         """Score rows.
 
         Parameters
@@ -92,7 +97,13 @@ class ScoreFunction(BaseEstimator):
         """
         raise NotImplementedError
 
-    def jvp(self, w, X, n_labels, direction):
+    def jvp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        direction: np.ndarray,
+    ) -> np.ndarray:
         """Change of the scores along a direction: the Jacobian times a vector.
 
         Parameters
@@ -113,7 +124,13 @@ class ScoreFunction(BaseEstimator):
         """
         raise NotImplementedError
 
-    def vjp(self, w, X, n_labels, cotangent):
+    def vjp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        cotangent: np.ndarray,
+    ) -> np.ndarray:
         """Gradient of a linear function of the scores: a vector times the Jacobian.
 
         Parameters
@@ -134,7 +151,9 @@ class ScoreFunction(BaseEstimator):
         """
         raise NotImplementedError
 
-    def linearize(self, w, X, n_labels, **offsets):
+    def linearize(
+        self, w: np.ndarray, X: Any, n_labels: int, **offsets: Any
+    ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         """Scores, and both products with the Jacobian at the same parameters.
 
         Parameters
@@ -199,7 +218,7 @@ class ELUScore(ScoreFunction):
         "scale": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def check(self):
+    def check(self) -> None:
         validate_params(self)
 
     def _split(self, w, n_features, n_labels):
@@ -209,7 +228,9 @@ class ELUScore(ScoreFunction):
         first, bias, second, last = np.split(w, ends)
         return first.reshape(-1, h), bias, second.reshape(h, -1), last
 
-    def initialize(self, n_features, n_labels, random_state):
+    def initialize(
+        self, n_features: int, n_labels: int, random_state: RandomState
+    ) -> np.ndarray:
         h = self.n_hidden
         w = np.zeros(n_features * h + h + h * n_labels + n_labels)
         first, _, second, _ = self._split(w, n_features, n_labels)
@@ -224,17 +245,31 @@ class ELUScore(ScoreFunction):
         low = np.exp(np.minimum(a, 0.0))
         return np.where(a > 0.0, a, low - 1.0), np.where(a > 0.0, 1.0, low)
 
-    def value(self, w, X, n_labels):
+    def value(self, w: np.ndarray, X: Any, n_labels: int) -> np.ndarray:
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
         return self._hidden(first, bias, X)[0] @ second + last
 
-    def jvp(self, w, X, n_labels, direction):
+    def jvp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        direction: np.ndarray,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels)[1](direction)
 
-    def vjp(self, w, X, n_labels, cotangent):
+    def vjp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        cotangent: np.ndarray,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels)[2](cotangent)
 
-    def linearize(self, w, X, n_labels):
+    def linearize(  # type: ignore[override]
+        self, w: np.ndarray, X: Any, n_labels: int
+    ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         first, bias, second, last = self._split(w, X.shape[1], n_labels)
         # kept for all products: they are those of one point
         units, slopes = self._hidden(first, bias, X)

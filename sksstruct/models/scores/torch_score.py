@@ -3,8 +3,10 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from scipy import sparse
 
 from sksstruct.models.scores.score import ScoreFunction
@@ -59,7 +61,7 @@ class TorchScore(ScoreFunction):
 
     _parameter_constraints = {"module": [callable], "needs_offsets": ["boolean"]}
 
-    def check(self):
+    def check(self) -> None:
         validate_params(self)
         _torch()
 
@@ -80,7 +82,9 @@ class TorchScore(ScoreFunction):
                 module = self.module(n_features, n_labels)
         return module.double().eval()
 
-    def initialize(self, n_features, n_labels, random_state):
+    def initialize(
+        self, n_features: int, n_labels: int, random_state: RandomState
+    ) -> np.ndarray:
         seed = random_state.randint(2**31 - 1)
         module = self._made(n_features, n_labels, seed)
         parts = [each.detach().numpy().ravel() for each in module.parameters()]
@@ -106,7 +110,13 @@ class TorchScore(ScoreFunction):
         }
         return w, torch.func.functional_call(module, parameters, tuple(given))
 
-    def linearize(self, w, X, n_labels, offsets=None):
+    def linearize(  # type: ignore[override]
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        offsets: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         torch = _torch()
         w, scores = self._scores(w, X, n_labels, offsets)
         any_cotangent = torch.zeros_like(scores, requires_grad=True)
@@ -122,14 +132,34 @@ class TorchScore(ScoreFunction):
             lambda cotangent: gradient(scores, w, cotangent),
         )
 
-    def value(self, w, X, n_labels, offsets=None):
+    def value(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         with _torch().no_grad():
             return self._scores(w, X, n_labels, offsets)[1].numpy()
 
-    def jvp(self, w, X, n_labels, direction, offsets=None):
+    def jvp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        direction: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels, offsets)[1](direction)
 
-    def vjp(self, w, X, n_labels, cotangent, offsets=None):
+    def vjp(
+        self,
+        w: np.ndarray,
+        X: Any,
+        n_labels: int,
+        cotangent: np.ndarray,
+        offsets: np.ndarray | None = None,
+    ) -> np.ndarray:
         return self.linearize(w, X, n_labels, offsets)[2](cotangent)
 
 

@@ -9,6 +9,7 @@ et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -70,7 +71,7 @@ class BMRM(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    inner: str = "qp"
+    inner: Literal["qp", "line_search"] = "qp"
     drop_after: int | None = 50
 
     bounded = True

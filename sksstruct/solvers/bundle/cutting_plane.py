@@ -12,6 +12,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import Solver, example
 from sksstruct.solvers.core.dual_value import dual_value
@@ -69,7 +70,7 @@ class CuttingPlane(Solver):
         "max_cached": [Interval(Integral, 2, None, closed="left")],
     }
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         return fits(dual_state, model, False)
 
     def _solve(self, model, alpha, options):

@@ -1,16 +1,19 @@
 """The base of all solvers: parameters, required oracles, and one call."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
-from sksstruct.models.protocols._bound_model import WeightsFull
+from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
+from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils._param_validation import Interval, validate_params
 
 SCALING = (
@@ -97,30 +100,30 @@ class Solver(BaseEstimator):
         Whether it binds parts of the data, by `BoundModel.part`.
     """
 
-    required_oracles = ("max",)
+    required_oracles: ClassVar[tuple[str, ...]] = ("max",)
     # What else a user can do where max_iter was reached.
     remedy = ""
-    losses = ("hinge",)
-    penalties = ("l2",)
+    losses: ClassVar[tuple[str, ...]] = ("hinge",)
+    penalties: ClassVar[tuple[str, ...]] = ("l2",)
     bounded = unregularised = in_parts = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter, or a combination, is not valid."""
         validate_params(self)
 
-    def asks_for(self, model):
+    def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         """Oracles of which the given model must have at least one."""
         return self.required_oracles
 
-    def losses_of(self, model):
+    def losses_of(self, model: BoundModel) -> tuple[str, ...]:
         """Losses that it minimises for the given model."""
         return self.losses
 
-    def check_model(self, model):
+    def check_model(self, model: BoundModel) -> None:
         """Raise an error if a model does not offer what the solver needs.
 
         Parameters
@@ -162,7 +165,7 @@ class Solver(BaseEstimator):
                 "loss='log' or 'smoothed_hinge', or another solver"
             )
 
-    def check_penalty(self, l1):
+    def check_penalty(self, l1: float) -> None:
         """Raise an error if there is an l1 penalty and the solver cannot have one.
 
         Parameters
@@ -177,7 +180,7 @@ class Solver(BaseEstimator):
                 "every label of y, and solver='sdca'"
             )
 
-    def check_alpha(self, alpha):
+    def check_alpha(self, alpha: float) -> None:
         """Raise an error if there is no regularisation and the solver needs it.
 
         Parameters
@@ -194,14 +197,16 @@ class Solver(BaseEstimator):
             )
 
     @classmethod
-    def suits(cls, model, l1=0.0, alpha=None):
+    def suits(
+        cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
+    ) -> bool:
         """Whether "auto" may stand for the solver, given that the oracle is there."""
         return True
 
-    def adapt(self, model):
+    def adapt(self, model: BoundModel) -> None:
         """Adapt a solver chosen by name to a model's oracles."""
 
-    def layout(self, model):
+    def layout(self, model: BoundModel) -> Any:
         """Object whose `views` cuts the flat weights of a result into named blocks.
 
         Parameters
@@ -216,7 +221,7 @@ class Solver(BaseEstimator):
         """
         return model if model.views_need_data else None
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         """Whether `solve` can start from the state of an earlier result.
 
         Parameters
@@ -235,17 +240,17 @@ class Solver(BaseEstimator):
 
     def solve(
         self,
-        model,
-        alpha,
+        model: BoundModel,
+        alpha: float,
         *,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-        dual_state=None,
-        l1=0.0,
-        max_seconds=None,
-    ):
+        random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[..., Any] | None = None,
+        dual_state: dict | None = None,
+        l1: float = 0.0,
+        max_seconds: float | None = None,
+    ) -> SolverResult:
         """Minimise ``alpha/2 |w|^2`` plus the mean loss of a bound model.
 
         Parameters
@@ -333,33 +338,33 @@ class GradientSolver(Solver):
     `smoothing`, "entropy" or "l2", and `k`.
     """
 
-    required_oracles = ("exp", "topk")
-    losses = ("smooth",)
+    required_oracles: ClassVar[tuple[str, ...]] = ("exp", "topk")
+    losses: ClassVar[tuple[str, ...]] = ("smooth",)
 
-    def smoothing_of(self, model):
+    def smoothing_of(self, model: BoundModel) -> tuple[SmoothedHinge | None, bool]:
         """The loss whose gradient is followed, and whether it stands for the hinge."""
         if model.surrogate is not None or "hinge" not in self.losses:
             return model.surrogate, False
         return SmoothedHinge(self.smoothing, 1.0, self.k), True
 
-    def smooth_loss(self, model):
+    def smooth_loss(self, model: BoundModel) -> Any:
         """The loss whose gradient is followed, as a `SmoothLoss`."""
         smoothing, nonsmooth = self.smoothing_of(model)
         return model.smooth_loss(smoothing, nonsmooth=nonsmooth)
 
-    def asks_for(self, model):
+    def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         smoothing = self.smoothing_of(model)[0]
         if smoothing is None:
             return self.required_oracles
         return ("exp",) if smoothing.smoothing == "entropy" else ("topk",)
 
-    def adapt(self, model):
+    def adapt(self, model: BoundModel) -> None:
         # smooth by sum-product where nothing finds the k best labelings
         if "hinge" not in self.losses or "topk" in model.oracles:
             return
         if "exp" in model.oracles:
             self.set_params(smoothing="entropy")
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         weights = dual_state.get("weights")
         return weights is not None and len(weights) == model.n_weights

@@ -1,5 +1,6 @@
 """Solvers by name, and the choice of one where none is named."""
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 
 
@@ -57,7 +58,16 @@ class Registry:
                 return name
         return "auto"
 
-    def resolve(self, solver, *, max_iter, tol, model=None, l1=0.0, alpha=None):
+    def resolve(
+        self,
+        solver: str | Solver,
+        *,
+        max_iter: int,
+        tol: float,
+        model: BoundModel | None = None,
+        l1: float = 0.0,
+        alpha: float | None = None,
+    ) -> Solver:
         """Solver object for a name or an object.
 
         Parameters

@@ -46,7 +46,7 @@ class SolverResult:
     dual_loss: float
     n_iter: int
     status: Status
-    history: dict
+    history: dict[str, np.ndarray]
     target: float
     dual_state: dict | None = None
     exact: float = 1.0

@@ -2,10 +2,12 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.solvers.dual_decomposition._label_ascent import LabelAscent
@@ -70,7 +72,7 @@ class BCA(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    check_every: int | str = "auto"
+    check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("label_sets",)
     _parameter_constraints = {
@@ -81,7 +83,7 @@ class BCA(Solver):
         ],
     }
 
-    def layout(self, model):
+    def layout(self, model: BoundModel) -> Any:
         return model.factors()
 
     def _solve(self, model, alpha, options):

@@ -10,10 +10,12 @@ is a certificate.
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._factors import BinaryFactorModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
@@ -85,11 +87,11 @@ class FactorSolver(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    update: str = "auto"
-    oracle: str = "sublinear"
-    partitions: int | str = "auto"
-    rho: float | str = "auto"
-    check_every: int | str = "auto"
+    update: Literal["auto", "bcfw", "afw", "bgcd"] = "auto"
+    oracle: Literal["sublinear", "scan"] = "sublinear"
+    partitions: int | Literal["auto"] = "auto"
+    rho: float | Literal["auto"] = "auto"
+    check_every: int | Literal["auto"] = "auto"
 
     # steps beyond those of the published algorithms: see `GDMM`
     inner_steps = cached_passes = 0
@@ -110,11 +112,11 @@ class FactorSolver(Solver):
         ],
     }
 
-    def layout(self, model):
+    def layout(self, model: BoundModel) -> Any:
         # weights are those of the factors, which need not have those of all pairs
         return model.factors()
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state, factors = dual_state.get("factors"), model.factors()
         # distributions of pairs of binary labels, and bases, are of other kinds
         if state is None or isinstance(factors, BinaryFactorModel):
@@ -221,7 +223,7 @@ class GDMM(FactorSolver):
     _: KW_ONLY
     eta: float = 1.0
     inner_steps: int = 1
-    cached_passes: int | str = "auto"
+    cached_passes: int | Literal["auto"] = "auto"  # type: ignore[assignment]
 
     _parameter_constraints = {
         **FactorSolver._parameter_constraints,

@@ -12,7 +12,9 @@ that of the structured support vector machine, and the more passes it takes.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Literal
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.dual_decomposition.gdmm import (
     BinaryGDMMRun,
     FactorSolver,
@@ -65,7 +67,8 @@ class SoftBCFW(FactorSolver):
 
     _: KW_ONLY
     rho: float = 10.0
-    oracle: str = "scan"
+    update: Literal["auto", "bcfw", "bgcd"] = "auto"
+    oracle: Literal["sublinear", "scan"] = "scan"
 
     _parameter_constraints = {
         **FactorSolver._parameter_constraints,
@@ -75,7 +78,7 @@ class SoftBCFW(FactorSolver):
     # the multipliers do not move
     eta = 0.0
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         # a state of GDMM has multipliers
         return False
 

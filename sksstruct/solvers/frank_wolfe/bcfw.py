@@ -4,10 +4,13 @@ import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import SCALING, Solver
 from sksstruct.solvers.core.dual_value import dual_value
@@ -105,11 +108,11 @@ class BCFW(Solver):
     ['b', 'b']
     """
 
-    sampling: str = "gap"
-    step: str = "fw"
+    sampling: Literal["gap", "uniform", "permutation"] = "gap"
+    step: Literal["fw", "pairwise", "away"] = "fw"
     cache: bool = False
-    averaging: bool | str = True
-    check_every: int | str = 10
+    averaging: bool | Literal["suffix"] = True
+    check_every: int | Literal["auto"] = 10
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
@@ -117,9 +120,9 @@ class BCFW(Solver):
     cache_nu: float = 0.01
     max_cached: int = 20
     inner_steps: int = 1
-    cached_passes: int | str = 0
+    cached_passes: int | Literal["auto"] = 0
     bounds: dict | None = None
-    gap_every: int | str = "deprecated"
+    gap_every: int | Literal["auto", "deprecated"] = "deprecated"
 
     bounded = True
     _parameter_constraints = {
@@ -150,7 +153,7 @@ class BCFW(Solver):
         ],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter, or their combination, is not valid."""
         super().check()
         if self.cached_passes != 0 and not self.cache:
@@ -187,7 +190,16 @@ class BCFW(Solver):
 
         return loop.run(one_pass, look, state.kernel.export, state.averaged_weights)
 
-    def solve_stream(self, model, alpha, weights, averaged, seen, *, random_state=None):
+    def solve_stream(
+        self,
+        model: BoundModel,
+        alpha: float,
+        weights: np.ndarray,
+        averaged: np.ndarray,
+        seen: float,
+        *,
+        random_state: int | RandomState | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Visit every example of a mini-batch once, with all other duals frozen.
 
         Parameters
@@ -237,7 +249,7 @@ class BCFW(Solver):
         averaged /= new
         return w, averaged
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         means = self.step == "fw" and not self.cache and model.has_means
         return fits(dual_state, model, means)
 

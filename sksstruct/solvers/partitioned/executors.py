@@ -9,9 +9,12 @@ An executor that may lose blocks (`loses_blocks`) leaves them out of what it ret
 The driver then calls `rebuild`, and repeats the rounds since the states were kept.
 """
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from threading import Lock
+from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 
 
@@ -30,11 +33,11 @@ class Executor:
 
     loses_blocks = False
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sent = self.received = 0
         self._kept = {}
 
-    def place(self, builders):
+    def place(self, builders: Sequence[Callable[[], Any]]) -> None:
         """Make the blocks.
 
         Parameters
@@ -45,7 +48,14 @@ class Executor:
         """
         raise NotImplementedError
 
-    def call(self, method, *common, blocks=None, each=None, total=None):
+    def call(
+        self,
+        method: str,
+        *common: Any,
+        blocks: Sequence[int] | None = None,
+        each: dict[int, tuple] | None = None,
+        total: Any = None,
+    ) -> dict[int, Any]:
         """Call a method of blocks.
 
         Parameters
@@ -69,7 +79,7 @@ class Executor:
         """
         raise NotImplementedError
 
-    def snapshot(self, v, changed):
+    def snapshot(self, v: np.ndarray, changed: Any) -> Any:
         """The weights as an argument of calls, which must stay as they are now.
 
         Parameters
@@ -86,7 +96,7 @@ class Executor:
         """
         return v.copy() if self.loses_blocks else v
 
-    def keep(self):
+    def keep(self) -> list[int]:
         """Keep the states of all blocks as they are now, for `rebuild`.
 
         Returns
@@ -100,7 +110,7 @@ class Executor:
             self._kept = states
         return lost
 
-    def rebuild(self, blocks):
+    def rebuild(self, blocks: Sequence[int]) -> None:
         """Make lost blocks again, in the states that were kept last, if any were.
 
         Parameters
@@ -110,7 +120,7 @@ class Executor:
         """
         raise NotImplementedError
 
-    def side_by_side(self, jobs):
+    def side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list:
         """Call functions without arguments in this process.
 
         Parameters
@@ -125,7 +135,7 @@ class Executor:
         """
         return [job() for job in jobs]
 
-    def close(self):
+    def close(self) -> None:
         """Let go of the blocks."""
         self._kept = {}
 

@@ -1,16 +1,21 @@
 """CoCoA+: blocks of the data are trained side by side, and their changes added."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
 from numbers import Integral
 from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 from threadpoolctl import ThreadpoolController
 
-from sksstruct.solvers.core.base import Solver, example
+from sksstruct.losses import SmoothedHinge
+from sksstruct.models.protocols._bound_model import BoundModel
+from sksstruct.solvers.core.base import Options, Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
+from sksstruct.solvers.core.result import SolverResult
 from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
@@ -117,13 +122,13 @@ class Partitioned(Solver):
     """
 
     solver: Solver | None = None
-    blocks: int | str = "auto"
+    blocks: int | Literal["auto"] = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    rounds: int | str = "auto"
-    scaling: str = "adaptive"
-    check_every: int | str = "auto"
+    rounds: int | Literal["auto"] = "auto"
+    scaling: Literal["adaptive", "safe"] = "adaptive"
+    check_every: int | Literal["auto"] = "auto"
     keep_every: int = 5
     checkpoint: str | PathLike | None = None
     resume: bool = False
@@ -149,7 +154,7 @@ class Partitioned(Solver):
         "executor": [Executor, None],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter, of this or the solver of blocks, is wrong."""
         super().check()
         if self.solver is not None:
@@ -157,7 +162,7 @@ class Partitioned(Solver):
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs a checkpoint to go on from")
 
-    def local(self, surrogate):
+    def local(self, surrogate: SmoothedHinge | None) -> Solver:
         """The solver of a block.
 
         Parameters
@@ -173,7 +178,7 @@ class Partitioned(Solver):
             return self.solver
         return FASTEST() if surrogate is None else SDCA()
 
-    def check_model(self, model):
+    def check_model(self, model: BoundModel) -> None:
         """Raise an error if blocks of a model cannot be trained.
 
         Parameters
@@ -194,7 +199,7 @@ class Partitioned(Solver):
                 "train with checkpoint=None, or with a compiled model"
             )
 
-    def check_alpha(self, alpha):
+    def check_alpha(self, alpha: float) -> None:
         """Raise an error if there is no regularisation, and blocks need it.
 
         Parameters
@@ -207,11 +212,11 @@ class Partitioned(Solver):
         else:
             self.solver.check_alpha(alpha)
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         # dual variables of blocks are not kept
         return isinstance(self.solver, LBFGS) and self.solver.accepts(dual_state, model)
 
-    def check_penalty(self, l1):
+    def check_penalty(self, l1: float) -> None:
         """Raise an error if there is an l1 penalty, and blocks cannot have one.
 
         Parameters
@@ -222,7 +227,7 @@ class Partitioned(Solver):
         if self.solver is not None:
             self.solver.check_penalty(l1)
 
-    def n_blocks(self, n_examples):
+    def n_blocks(self, n_examples: int) -> int:
         """Number of blocks.
 
         Parameters
@@ -243,7 +248,7 @@ class Partitioned(Solver):
             return min(n_blocks, _MOST_BLOCKS)
         return min(self.blocks, n_examples)
 
-    def outline(self, model, alpha, l1=0.0):
+    def outline(self, model: BoundModel, alpha: float, l1: float = 0.0) -> Outline:
         """What the driver knows of a model.
 
         Parameters
@@ -286,7 +291,13 @@ class Partitioned(Solver):
         builders = [partial(build, number) for number in range(n_blocks)]
         return self.solve_blocks(outline, builders, alpha, options)
 
-    def solve_blocks(self, outline, builders, alpha, options):
+    def solve_blocks(
+        self,
+        outline: Outline,
+        builders: Sequence[Callable[[], Any]],
+        alpha: float,
+        options: Options,
+    ) -> SolverResult:
         """Train on blocks that the executor makes.
 
         Parameters

@@ -9,6 +9,7 @@ and gives the dual value E - |g|^2 / (2 alpha).
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -123,14 +124,14 @@ class Casimir(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    schedule: str = "adaptive"
-    smoothing: str = "l2"
+    schedule: Literal["adaptive", "constant"] = "adaptive"
+    smoothing: Literal["entropy", "l2"] = "l2"
     k: int = 5
     mu: float | None = None
     kappa: float | None = None
-    learning_rate: float | str = "auto"
-    start: str = "prox_center"
-    inner: str = "budget"
+    learning_rate: float | Literal["auto"] = "auto"
+    start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
+    inner: Literal["budget", "accuracy"] = "budget"
     budget: float = 1.0
 
     bounded = unregularised = True

@@ -6,9 +6,11 @@ other, each exactly.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Literal
 
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.loop import Loop
 from sksstruct.utils._param_validation import Interval, StrOptions
@@ -57,7 +59,7 @@ class DCD(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    check_every: int | str = "auto"
+    check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("coordinates",)
     remedy = "Scale the features."
@@ -69,7 +71,7 @@ class DCD(Solver):
         ],
     }
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("coordinates")
         return state is not None and model.fits_coordinate_dual(state)
 

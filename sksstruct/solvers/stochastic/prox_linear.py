@@ -7,11 +7,13 @@ L-BFGS, or to Casimir-SVRG as in the paper.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.core.box import Box
 from sksstruct.solvers.core.loop import Loop
@@ -103,15 +105,15 @@ class ProxLinear(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta: float | str = "auto"
-    smoothing: str = "auto"
+    eta: float | Literal["auto"] = "auto"
+    smoothing: Literal["auto", "entropy", "l2"] = "auto"
     k: int = 10
     mu: float | None = None
-    schedule: str = "adaptive"
-    inner: str = "lbfgs"
-    inner_iter: int | str = "auto"
-    learning_rate: float | str = "auto"
-    start: str = "prox_center"
+    schedule: Literal["adaptive", "constant"] = "adaptive"
+    inner: Literal["lbfgs", "casimir"] = "lbfgs"
+    inner_iter: int | Literal["auto"] = "auto"
+    learning_rate: float | Literal["auto"] = "auto"
+    start: Literal["prox_center", "extrapolation", "previous"] = "prox_center"
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
@@ -135,7 +137,7 @@ class ProxLinear(Solver):
         "start": [StrOptions({"prox_center", "extrapolation", "previous"})],
     }
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         weights = dual_state.get("weights")
         return weights is not None and len(weights) == model.n_weights
 

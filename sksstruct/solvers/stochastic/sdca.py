@@ -11,10 +11,12 @@ gaps at every step.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.loop import Loop
@@ -85,8 +87,8 @@ class SDCA(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    sampling: str = "gap"
-    check_every: int | str = "auto"
+    sampling: Literal["gap", "permutation"] = "gap"
+    check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("exp",)
     remedy = "Scale the features, or try solver='lbfgs'."
@@ -101,7 +103,9 @@ class SDCA(GradientSolver):
     }
 
     @classmethod
-    def suits(cls, model, l1=0.0, alpha=None):
+    def suits(
+        cls, model: BoundModel, l1: float = 0.0, alpha: float | None = None
+    ) -> bool:
         if model.surrogate.smoothing != "entropy" or not _observed(model):
             return False
         if model.entropy_dual_bytes is None:
@@ -116,10 +120,10 @@ class SDCA(GradientSolver):
             and model.entropy_dual_bytes <= MOST_BYTES
         )
 
-    def asks_for(self, model):
+    def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         return self.required_oracles
 
-    def check_model(self, model):
+    def check_model(self, model: BoundModel) -> None:
         super().check_model(model)
         if model.surrogate.smoothing != "entropy":
             raise ValueError(
@@ -136,7 +140,7 @@ class SDCA(GradientSolver):
                 "solver='lbfgs'"
             )
 
-    def accepts(self, dual_state, model):
+    def accepts(self, dual_state: dict, model: BoundModel) -> bool:
         state = dual_state.get("entropy_dual")
         return state is not None and model.fits_entropy_dual(state, model.surrogate)
 

@@ -11,10 +11,12 @@ number is a power of two.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.models.protocols._weights import Weights
 from sksstruct.solvers.core.base import GradientSolver, example
 from sksstruct.solvers.core.box import Box
@@ -80,7 +82,7 @@ class SGD(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    eta0: float | str = "auto"
+    eta0: float | Literal["auto"] = "auto"
     averaging: bool = True
 
     bounded = unregularised = True
@@ -91,12 +93,12 @@ class SGD(GradientSolver):
         "averaging": ["boolean"],
     }
 
-    def asks_for(self, model):
+    def asks_for(self, model: BoundModel) -> tuple[str, ...]:
         if "nonlinear" in model.oracles:
             return ("nonlinear",)
         return tuple(name for name in super().asks_for(model) if name != "nonlinear")
 
-    def losses_of(self, model):
+    def losses_of(self, model: BoundModel) -> tuple[str, ...]:
         # subgradients are what remains where nothing is convex
         return ("hinge", "smooth") if "nonlinear" in model.oracles else self.losses
 

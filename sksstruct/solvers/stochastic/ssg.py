@@ -10,6 +10,7 @@ The average is 2/(t (t + 1)) sum_k k w_k (Pillutla et al., 2018, Section 7.2).
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -80,11 +81,11 @@ class SSG(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    step_size: str = "pegasos"
+    step_size: Literal["pegasos", "constant_then_decay"] = "pegasos"
     eta0: float | None = None
     t0: int | None = None
     averaging: bool = True
-    sampling: str = "permutation"
+    sampling: Literal["permutation", "uniform"] = "permutation"
     check_every: int = 1
 
     bounded = True

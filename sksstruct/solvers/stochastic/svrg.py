@@ -7,6 +7,7 @@ dual value.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -76,7 +77,7 @@ class SVRG(GradientSolver):
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
-    learning_rate: float | str = "auto"
+    learning_rate: float | Literal["auto"] = "auto"
     epoch_size: float = 2.0
     first_pass: bool = True
 

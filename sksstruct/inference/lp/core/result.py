@@ -50,19 +50,19 @@ class MAPResult:
     labeling: np.ndarray
     score: float
     bound: float = np.inf
-    marginals: list | None = None
+    marginals: list[np.ndarray] | None = None
     status: Status = Status.MAX_ITER
     n_iter: int = 0
-    trace: dict = field(default_factory=dict)
+    trace: dict[str, np.ndarray] = field(default_factory=dict)
     solver: str = ""
-    plan_: list = field(default_factory=list)
+    plan_: list[str] = field(default_factory=list)
 
     @property
-    def message(self):
+    def message(self) -> str:
         """Sentence that explains the status."""
         return Status(self.status).message
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         """Upper bound minus score."""
         return self.bound - self.score

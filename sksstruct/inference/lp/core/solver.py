@@ -1,9 +1,12 @@
 """The base class of MAP solvers: parameters, and one call."""
 
 import time
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -38,13 +41,19 @@ class MAPSolver(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter is not valid."""
         validate_params(self)
 
     def solve(
-        self, graph, *, time_limit=None, random_state=None, verbose=0, callback=None
-    ):
+        self,
+        graph: FactorGraph,
+        *,
+        time_limit: float | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[..., Any] | None = None,
+    ) -> MAPResult:
         """Find a labeling with a high score.
 
         Parameters

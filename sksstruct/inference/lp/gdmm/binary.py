@@ -1,6 +1,7 @@
 """Greedy direction method of multipliers for many binary factors (Algorithm 2)."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class MAPBinaryGDMM(MAPSolver):
     max_iter: int = 1000
     tol: float = 1e-6
     _: KW_ONLY
-    rho: str | float = "auto"
+    rho: float | Literal["auto"] = "auto"
     patience: int = 100
 
     _parameter_constraints = {

@@ -2,6 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
+from typing import Literal
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class MAPGDMM(MAPSolver):
     max_iter: int = 2000
     tol: float = 1e-6
     _: KW_ONLY
-    rho: str | float = "auto"
+    rho: float | Literal["auto"] = "auto"
 
     _pairwise = False
     # Steps (6) of a factor in each iteration, and whether searches use lists.

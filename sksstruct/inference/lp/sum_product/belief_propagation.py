@@ -1,9 +1,12 @@
 """Marginals by loopy belief propagation, plain and tree-reweighted."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -73,11 +76,11 @@ class BeliefPropagation(BaseEstimator):
     [0.28 0.72] 3.6
     """
 
-    kind: str = "bethe"
+    kind: Literal["bethe", "trw"] = "bethe"
     max_iter: int = 1000
     tol: float = 1e-6
     _: KW_ONLY
-    damping: str | float = "auto"
+    damping: float | Literal["auto"] = "auto"
     factors: bool = False
 
     _parameter_constraints = {
@@ -88,13 +91,19 @@ class BeliefPropagation(BaseEstimator):
         "factors": ["boolean"],
     }
 
-    def check(self):
+    def check(self) -> None:
         """Raise an error if a parameter is not valid."""
         validate_params(self)
 
     def solve(
-        self, graph, *, time_limit=None, random_state=None, verbose=0, callback=None
-    ):
+        self,
+        graph: FactorGraph,
+        *,
+        time_limit: float | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[..., Any] | None = None,
+    ) -> MarginalResult:
         """Marginals of a graph.
 
         Parameters

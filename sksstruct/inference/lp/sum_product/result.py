@@ -46,21 +46,21 @@ class MarginalResult:
     ([0.393, 0.607], 2.627)
     """
 
-    marginals: list | None
+    marginals: list[np.ndarray] | None
     log_partition: float = np.nan
     bound: float = np.inf
     status: Status = Status.MAX_ITER
     n_iter: int = 0
     residual: float = np.inf
-    trace: dict = field(default_factory=dict)
-    factor_marginals: list | None = None
+    trace: dict[str, np.ndarray] = field(default_factory=dict)
+    factor_marginals: list[np.ndarray] | None = None
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         """Whether the messages no longer change."""
         return self.status is Status.SETTLED
 
     @property
-    def message(self):
+    def message(self) -> str:
         """Sentence that explains the status."""
         return Status(self.status).message

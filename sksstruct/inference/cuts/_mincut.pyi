@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import ArrayLike
+
+class MinCut:
+    def __init__(self, edges: ArrayLike, n_variables: int | None = None) -> None: ...
+    def solve(
+        self, unary: ArrayLike, pairwise: ArrayLike
+    ) -> tuple[np.ndarray, float]: ...
+    def max_marginals(self) -> np.ndarray: ...
+
+def min_cut(
+    unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
+) -> tuple[np.ndarray, float]: ...
+def min_cut_max_marginals(
+    unary: ArrayLike, edges: ArrayLike, pairwise: ArrayLike
+) -> np.ndarray: ...

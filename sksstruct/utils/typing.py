@@ -1,0 +1,69 @@
+"""Types of what public functions take, for annotations."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+
+
+class SparseLike(Protocol):
+    """What becomes a CSR matrix: all matrices and arrays of `scipy.sparse`."""
+
+    def tocsr(self) -> Any:
+        """The matrix in compressed rows."""
+
+
+class Decorator(Protocol):
+    """What leaves the type of a class, function or method as it is."""
+
+    def __call__(self, decorated: _Decorated, /) -> _Decorated:
+        """The same object, or one that is used like it."""
+
+
+# A matrix of numbers, a row for each example or position.
+MatrixLike: TypeAlias = ArrayLike | SparseLike
+# Sequences of rows: lists, object arrays or `sksstruct.utils.packed.PackedSequences`.
+Sequences: TypeAlias = Sequence[MatrixLike] | np.ndarray
+# An array for each example: labels of sequences, or labelings of graphs.
+Labelings: TypeAlias = Sequence[ArrayLike] | np.ndarray
+# Examples of any structure: rows of a matrix, or a list of what the model takes.
+Examples: TypeAlias = MatrixLike | Sequence[Any]
+# Sequences of strings: at each position names with values, or names alone.
+FeatureSequences: TypeAlias = Iterable[Iterable[Mapping[str, Any] | Iterable[str]]]
+# Lists, or arrays of one dimension.
+Items: TypeAlias = Sequence[Any] | np.ndarray
+Strings: TypeAlias = Sequence[str] | np.ndarray
+Integers: TypeAlias = Sequence[int] | np.ndarray
+# Labels that must not follow each other.
+Transitions: TypeAlias = Sequence[tuple[Any, Any]] | Literal["bio"]
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+if TYPE_CHECKING:
+
+    def with_callbacks(method: _Decorated, /) -> _Decorated:
+        """Callbacks around `fit`, whose signature stays the same."""
+
+else:
+    # scikit-learn has no annotations: a decorated method would be of any type
+    from sklearn.callback import with_callbacks
+
+__all__ = [
+    "Decorator",
+    "Examples",
+    "FeatureSequences",
+    "Integers",
+    "Items",
+    "Labelings",
+    "MatrixLike",
+    "PathLike",
+    "Sequences",
+    "SparseLike",
+    "Strings",
+    "Transitions",
+    "with_callbacks",
+]
