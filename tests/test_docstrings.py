@@ -4,9 +4,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import re
 from importlib.util import find_spec
-from pkgutil import resolve_name
 
 import pytest
 from numpydoc.validate import validate
@@ -122,24 +120,10 @@ def test_examples_with_data(name, data_home, monkeypatch):
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
-def test_shared_texts_are_filled_in():
-    """`fill_doc` fills places that are alone on their line, and no others."""
-    for name in set(public_objects()):
-        module, _, rest = name.rpartition(".")
-        try:
-            value = getattr(importlib.import_module(module), rest)
-        except ImportError:  # a method
-            module, _, cls = module.rpartition(".")
-            value = getattr(getattr(importlib.import_module(module), cls), rest)
-        assert not re.search(r"%\(\w+\)s", inspect.getdoc(value) or ""), name
-
-
 @pytest.mark.parametrize("name", sorted(set(public_objects())))
 def test_numpydoc(name):
     errors = [error for error in validate(name)["errors"] if error[0] not in IGNORED]
     assert not errors, errors
-    # what fill_doc did not put in
-    assert "%(" not in (resolve_name(name).__doc__ or "")
 
 
 def test_shared_texts_are_filled_in():

@@ -93,7 +93,7 @@ class Pragam(Solver):
         try:
             run.first_step()
         except KeyboardInterrupt:
-            # the first projections take longest; the centre is what there is before them
+            # the first projections take longest: before them there is the centre
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = Status.INTERRUPTED
             return loop.result()

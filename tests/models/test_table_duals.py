@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sksstruct.projections._simplex import project_rows
 
-from sksstruct import SSVMClassifier
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.models import GraphModel, MulticlassModel
 from sksstruct.projections import project_simplex
+from sksstruct.projections._simplex import project_rows
 from sksstruct.solvers import BCFW, CuttingPlane, Pragam
 
 
@@ -148,3 +148,13 @@ def test_graphs_with_cycles_have_no_projection():
     classifier = SSVMClassifier(GraphModel("potts"), solver="pragam")
     with pytest.raises(ValueError, match="projection"):
         classifier.fit(X, [[0, 1, 0]])
+
+
+def test_pragam_says_where_the_dual_overflows():
+    X = np.zeros((6, 2))
+    X[2, 1] = 1e154
+    y = np.array([1, 0, 0, 0, 0, 0])
+    tagger = ChainCRF(1e-8, solver=Pragam(max_iter=1), random_state=0)
+    for weight in ([1.0, 1.0], [1.0, 1e8]):
+        with pytest.raises(ValueError, match="the dual overflows"):
+            tagger.fit([X[:3], X[3:]], [y[:3], y[3:]], sample_weight=weight)

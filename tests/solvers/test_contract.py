@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sksstruct import ChainCRF, LinearSSVC, solvers
 from sksstruct.datasets import load_digit_strings, make_chain
 from sksstruct.losses import SmoothedHinge
+from sksstruct.models.chain._dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
 from sksstruct.utils.estimator_checks import CHECKS
@@ -356,7 +357,12 @@ def test_interrupt_of_the_first_projection_of_pragam(monkeypatch):
 
     data = make_chain(5, random_state=0)
     X, y = data.X, data.y
-    monkeypatch.setattr("sksstruct.models.chain._dual.ChainDual.project", interrupted)
+    monkeypatch.setattr(ChainDual, "project", interrupted)
+    # what takes long is not done again for the answer
+    slopes, calls = ChainDual.slopes, []
+    monkeypatch.setattr(
+        ChainDual, "slopes", lambda self, w: calls.append(w) or slopes(self, w)
+    )
     model = ChainCRF(0.1, solver="pragam")
     with pytest.raises(KeyboardInterrupt, match="after 0 passes; the tagger can"):
         model.fit(X, y)
@@ -364,6 +370,7 @@ def test_interrupt_of_the_first_projection_of_pragam(monkeypatch):
     # of weights zero: each position costs its share, and nothing is known below
     assert model.objective_ == pytest.approx(1.0, rel=0.5)
     assert model.dual_gap_ == model.objective_
+    assert len(calls) == 1
 
 
 def test_pragam_without_a_tolerance():
