@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import minimize
-from sksstruct.projections._polytope import n_multipliers, project_all
-from sksstruct.projections._tree_polytope import LocalPolytopes
 
 from sksstruct.inference import max_product
 from sksstruct.projections import project_chain_polytope, project_tree_polytope
+from sksstruct.projections._polytope import n_multipliers, project_all
+from sksstruct.projections._tree_polytope import LocalPolytopes
 
 
 def random_forest(rng, n, p_root=0.0, star=0.0):
