@@ -70,6 +70,7 @@ def test_pragam_upper_bound(seed, alpha):
     model = BoundBinary(X, y, np.full(n, 1.0 / n), False)
     space = model.dual_space()
     run = ExcessiveGap(Pragam(lipschitz=n * R2 / alpha, restart=False), space, alpha)
+    run.first_step()
     for k in range(300):
         gap = space.risk(run.w, run.slopes) + alpha / 2 * run.w @ run.w - run.dual()
         assert -1e-12 <= gap <= 2.0 * R2 / (alpha * (k + 1) * (k + 2))
