@@ -7,7 +7,7 @@ import pytest
 from reference import best_by_tie_rule, enumerate_chain
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sksstruct import ChainCRF
 from sksstruct.datasets import make_chain
@@ -163,7 +163,7 @@ def test_errors():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("loss, solver", [("hinge", "auto"), ("log", "sdca")])
+@pytest.mark.parametrize("loss, solver", [("hinge", "bcfw"), ("log", "sdca")])
 @pytest.mark.parametrize("other", [False, True])
 def test_values_that_are_all_one_are_left_out(dtype, loss, solver, other):
     rng = np.random.RandomState(0)
@@ -171,9 +171,10 @@ def test_values_that_are_all_one_are_left_out(dtype, loss, solver, other):
     y = [rng.randint(9, size=5) for _ in X]
     # beyond the part of the values that is looked at first, it may be the last one
     X[-1][-1] = 3.0 if other else 1.0
-    tagger = ChainCRF(0.01, loss=loss, solver=solver, tol=1e-2, random_state=0)
-    dense = clone(tagger).fit([x + 0.0 for x in X], y)
-    packed = clone(tagger).fit([sparse.csr_array(x) for x in X], y)
-    # the same steps, but for rounding errors
-    assert packed.n_iter_ == dense.n_iter_
+    tagger = ChainCRF(0.01, loss=loss, solver=solver, max_iter=10, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        dense = clone(tagger).fit([x + 0.0 for x in X], y)
+        packed = clone(tagger).fit([sparse.csr_array(x) for x in X], y)
+    # The same steps, but for rounding errors. Pairwise steps with a cache of labelings
+    # choose among ties, which rounding decides.
     np.testing.assert_allclose(packed.coef_, dense.coef_, atol=1e-9)

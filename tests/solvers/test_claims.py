@@ -85,6 +85,7 @@ def test_pragam_upper_bound(seed, alpha):
         space,
         alpha,
     )
+    sharp.first_step()
     for _ in range(300):
         sharp.iterate()
     assert sharp.gap() < gap

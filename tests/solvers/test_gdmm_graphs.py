@@ -404,7 +404,8 @@ def test_forests_are_the_structured_svm(pairwise, kind, normalize):
     first = fit(model, X, y, weight, solver=GDMM(20000, 1e-5, check_every=100))
     second = fit(model, X, y, weight, solver="auto", tol=1e-5)
     assert first.dual_gap_ <= 2e-4
-    assert first.objective_ == pytest.approx(second.objective_, abs=2e-4)
+    # the passes of the second may end before its tolerance
+    assert first.objective_ <= second.objective_ + 2e-4
     assert first.objective_ >= second.objective_ - second.dual_gap_ - 1e-9
     assert first.objective_ - first.dual_gap_ <= second.objective_ + 1e-9
     # attributes have the layout that the model reads
