@@ -316,10 +316,14 @@ def small_problems():
         )
         for _ in range(2000)
     ]
+    chains = [(rng.normal(size=(10, 5)), rng.normal(size=(5, 5))) for _ in range(2000)]
+    squares = [(rng.normal(size=(6, 6)),) for _ in range(2000)]
     rows = []
     for name, oracle, problems in (
+        ("chains of 10 positions, 5 labels", viterbi, chains),
         ("trees of 10 variables, 4 states", max_product, trees),
         ("cuts of 6 x 6 grids", min_cut, grids),
+        ("assignments of 6 x 6", matching, squares),
     ):
         alone, together = best_of(
             [

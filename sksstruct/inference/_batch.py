@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 
 from sksstruct.inference._checks import check_scores, check_sums
+from sksstruct.inference.assignment._matching import (
+    check_assignment,
+    matching,
+    matchings,
+)
 from sksstruct.inference.chains._viterbi import viterbi, viterbi_group
 from sksstruct.inference.cuts._mincut import MinCut, min_cut
 from sksstruct.inference.trees._forest import Forest
@@ -39,6 +44,7 @@ def batch(
         `max_product` and `min_cut` take up to 256 small problems at a time as one, if
         scores and tables are arrays, all variables have as many states, and no score of
         a cut is ``-inf``; this is many times faster for problems of ten variables.
+        `matching` does so with arrays of scores that have the same shape.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
@@ -267,6 +273,36 @@ def viterbi_together(problems):
     return list(zip(np.split(labeling, starts[1:-1]), scores.tolist(), strict=True))
 
 
+def matching_together(problems):
+    """Best assignments, those of one shape together, or None for the oracle to tell."""
+    by_shape = {}
+    for k, problem in enumerate(problems):
+        if not (len(problem) in (1, 2) and is_array(problem[0])):
+            return None
+        alone = problem[1] if len(problem) == 2 else None
+        by_shape.setdefault((problem[0].shape, alone is None), []).append(k)
+    results = [None] * len(problems)
+    try:
+        for (shape, all_assigned), members in by_shape.items():
+            # checked as one table; the rows of one problem decide about its sums
+            scores = np.concatenate([problems[k][0] for k in members])
+            scores, _ = check_assignment(scores, None)
+            alone = None
+            if not all_assigned:
+                alone = np.array(
+                    [
+                        check_assignment(problems[k][0], problems[k][1])[1]
+                        for k in members
+                    ]
+                )
+            found = matchings(scores.reshape(len(members), *shape), alone)
+            for k, result in zip(members, found, strict=True):
+                results[k] = result
+    except ValueError:
+        return None
+    return results
+
+
 def is_chain(problem):
     """Whether a problem has scores and tables of a chain, as arrays."""
     return (
@@ -280,6 +316,7 @@ def is_chain(problem):
 
 
 TOGETHER = [
+    (matching, matching_together),
     (viterbi, viterbi_together),
     (max_product, max_product_together),
     (min_cut, min_cut_together),

@@ -7,6 +7,7 @@ from sksstruct.inference import (
     Exhaustive,
     batch,
     forward_backward,
+    matching,
     max_product,
     min_cut,
     viterbi,
@@ -103,6 +104,44 @@ def test_groups_of_short_chains(n_states):
     alone = [(unary[:1], own[:0]) for unary, own in problems[1::2]]
     for (unary, _), (labels, score) in zip(alone, batch(viterbi, alone), strict=True):
         assert (labels[0], score) == (unary.argmax(), unary.max())
+
+
+def test_groups_of_small_matchings():
+    rng = np.random.RandomState(0)
+    problems = []
+    for k in range(600):
+        scores = rng.randint(-2, 3, size=(rng.randint(1, 5), rng.randint(1, 5)))
+        if k % 2:
+            scores = scores + 0.1 * rng.normal(size=scores.shape)
+            scores[rng.rand(*scores.shape) < 0.3] = -np.inf
+        alone = [(), (None,), (-0.5,), (rng.normal(size=len(scores)),)][k % 4]
+        problems.append((scores, *alone))
+    found = batch(matching, problems, n_jobs=2)
+    forbidden = 0
+    for problem, result in zip(problems, found, strict=True):
+        alone = matching(*problem)
+        assert result.score == alone.score
+        forbidden += alone.score == -np.inf
+        for a, b in zip(result, alone, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert result.labeling.dtype == alone.labeling.dtype
+    assert 0 < forbidden < 200
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ((np.zeros((2, 0)),), "at least one row and column"),
+        ((np.zeros(2),), "2-D"),
+        ((np.full((2, 2), np.nan),), "NaN"),
+        ((np.full((2, 2), 1e300),), "too large"),
+        ((np.zeros((2, 2)), np.zeros(3)), "unassigned must be a number"),
+    ],
+)
+def test_a_bad_matching_of_a_group_is_named(problem, message):
+    good = [(np.eye(2),)] * 5
+    with pytest.raises(ValueError, match=rf"problems\[5\]: .*{message}"):
+        batch(matching, [*good, problem, *good])
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,16 @@ def test_large_and_small_scores_together():
 def test_bad_input(scores, unassigned, message, oracle):
     with pytest.raises(ValueError, match=message):
         oracle(scores, unassigned)
+
+
+def test_any_memory_layout():
+    scores = np.random.RandomState(0).normal(size=(4, 5))
+    expected = matching(scores.copy())
+    frozen = np.asfortranarray(scores)
+    frozen.flags.writeable = False
+    for layout in (frozen, np.repeat(scores, 2, axis=0)[::2]):
+        for a, b in zip(matching(layout), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(
+            matching_max_marginals(layout), matching_max_marginals(scores)
+        )

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from sksstruct.inference._checks import check_scores, check_sums
-from sksstruct.inference.assignment._paths import longest_paths, potentials
+from sksstruct.inference.assignment._paths import longest_paths, prices_of_columns
 
 
 class Matching(NamedTuple):
@@ -94,23 +94,40 @@ def matching(
     >>> result.row_prices.tolist(), result.column_prices.tolist()
     ([2.0, 2.0], [1.0, 0.0, 0.0])
     """
-    scores, n_columns = _extend(scores, unassigned)
-    columns, score = _assign(scores)
-    if columns is None:
-        return Matching(np.full(len(scores), -1, dtype=np.int32), -np.inf, None, None)
-    gains, _ = _residual(scores, columns)
-    # without free columns there is no node F
-    if scores.shape[1] == len(columns):
-        gains = gains[:-1, :-1]
-    prices = potentials(gains)
-    column_prices = np.zeros(scores.shape[1])
-    column_prices[columns] = prices[: len(columns)]
-    row_prices = scores[np.arange(len(columns)), columns] - column_prices[columns]
-    # The price of staying without a column is added to the price of the row.
-    own = columns >= n_columns
-    row_prices[own] += column_prices[columns[own]]
-    labeling = np.where(own, -1, columns).astype(np.int32)
-    return Matching(labeling, score, row_prices, column_prices[:n_columns])
+    scores, alone = check_assignment(scores, unassigned)
+    return matchings(scores[None], None if alone is None else alone[None])[0]
+
+
+def matchings(scores, alone=None):
+    """Best assignments of problems of one shape, which cost little more than scipy's.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_problems, n_rows, n_columns)
+        Checked scores of pairs.
+    alone : ndarray of shape (n_problems, n_rows), default=None
+        Checked scores of rows without a column; None as in `matching`.
+
+    Returns
+    -------
+    results : list of Matching
+        One for each problem.
+    """
+    n_columns = scores.shape[2]
+    scores = _extend(scores, alone)
+    results = [_assign(each) for each in scores]
+    feasible = [k for k, columns in enumerate(results) if columns is not None]
+    if feasible:
+        columns = np.array([results[k] for k in feasible])
+        solved = _with_prices(scores[feasible], columns, n_columns)
+        for k, result in zip(feasible, solved, strict=True):
+            results[k] = result
+    return [
+        Matching(np.full(scores.shape[1], -1, dtype=np.int32), -np.inf, None, None)
+        if result is None
+        else result
+        for result in results
+    ]
 
 
 def matching_max_marginals(
@@ -146,14 +163,18 @@ def matching_max_marginals(
     >>> matching_max_marginals([[3, 2], [3, 0]]).tolist()
     [[3.0, 5.0], [5.0, 3.0]]
     """
-    scores, n_columns = _extend(scores, unassigned)
-    columns, score = _assign(scores)
+    scores, alone = check_assignment(scores, unassigned)
+    n_columns = scores.shape[1]
+    scores = _extend(scores[None], None if alone is None else alone[None])[0]
+    columns = _assign(scores)
     if columns is None:
         out = np.full(scores.shape, -np.inf)
     else:
-        gains, free = _residual(scores, columns)
-        paths = longest_paths(gains)
         current = scores[np.arange(len(columns)), columns]
+        score = current.sum()
+        free = np.ones(scores.shape[1], dtype=bool)
+        free[columns] = False
+        paths = longest_paths(scores, columns)
         # When row i takes a column, its owner takes another, whose owner takes yet
         # another, and so on to the column that row i left, or to a free one.
         back = np.empty_like(scores)
@@ -168,52 +189,66 @@ def matching_max_marginals(
     return out
 
 
-def _extend(scores, unassigned):
-    """Scores with extra columns for rows without a column; the number of true columns.
-
-    A row has the same score in all of the extra columns.
-    """
+def check_assignment(scores, unassigned):
+    """Scores of pairs, and of each row without a column or None, or a ValueError."""
     scores = check_scores("scores", scores, ndim=2)
-    n_rows, n_columns = scores.shape
+    n_rows = len(scores)
     if not scores.size:
         raise ValueError(
             f"scores must have at least one row and column, got shape {scores.shape}"
         )
     check_sums("scores", 4 * n_rows, scores)
-    if unassigned is not None:
-        alone = check_scores("unassigned", unassigned)
-        if alone.ndim and alone.shape != (n_rows,):
-            raise ValueError(
-                f"unassigned must be a number or have shape {(n_rows,)}, got shape "
-                f"{alone.shape}"
-            )
-        check_sums("unassigned", 4 * n_rows, alone)
-        alone = np.broadcast_to(alone, (n_rows,))
-        extra = np.repeat(alone[:, None], n_rows, axis=1)
+    if unassigned is None:
+        return scores, None
+    alone = check_scores("unassigned", unassigned)
+    if alone.ndim and alone.shape != (n_rows,):
+        raise ValueError(
+            f"unassigned must be a number or have shape {(n_rows,)}, got shape "
+            f"{alone.shape}"
+        )
+    check_sums("unassigned", 4 * n_rows, alone)
+    return scores, np.broadcast_to(alone, (n_rows,))
+
+
+def _extend(scores, alone):
+    """Scores with extra columns for rows without a column.
+
+    A row has the same score in all of the extra columns.
+    """
+    n_problems, n_rows, n_columns = scores.shape
+    if alone is not None:
+        extra = np.repeat(alone[:, :, None], n_rows, axis=2)
+    elif n_rows > n_columns:
+        extra = np.zeros((n_problems, n_rows, n_rows - n_columns))
     else:
-        extra = np.zeros((n_rows, max(n_rows - n_columns, 0)))
-    return np.column_stack([scores, extra]), n_columns
+        return np.ascontiguousarray(scores)
+    return np.concatenate([scores, extra], axis=2)
 
 
 def _assign(scores):
-    """Column of each row, or None if every assignment is forbidden, and the score."""
+    """Column of each row, or None if every assignment is forbidden."""
     # scipy raises ValueError, with scores checked before, only if none is feasible
     try:
-        _, columns = linear_sum_assignment(scores, maximize=True)
+        return linear_sum_assignment(scores, maximize=True)[1]
     except ValueError:
-        return None, -np.inf
-    return columns, float(scores[np.arange(len(columns)), columns].sum())
+        return None
 
 
-def _residual(scores, columns):
-    """Gains between the rows and F, which comes last; and the free columns."""
-    n = len(columns)
-    free = np.ones(scores.shape[1], dtype=bool)
-    free[columns] = False
-    current = scores[np.arange(n), columns]
-    gains = np.full((n + 1, n + 1), -np.inf)
-    gains[:n, :n] = scores[:, columns] - current[:, None]
-    if free.any():
-        gains[:n, n] = scores[:, free].max(axis=1) - current
-        gains[n] = 0.0
-    return gains, free
+def _with_prices(scores, columns, n_columns):
+    """Results for best assignments, with their prices; true columns come first."""
+    problem = np.arange(len(scores))[:, None]
+    current = scores[problem, np.arange(columns.shape[1]), columns]
+    prices = prices_of_columns(scores, columns)
+    column_prices = np.zeros(scores.shape[::2])
+    column_prices[problem, columns] = prices
+    # The price of staying without a column is part of the price of the row.
+    own = columns >= n_columns
+    row_prices = np.where(own, current, current - prices)
+    labelings = np.where(own, -1, columns).astype(np.int32)
+    totals = current.sum(axis=1).tolist()
+    return [
+        Matching(*result)
+        for result in zip(
+            labelings, totals, row_prices, column_prices[:, :n_columns], strict=True
+        )
+    ]
