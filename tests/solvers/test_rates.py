@@ -166,7 +166,7 @@ def test_pairwise_and_away_steps_are_linear(step, problem):
     assert plain.mean(axis=0)[-1] - best > 100 * h[-1]
 
 
-# ---- Pillutla et al. (2018), Propositions 29 to 32 and 37 ----
+# ---- Pillutla et al. (2018), Propositions 29 to 32, and Theorem 35 ----
 
 DIAMETER = 0.5  # of (1 - |u|^2) / 2 on the simplex
 
@@ -231,7 +231,7 @@ def test_complexity_of_casimir(alpha, adaptive):
 
 @pytest.mark.parametrize("eta", [0.2, 2.0])
 def test_prox_linear_never_rises(eta):
-    """Theorem 35, which Proposition 37 rests on: no step raises the objective."""
+    """Theorem 35: no step raises the objective."""
     rng = np.random.RandomState(0)
     X = [rng.normal(size=(3, 2)) for _ in range(8)]
     y = [np.where(x[:, 0] * x[:, 1] > 0, "same", "other") for x in X]
