@@ -9,12 +9,22 @@ import typing
 from pathlib import Path
 from types import NoneType, UnionType
 
+import numpy as np
 import pytest
 from numpydoc.docscrape import NumpyDocString
 from test_docstrings import PUBLIC
 
+import sksstruct
 from sksstruct.utils._param_validation import StrOptions
 
+ESTIMATORS = [
+    "ChainCRF",
+    "LPMAPPredictor",
+    "LinearSSVC",
+    "MultilabelPairwise",
+    "SSVMClassifier",
+    "SSVMPathCV",
+]
 BASIC = {"int": int, "float": float, "bool": bool, "str": str}
 QUOTED = re.compile(r'"[^"]*"')
 
@@ -190,3 +200,28 @@ def test_literals_and_constraints_agree():
             if allowed and not named and object not in allowed:
                 assert (None in allowed) == (NoneType in types), (name, parameter)
     assert checked > 50
+
+
+# What a documented type is in annotations, by its first words.
+ATTRIBUTES = {
+    "ndarray": np.ndarray,
+    "int": int,
+    "float": float,
+    "list": list,
+    "dict": dict,
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fitted_attributes_are_annotated(name):
+    cls = getattr(sksstruct, name)
+    hints, compared = typing.get_type_hints(cls), 0
+    for attribute in NumpyDocString(inspect.cleandoc(cls.__doc__))["Attributes"]:
+        kind = attribute.type.split()[0]
+        for each in attribute.name.split(", "):
+            assert each in hints, each
+            if kind in ATTRIBUTES and hints[each] is not typing.Any:
+                hint = typing.get_origin(hints[each]) or hints[each]
+                assert hint is ATTRIBUTES[kind], each
+                compared += 1
+    assert compared > 2

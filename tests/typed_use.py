@@ -30,6 +30,7 @@ from sksstruct.models import Graph, StructuredModel
 from sksstruct.plotting import MAPDisplay, PathDisplay
 from sksstruct.projections import project_simplex
 from sksstruct.solvers import BCFW, SolverResult
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils.packed import PackedLabels, PackedSequences
 
 X = [[[0.0, 1.0], [1.0, 0.0]], [[1.0, 1.0]]]
@@ -44,6 +45,9 @@ def train_taggers() -> None:
     assert_type(crf.score([np.eye(2)], [np.array(["a", "b"])]), float)
     assert_type(crf.transition_features_, dict[tuple[Any, Any], float])
     assert_type(crf.classes_, np.ndarray)
+    assert_type(crf.dual_gap_, float)
+    assert_type(crf.history_, dict[str, np.ndarray])
+    assert_type(crf.solver_, Solver)
     ChainCRF(loss="hings")  # type: ignore[arg-type]
     ChainCRF(alpha=None)  # type: ignore[arg-type]
     ChainCRF(max_iter=1.5)  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 """Predictions of a fitted tagger, and the form that its weights are kept in."""
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._fitted import TrainedChain
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.inference._checks import check_k
 from sksstruct.models.chain.constraints import check_forbidden
@@ -37,16 +38,8 @@ def _is_probabilistic(estimator):
 
 
 @fill_doc(TEXTS)
-class ChainPrediction:
+class ChainPrediction(TrainedChain):
     """What `sksstruct.ChainCRF` does once it is fitted."""
-
-    classes_: np.ndarray
-    coef_: Any
-    intercept_: np.ndarray
-    transitions_: Any
-    start_: np.ndarray
-    end_: np.ndarray
-    n_features_in_: int
 
     def _restore(self, state):
         super()._restore(state)

@@ -11,6 +11,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._fitted import TrainedBinary
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.binary.binary import BinaryModel
@@ -32,7 +33,9 @@ from sksstruct.utils.typing import MatrixLike, with_callbacks
     }
 )
 @dataclass(eq=False, repr=False)
-class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
+class LinearSSVC(
+    TrainedBinary, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+):
     """Linear support vector classifier for two classes.
 
     Minimises ``alpha/2 |w|^2`` plus the mean of the hinge losses

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from sksstruct.estimators._fitted import Solved
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import (
@@ -36,7 +37,7 @@ from sksstruct.utils.typing import Labelings
     }
 )
 @dataclass(eq=False, repr=False)
-class LPMAPPredictor(Versioned, BaseEstimator):
+class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
     The potentials are given, so that `fit` learns nothing: `predict` solves each graph,

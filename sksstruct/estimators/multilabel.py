@@ -16,6 +16,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._pair_scaling import choose_scaling
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
@@ -53,7 +54,7 @@ def _is_likelihood(estimator):
 )
 @dataclass(eq=False, repr=False)
 class MultilabelPairwise(
-    CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+    TrainedMultilabel, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
 ):
     """Multilabel classifier whose labels interact in pairs.
 

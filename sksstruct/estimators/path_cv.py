@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from sksstruct.estimators._fitted import Selected
 from sksstruct.estimators._parameters import TEXTS
 from sksstruct.estimators._train import replace_attributes
 from sksstruct.estimators.path import (
@@ -104,7 +105,9 @@ def _has(name):
 
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
-class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
+class SSVMPathCV(
+    Selected, CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator
+):
     """Structured support vector machine with alpha chosen along regularisation paths.
 
     Follows the path of each fold and scores its segments on the held-out samples, so

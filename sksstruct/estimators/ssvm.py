@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sksstruct.estimators._fitted import TrainedModel
 from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._train import train
@@ -35,7 +36,9 @@ from sksstruct.utils.typing import Examples, with_callbacks
     }
 )
 @dataclass(eq=False, repr=False)
-class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
+class SSVMClassifier(
+    TrainedModel, CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
+):
     """Structured support vector machine, or conditional random field.
 
     Minimises ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default

@@ -1,0 +1,103 @@
+"""What estimators have once they are fitted, for type checkers.
+
+Annotations of a dataclass are its parameters: those of fitted attributes are in bases
+that are not dataclasses.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sksstruct.estimators.path import SSVMPath
+from sksstruct.inference.lp import MAPResult, MarginalResult
+from sksstruct.models import ScoreFunction, StructuredModel
+from sksstruct.solvers.core.base import Solver
+
+
+class Trained:
+    """Estimators that a solver has trained."""
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    n_iter_: int
+    objective_: float
+    dual_gap_: float
+    history_: dict[str, np.ndarray]
+    solver_: Solver
+
+
+class TrainedChain(Trained):
+    """Taggers; some arrays are sparse where labels are many."""
+
+    classes_: np.ndarray
+    coef_: Any
+    intercept_: np.ndarray
+    transitions_: Any
+    transition_coef_: Any
+    start_: np.ndarray
+    end_: np.ndarray
+    score_parameters_: np.ndarray
+    score_function_: ScoreFunction
+    alpha_: float
+    validation_scores_: np.ndarray
+    dual_loss_: float
+    forbidden_transitions_: list[tuple]
+    topk_exact_: float
+    n_seen_: float
+
+
+class TrainedModel(Trained):
+    """Structured support vector machines of any model."""
+
+    model_: StructuredModel
+    weights_: np.ndarray
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    score_parameters_: np.ndarray
+    score_function_: ScoreFunction
+    topk_exact_: float
+
+
+class TrainedBinary(Trained):
+    """Classifiers of two classes."""
+
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+
+class TrainedMultilabel(Trained):
+    """Classifiers of sets of labels."""
+
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    label_pairs_: np.ndarray
+    interaction_scaling_: float
+    interactions_: np.ndarray
+
+
+class Selected:
+    """Estimators with a strength of regularization chosen by a path."""
+
+    alpha_: float
+    best_score_: float
+    edges_: np.ndarray
+    scores_: np.ndarray
+    paths_: list[SSVMPath]
+    best_estimator_: BaseEstimator
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+
+class Solved:
+    """Predictors that have found labelings of given potentials."""
+
+    scores_: np.ndarray
+    bounds_: np.ndarray
+    status_: list[str]
+    results_: list[MAPResult]
+    marginal_results_: list[MarginalResult]
