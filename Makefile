@@ -68,7 +68,7 @@ fuzz: $(VENV)/test
 	$(PY) -W ignore -m tests.fuzz $(CAMPAIGNS) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # The kernels' tests and a minute of fuzzing, built with the compiler's sanitizers in a
-# copy: addresses and undefined behaviour, or SANITIZE=thread, for the tests that use
+# copy: addresses and undefined behavior, or SANITIZE=thread, for the tests that use
 # threads. Needs gcc; takes an hour, or ten minutes.
 SANITIZE := address,undefined
 SANITIZED := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \

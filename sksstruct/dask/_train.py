@@ -47,7 +47,7 @@ class Plan:
     solver : solver object
         `Partitioned`.
     alpha, l1 : float
-        Regularisation.
+        Regularization.
     outline : Outline, default=None
         The problem.
     """

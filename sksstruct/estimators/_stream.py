@@ -92,7 +92,7 @@ def _check_parameters(tagger):
     if spec.surrogate_ is not None:
         raise ValueError(
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
-            "minimises the structured hinge, loss='hinge'"
+            "minimizes the structured hinge, loss='hinge'"
         )
     if tagger.alpha == 0:
         raise ValueError("partial_fit needs alpha > 0")

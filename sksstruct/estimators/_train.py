@@ -40,7 +40,7 @@ class Problem:
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     alpha : float
-        Regularisation: the number that stands for alpha="auto".
+        Regularization: the number that stands for alpha="auto".
     l1_ratio : float
         Share of the l1 penalty in it.
     """
@@ -176,7 +176,7 @@ def train(estimator, X, y, sample_weight, noun):
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
     remedy = getattr(problem.solver, "remedy", "")
-    report_result(result, noun, remedy, regularised=problem.alpha > 0)
+    report_result(result, noun, remedy, regularized=problem.alpha > 0)
     return estimator
 
 
@@ -234,7 +234,7 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy="", regularised=True):
+def report_result(result, noun, remedy="", regularized=True):
     """Raise or warn where a run was interrupted or did not converge."""
     status = Status(result.status)
     if status is Status.INTERRUPTED:
@@ -250,7 +250,7 @@ def report_result(result, noun, remedy="", regularised=True):
             f"the duality gap is {result.dual_gap:.3g}, the tolerance "
             f"{result.target:.3g}"
         )
-        if not regularised:
+        if not regularized:
             distance = "the gradient is not small, and alpha=0 leaves no duality gap"
         warnings.warn(
             f"training did not converge in {result.n_iter} passes: {distance}. "

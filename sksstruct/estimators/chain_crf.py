@@ -60,16 +60,16 @@ class ChainCRF(
         + sum_t transitions_[y_t, y_{t+1}]``
 
     plus, with `transition_features`, weights of features on pairs of labels, and
-    training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
+    training minimizes ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
     the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
     the Hamming loss divided by the mean length of the sequences, or the negative
     logarithm of the conditional likelihood (a conditional random field [3]_). All
-    weights are regularised.
+    weights are regularized.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
+        Regularization, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto" is 0.02 for the hinge
         losses and ``0.06 / n`` for the likelihood, n being the number, or total weight,
         of the sequences; see the user guide. 0: none, for solvers along gradients; they
@@ -101,7 +101,7 @@ class ChainCRF(
         stays. Not with `score_function`, and not with the solvers that decompose into
         factors, "gdmm" and "soft_bcfw".
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
@@ -187,7 +187,7 @@ class ChainCRF(
         The score function that was fitted, where there is one.
     %(features_seen)s
     alpha_ : float
-        The regularisation that was used.
+        The regularization that was used.
     validation_scores_ : ndarray of shape (n_passes,)
         With `early_stopping`, the score of the sequences set aside after each pass.
     n_iter_ : int

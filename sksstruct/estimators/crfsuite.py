@@ -20,7 +20,7 @@ def crfsuite_parameters(
 ) -> dict:
     """Parameters of `ChainCRF` for a problem that CRFsuite would solve.
 
-    CRFsuite minimises the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
+    CRFsuite minimizes the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
     biases nor weights of first and last labels, and by default only with weights for
     what was seen together in the training data.
 

@@ -35,22 +35,22 @@ from sksstruct.utils.typing import MatrixLike, with_callbacks
 class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
     """Linear support vector classifier for two classes.
 
-    Minimises ``alpha/2 |w|^2`` plus the mean of the hinge losses
+    Minimizes ``alpha/2 |w|^2`` plus the mean of the hinge losses
     ``max(0, 1 - y (<w, x> + b))``, y being -1 or 1, by the solvers for structured
     problems, as the experiments of [1]_ do.
 
     Parameters
     ----------
     alpha : float, default=1e-4
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`;
+        Regularization, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
         "auto" is `sksstruct.solvers.DCD`, coordinate descent as in
         `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` where the intercept is
-        not regularised.
+        not regularized.
     max_iter : int, default=10000
         Largest number of passes over the data, where `solver` is a name.
     tol : float, default=1e-3
@@ -60,7 +60,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True
-        Whether the bias is regularised like the other weights, as in
+        Whether the bias is regularized like the other weights, as in
         `sklearn.svm.LinearSVC`; if not, b is free, which only Pragam supports.
     class_weight : dict or "balanced", default=None
         Factor of the losses of each class, as in scikit-learn.

@@ -62,7 +62,7 @@ class MultilabelPairwise(
         ``sum_j y_j (coef_[j] . x + intercept_[j])
         + sum_(j<k) interactions_[j, k] y_j y_k``
 
-    and the best set is predicted. Training minimises ``alpha/2 |w|^2`` plus the mean
+    and the best set is predicted. Training minimizes ``alpha/2 |w|^2`` plus the mean
     over the samples of the losses of all labels. The loss of label j is that of a
     binary classifier with the score
 
@@ -72,7 +72,7 @@ class MultilabelPairwise(
     the pseudo-likelihood [1]_, with the hinges the pseudo-max method [2]_. The problem
     is convex, and no sets of labels are searched in training. Without pairs this is
     ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, which
-    regularises the intercept, or with ``LogisticRegression``, which does not.
+    regularizes the intercept, or with ``LogisticRegression``, which does not.
 
     By default pairs are tried on samples that are held out, and left out unless they
     predict better than labels alone: see `interaction_scaling`.
@@ -80,7 +80,7 @@ class MultilabelPairwise(
     Parameters
     ----------
     alpha : float, default=1e-3
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
+        Regularization, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the
@@ -100,7 +100,7 @@ class MultilabelPairwise(
         learn that labels exclude each other. An array has the numbers of two columns of
         y in each row. "auto" is "all" for up to 100 labels, else "significant".
     interaction_scaling : float or "auto", default="auto"
-        Value of the feature of a pair: larger values regularise interactions less.
+        Value of the feature of a pair: larger values regularize interactions less.
         Zero leaves pairs out. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean
         norm of a row of X, chosen by training on parts of the samples. Micro, macro and
         sample F1 and the Hamming loss on the other samples are compared with those of
@@ -116,7 +116,7 @@ class MultilabelPairwise(
         "gdmm": predictions by Algorithm 2 of [5]_. "auto" is "exact" for up to twelve
         labels, else "lp". Only "structured_hinge" searches sets in training too.
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
         "auto" is `sksstruct.solvers.DCD`. For "structured_hinge" it is the
@@ -128,9 +128,9 @@ class MultilabelPairwise(
         Where `solver` is a name, training stops at a duality gap of ``tol`` times the
         objective; for "structured_hinge", times the number of labels.
     fit_intercept : bool, default=True
-        Whether labels have a bias. It is regularised like the other weights, except
+        Whether labels have a bias. It is regularized like the other weights, except
         with ``loss="log"``: as in the classifiers of scikit-learn. Labels that all
-        samples have, or none has, always have a regularised one.
+        samples have, or none has, always have a regularized one.
     n_jobs : int, default=None
         Threads for computing the objective and for prediction. The result is the same
         for any number.

@@ -1,4 +1,4 @@
-"""The regularisation path of an estimator."""
+"""The regularization path of an estimator."""
 
 import copy
 import warnings
@@ -33,7 +33,7 @@ CONSTRAINTS = {
 
 
 class SSVMPath:
-    """A piecewise constant regularisation path; what `ssvm_path` returns.
+    """A piecewise constant regularization path; what `ssvm_path` returns.
 
     Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first one reaches to
     infinity; above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``.
@@ -140,7 +140,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation, positive.
+            Regularization, positive.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation, positive.
+            Regularization, positive.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -243,7 +243,7 @@ def ssvm_path(
     sample_weight: ArrayLike | None = None,
     verbose: int = 0,
 ) -> SSVMPath:
-    """Regularisation path of a structured support vector machine.
+    """Regularization path of a structured support vector machine.
 
     Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
     at most `epsilon` above the optimum. It trains at a few breakpoints only, each

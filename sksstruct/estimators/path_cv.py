@@ -1,4 +1,4 @@
-"""The choice of alpha along regularisation paths, by cross-validation."""
+"""The choice of alpha along regularization paths, by cross-validation."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -105,7 +105,7 @@ def _has(name):
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
-    """Structured support vector machine with alpha chosen along regularisation paths.
+    """Structured support vector machine with alpha chosen along regularization paths.
 
     Follows the path of each fold and scores its segments on the held-out samples, so
     that the mean score is known for every alpha. Then trains on all data with the best.
@@ -329,7 +329,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------

@@ -38,7 +38,7 @@ from sksstruct.utils.typing import Examples, with_callbacks
 class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator):
     """Structured support vector machine, or conditional random field.
 
-    Minimises ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
+    Minimizes ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
     the structured hinge
 
         ``max_y loss(y_i, y) + <w, phi(x_i, y) - phi(x_i, y_i)>``
@@ -59,7 +59,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         The model holds the loss, for instance the cost matrix of
         `sksstruct.models.MulticlassModel`.
     alpha : float, default=1e-3
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
+        Regularization, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
         1 / (n C). 0: none, for solvers along gradients; they stop when the gradient is
         small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
@@ -76,7 +76,7 @@ class SSVMClassifier(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstim
         to scores; see the user guide. Other weights stay linear. Training is not convex
         then.
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given

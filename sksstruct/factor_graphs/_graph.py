@@ -17,7 +17,7 @@ _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights
 class FactorGraph(Versioned):
     """Variables with states, and factors that score the states of some of them.
 
-    The score of a labeling x, to be maximised, is ::
+    The score of a labeling x, to be maximized, is ::
 
         offset + sum_i unary_i[x_i] + sum_(u,v) weight_uv table_uv[x_u, x_v]
                + sum_f table_f[x_f]

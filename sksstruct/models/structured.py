@@ -138,7 +138,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         y_hat : object
-            An output that maximises ``<w, joint_feature(x, y)>``.
+            An output that maximizes ``<w, joint_feature(x, y)>``.
         """
         raise NotImplementedError(f"{type(self).__name__} must define decode")
 
@@ -157,7 +157,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         y_hat : object
-            An output that maximises ``loss(y, y_hat) + <w, joint_feature(x, y_hat)>``.
+            An output that maximizes ``loss(y, y_hat) + <w, joint_feature(x, y_hat)>``.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must define loss_augmented_decode"

@@ -1,6 +1,6 @@
 """Limited-memory quasi-Newton method for smooth losses.
 
-Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
+Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
 alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
 is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
@@ -30,7 +30,7 @@ from sksstruct.utils.progress import Status
 class LBFGS(GradientSolver):
     """L-BFGS: the default for losses with a gradient.
 
-    Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
+    Minimizes ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss [1]_. The expected mean parameters of every example are a point
     of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
     the certificate costs nothing. Weights stay in the box that a model needs [2]_.
@@ -75,7 +75,7 @@ class LBFGS(GradientSolver):
     _: KW_ONLY
     memory: int = 10
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
@@ -84,16 +84,16 @@ class LBFGS(GradientSolver):
     def _solve(self, model, alpha, options):
         loss, box = self.smooth_loss(model), Box.of(model)
         objective = Objective(loss, box, alpha, options)
-        return minimise(objective, LBFGSLoop(self, alpha, options), self.memory)
+        return run_lbfgs(objective, LBFGSLoop(self, alpha, options), self.memory)
 
 
-def minimise(objective, loop, memory):
-    """Minimise an objective by L-BFGS, or by scipy's L-BFGS-B where there are bounds.
+def run_lbfgs(objective, loop, memory):
+    """Minimize an objective by L-BFGS, or by scipy's L-BFGS-B where there are bounds.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        What is minimized.
     loop : LBFGSLoop
         Says when to stop.
     memory : int
@@ -194,7 +194,7 @@ class Objective:
     box : Box or None
         Bounds of some weights.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `n_jobs` and `dual_state` are read.
 

@@ -1,9 +1,9 @@
-"""Primal-adjoint gap minimisation: accelerated projected steps in the dual.
+"""Primal-adjoint gap minimization: accelerated projected steps in the dual.
 
-Maximises D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et al.,
+Maximizes D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et al.,
 2009, eqs. (21)-(22)) by Algorithm 1. Two of its mappings (23)-(25) are projections:
 
-    x_mu(w) = project(centre + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
+    x_mu(w) = project(center + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
 
 tau solves tau^2 / (1 - tau) = mu / L, the largest that keeps the excessive gap; the
 printed 2 / (k + 3) is smaller.
@@ -29,7 +29,7 @@ _MARGIN, _LONGEST = 1.0, 2000
 @fill_doc(example('solver="pragam"'))
 @dataclass(eq=False, repr=False)
 class Pragam(Solver):
-    """Primal-adjoint gap minimisation: O(1 / k^2), and free intercepts.
+    """Primal-adjoint gap minimization: O(1 / k^2), and free intercepts.
 
     Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
     dual variables move in every iteration, each by two projections onto their set. For
@@ -93,7 +93,7 @@ class Pragam(Solver):
         try:
             run.first_step()
         except KeyboardInterrupt:
-            # the first projections take longest: before them there is the centre
+            # the first projections take longest: before them there is the center
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = Status.INTERRUPTED
             return loop.result()
@@ -144,7 +144,7 @@ class Pragam(Solver):
                 # together, so that an interrupt finds variables that fit
                 x, index, run = x.copy(), places, new
 
-        loop.dual = 0.0  # of the centre, which stands for w = 0
+        loop.dual = 0.0  # of the center, which stands for w = 0
         look()
         loop.scale = loop.primal
         gap_at_start = loop.gap
@@ -162,7 +162,7 @@ class ExcessiveGap:
         self.begin(space.center, space.combine(space.center))
 
     def begin(self, center, u):
-        """Line 1: the prox-function is half the squared distance from the centre."""
+        """Line 1: the prox-function is half the squared distance from the center."""
         space = self.space
         self.center = center
         self.w = u / self.alpha

@@ -309,12 +309,12 @@ class TestPartialFit:
             return model.coef_
 
         np.testing.assert_allclose(weights(1.0, [0.1] * 3), weights(1e3, [0.1] * 3))
-        # what was learnt before shrinks with a stronger regularisation
+        # what was learned before shrinks with a stronger regularization
         strong = np.abs(weights(1.0, [0.1, 100.0])).max()
         assert strong < 0.25 * np.abs(weights(1.0, [0.1, 0.1])).max()
 
     def test_earlier_sequences_lose_weight(self, data):
-        """A batch without features halves what an equal batch has learnt."""
+        """A batch without features halves what an equal batch has learned."""
         solver = BCFW("permutation", averaging=False)
         model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])

@@ -1,4 +1,4 @@
-"""The regularisation path: its guarantee, its cost, and the choice of alpha."""
+"""The regularization path: its guarantee, its cost, and the choice of alpha."""
 
 import pickle
 import warnings

@@ -232,5 +232,5 @@ def test_an_interrupt_leaves_a_tagger(data):
 def test_it_is_for_losses_with_a_gradient(data):
     with pytest.raises(ValueError, match="LBFGS needs a gradient"):
         fit(data, blocks(), loss="hinge")
-    with pytest.raises(ValueError, match="LBFGS minimises with the penalty"):
+    with pytest.raises(ValueError, match="LBFGS minimizes with the penalty"):
         fit(data, blocks(), l1_ratio=0.5)

@@ -127,7 +127,7 @@ class HiGHS(MAPSolver):
 
 
 def _milp(scores, rows, low, high, **options):
-    """SciPy's solution of the program that maximises the sum of scores."""
+    """SciPy's solution of the program that maximizes the sum of scores."""
     largest = abs(scores).max(initial=0.0)
     scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
     found = optimize.milp(

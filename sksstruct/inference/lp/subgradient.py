@@ -89,7 +89,7 @@ def _beliefs(graph, multipliers):
 
 
 def _solve_edge(table, messages, states, rate):
-    """Maximise one edge and move its multipliers; return its share of the bound."""
+    """Maximize one edge and move its multipliers; return its share of the bound."""
     scores = table - messages[0][:, None] - messages[1]
     best = np.unravel_index(int(np.argmax(scores)), scores.shape)
     value = float(scores[best])

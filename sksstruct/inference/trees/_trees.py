@@ -164,7 +164,7 @@ def sum_product(
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    # logarithms of unnormalised marginals, each normalised by its own sum: rounding
+    # logarithms of unnormalized marginals, each normalized by its own sum: rounding
     # errors of the log-partition would be exponentiated
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]

@@ -1,7 +1,7 @@
 """The objective of graphs with cycles in training: an upper bound of the LP relaxation.
 
 For any multipliers lambda of the constraints between edges and nodes, the sum of the
-maxima of all reparametrised factors is an upper bound of the relaxation (Yen et al.,
+maxima of all reparametrized factors is an upper bound of the relaxation (Yen et al.,
 2016, (8)), so that an objective with it is above the true one, and the duality gap a
 certificate. A few sweeps of tree-reweighted message passing, which begin with the
 multipliers of training, can only lower the bound. With the multipliers of the optimum

@@ -37,13 +37,13 @@ from sksstruct.utils.validation import LabelEncoder, check_labels
 class RelaxedGraphModel(StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
-    Inputs and outputs are those of `GraphModel`. Training maximises over the local
+    Inputs and outputs are those of `GraphModel`. Training maximizes over the local
     polytope instead of the labelings: where the LP relaxation is not tight, the oracle
     returns a fractional labeling, which has features and a loss like any other. So the
     objective is an upper bound of the structured hinge, and the duality gap is a
     certificate for this bound. Predictions are labelings.
 
-    `sksstruct.solvers.GDMM` trains it without ever maximising over a whole graph, and
+    `sksstruct.solvers.GDMM` trains it without ever maximizing over a whole graph, and
     is the solver for graphs beyond some hundred nodes or a few labels. The oracle of
     the other solvers is a Python function that solves a linear program where message
     passing does not find the maximum. `GraphModel` is the model for trees and for two

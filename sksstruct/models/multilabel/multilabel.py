@@ -177,7 +177,7 @@ class MultilabelModel(ModelSpec):
             weight,
             scaling,
             self.loss,
-            # as in LogisticRegression; LinearSVC penalises its intercept
+            # as in LogisticRegression; LinearSVC penalizes its intercept
             free_bias=self.fit_intercept and self.loss == "log",
         )
 

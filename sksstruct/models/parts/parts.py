@@ -57,7 +57,7 @@ class PartsModel(CompiledModel):
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
     offsets_ : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
-        Mean displacement of the second part from the first; of each type the centre of
+        Mean displacement of the second part from the first; of each type the center of
         its cluster.
     scales_ : ndarray of shape (n_edges, 2)
         Units of deviations from it: half the mean height and width of the images.
@@ -152,7 +152,7 @@ class PartsModel(CompiledModel):
         return self._outputs(X, y)
 
     def _clusters(self, moves, weight):
-        """Centres of the displacements of each edge, ordered by rows and columns."""
+        """Centers of the displacements of each edge, ordered by rows and columns."""
         out = np.empty((len(self.edges_), self.n_types, 2))
         for k, edge in enumerate(self.edges_.tolist()):
             there = len(np.unique(moves[:, k], axis=0))

@@ -17,7 +17,7 @@ class CoordinateDual:
     gap = np.inf
 
     def visit(self, rng):
-        """Maximise over one variable after the other, in random order.
+        """Maximize over one variable after the other, in random order.
 
         Parameters
         ----------

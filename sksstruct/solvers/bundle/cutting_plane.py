@@ -1,6 +1,6 @@
 """The n-slack cutting-plane method.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
+Minimizes alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
 labelings, adds the oracle's answers at the minimum to them, and repeats until H_i at
 the answer is little above the largest in the set (Tsochantaridis et al., 2005,
 Algorithm 1).

@@ -8,13 +8,13 @@ class Certificate:
 
     The expected mean parameters at w are dual variables, and their dual value is below
     P(w) by what <grad f, .> + alpha/2 |.|^2 is above its minimum there: without bounds
-    by |grad P|^2 / (2 alpha). Without regularisation there is no such minimum, and the
+    by |grad P|^2 / (2 alpha). Without regularization there is no such minimum, and the
     norm of the gradient is compared with the first one.
 
     Parameters
     ----------
     alpha : float
-        Regularisation.
+        Regularization.
     box : Box or None
         Bounds of some weights.
     """

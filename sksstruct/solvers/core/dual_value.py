@@ -11,7 +11,7 @@ def dual_value(weights, alpha, loss, v=None, w=None):
     weights : Weights
         Weights, whose box is read.
     alpha : float
-        Regularisation.
+        Regularization.
     loss : float
         Linear term.
     v, w : ndarray, default=None

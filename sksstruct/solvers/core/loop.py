@@ -38,7 +38,7 @@ class Loop(Progress):
     solver : solver object
         Its `max_iter` and `tol` are read.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None

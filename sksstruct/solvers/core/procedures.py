@@ -64,7 +64,7 @@ class Procedure(Solver):
         self.solver.check_penalty(l1)
 
     def check_alpha(self, alpha):
-        """Check the regularisation as the solver does."""
+        """Check the regularization as the solver does."""
         self.solver.check_alpha(alpha)
 
     def check_model(self, model):

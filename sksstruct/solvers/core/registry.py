@@ -28,7 +28,7 @@ class Registry:
         *oracles : str
             Oracles that a model offers.
         losses : tuple of str, default=("hinge", "smooth")
-            Kinds of loss, of which a solver minimises at least one.
+            Kinds of loss, of which a solver minimizes at least one.
 
         Returns
         -------
@@ -54,7 +54,7 @@ class Registry:
             fits = oracle in model.oracles and kind == loss
             if not fits or not cls.suits(model, l1, alpha):
                 continue
-            if alpha != 0 or cls.unregularised:
+            if alpha != 0 or cls.unregularized:
                 return name
         return "auto"
 
@@ -84,7 +84,7 @@ class Registry:
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.
         alpha : float, default=None
-            Regularisation: without it, 0, "auto" is a solver that needs none.
+            Regularization: without it, 0, "auto" is a solver that needs none.
 
         Returns
         -------

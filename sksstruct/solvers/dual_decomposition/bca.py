@@ -29,7 +29,7 @@ _WORK_OF_A_CALL = 5e5
 class BCA(Solver):
     """Block-coordinate ascent: the default for sets of many labels.
 
-    Maximises the dual of the structured hinge over the LP relaxation of label sets, one
+    Maximizes the dual of the structured hinge over the LP relaxation of label sets, one
     example at a time. A visit solves the relaxation at the present weights by a minimum
     cut of those labels only that bounds leave open, which are few; it is the oracle of
     block-coordinate Frank-Wolfe [1]_. The labels that differ from the solution then
@@ -100,7 +100,7 @@ class BCARun:
     model : BinaryFactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Random state, threads and output.
     """

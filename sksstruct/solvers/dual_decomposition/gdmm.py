@@ -1,6 +1,6 @@
 """Greedy direction method of multipliers: training through factorwise oracles.
 
-Algorithm 1 of Yen et al. (2016): a pass over the factors that minimises the augmented
+Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
 Lagrangian (12), then a step of the multipliers (13). Notation, blocks and signs are
 stated in `_state.pyx`. The dual value that is reported is that of a feasible point next
 to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the duality gap
@@ -146,7 +146,7 @@ class GDMM(FactorSolver):
     """Greedy direction method of multipliers: for thousands of labels or many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
-    between factors that share a variable. Each visit maximises over the outcomes of one
+    between factors that share a variable. Each visit maximizes over the outcomes of one
     factor, never over labelings, and only outcomes that have proved useful are kept.
     It is for variables with many labels, or many pairs of binary variables.
 
@@ -184,7 +184,7 @@ class GDMM(FactorSolver):
         computes them rarely enough that they take a small part of the time.
     eta : float, default=1.0
         Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
-        largest: a step is shortened where the minimisation lags behind.
+        largest: a step is shortened where the minimization lags behind.
     inner_steps : int, default=1
         Further steps that a visit takes for each factor of an example, among active
         outcomes, each after a step of the example's multipliers. Only with
@@ -249,7 +249,7 @@ class GDMMRun:
     model : FactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Random state, threads and output.
     """

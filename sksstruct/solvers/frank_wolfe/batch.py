@@ -1,6 +1,6 @@
 """Frank-Wolfe on all examples at once.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
 oracle's answers at w, l_s their mean loss, and
 
     w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))

@@ -27,7 +27,7 @@ from sksstruct.utils.parallel import run_in_chunks
 class BCFW(Solver):
     """Block-coordinate Frank-Wolfe: the default for the hinge.
 
-    Maximises the dual of
+    Maximizes the dual of
 
         ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
 
@@ -207,7 +207,7 @@ class BCFW(Solver):
         model : BoundModel
             Model with the mini-batch; its p_i are those of the whole stream.
         alpha : float
-            Regularisation.
+            Regularization.
         weights : ndarray
             Flat weights so far, scaled to the p_i of earlier examples.
         averaged : ndarray
@@ -278,7 +278,7 @@ class BCFWState:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `random_state`, `n_jobs` and `dual_state` are read.
 

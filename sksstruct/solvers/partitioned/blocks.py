@@ -254,7 +254,7 @@ class Block:
     number : int
         Number of the block.
     alpha : float
-        Regularisation.
+        Regularization.
     lender : Lender
         Weights for visits.
     """
@@ -524,7 +524,7 @@ def make_block(solver, bind, number, alpha, lender):
     number : int
         Number of the block.
     alpha : float
-        Regularisation.
+        Regularization.
     lender : Lender
         Weights for visits, shared by the blocks of a process.
 

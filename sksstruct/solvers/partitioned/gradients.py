@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, minimise
+from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 from sksstruct.solvers.partitioned.changes import TreeSum, compress, dense
 from sksstruct.utils._layout import aligned_zeros
 
@@ -226,8 +226,8 @@ class SummedObjective(Objective):
         return executor.sent, executor.received
 
 
-def minimise_sum(solver, outline, executor, alpha, options, record=None):
-    """Minimise the sum of the losses of all blocks.
+def minimize_sum(solver, outline, executor, alpha, options, record=None):
+    """Minimize the sum of the losses of all blocks.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def minimise_sum(solver, outline, executor, alpha, options, record=None):
     executor : Executor
         Has the blocks, each a `GradientBlock`.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     record : Record or None
@@ -256,4 +256,4 @@ def minimise_sum(solver, outline, executor, alpha, options, record=None):
     if record is not None:
         record.loop = loop
         loop.started -= record.seconds
-    return minimise(objective, loop, solver.solver.memory)
+    return run_lbfgs(objective, loop, solver.solver.memory)

@@ -21,7 +21,7 @@ from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
-from sksstruct.solvers.partitioned.gradients import Record, minimise_sum
+from sksstruct.solvers.partitioned.gradients import Record, minimize_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
@@ -200,12 +200,12 @@ class Partitioned(Solver):
             )
 
     def check_alpha(self, alpha: float) -> None:
-        """Raise an error if there is no regularisation, and blocks need it.
+        """Raise an error if there is no regularization, and blocks need it.
 
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
         """
         if self.solver is None:
             super().check_alpha(alpha)
@@ -256,7 +256,7 @@ class Partitioned(Solver):
         model : BoundModel
             Model with its data, or with part of them.
         alpha, l1 : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class Partitioned(Solver):
         builders : list of callable
             Each makes a block, by `make_block`.
         alpha : float
-            Regularisation.
+            Regularization.
         options : Options
             How the problem is to be solved.
 
@@ -328,7 +328,7 @@ class Partitioned(Solver):
                 if isinstance(self.solver, LBFGS):
                     identity = self._identity(outline, executor, alpha, options.l1)
                     record = checkpoint and Record(checkpoint, identity, self.resume)
-                    return minimise_sum(self, outline, executor, alpha, options, record)
+                    return minimize_sum(self, outline, executor, alpha, options, record)
                 rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
@@ -364,7 +364,7 @@ class Run:
     rounds : Rounds
         Weights and blocks.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """

@@ -1,6 +1,6 @@
 """Casimir-SVRG: Catalyst acceleration with smoothing.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
 Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
 of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32. A
 gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
@@ -60,7 +60,7 @@ _PATIENCE = 5
 class Casimir(GradientSolver):
     """Casimir-SVRG: accelerated, for losses with a gradient and the smoothed hinge.
 
-    Minimises the structured hinge through its smoothing, which is fixed or decreases,
+    Minimizes the structured hinge through its smoothing, which is fixed or decreases,
     or a loss that is smooth already. Each pass is an approximate proximal point step by
     `SVRG`, followed by an extrapolation [1]_. All parameters follow the paper's
     Propositions 29 to 32 unless given; the step length is found as in `SVRG`.
@@ -134,7 +134,7 @@ class Casimir(GradientSolver):
     inner: Literal["budget", "accuracy"] = "budget"
     budget: float = 1.0
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     losses = ("hinge", "smooth")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -341,7 +341,7 @@ class CasimirRun:
         )
 
     def _settle(self):
-        """From now on minimise the smoothed objective by steps of constant length.
+        """From now on minimize the smoothed objective by steps of constant length.
 
         Lengths that follow the slopes of paths get too short near the optimum, where
         the slopes are noise.

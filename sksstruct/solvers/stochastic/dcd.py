@@ -1,6 +1,6 @@
 """Dual coordinate descent for losses of margins.
 
-Maximises D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 over one dual variable after the
+Maximizes D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 over one dual variable after the
 other, each exactly.
 """
 

@@ -1,6 +1,6 @@
 """The prox-linear method for scores that are not linear in the weights.
 
-Minimises F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
+Minimizes F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
 and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018). Its convex models (61) go to
 L-BFGS, or to Casimir-SVRG as in the paper.
 """
@@ -38,7 +38,7 @@ class ProxLinear(Solver):
     """Prox-linear method: for scores that are not linear in the weights.
 
     For losses h(g(w)) of nonlinear scores g, with a convex h such as the structured
-    hinge. Every pass minimises the loss of the scores linearised at the iterate [1]_,
+    hinge. Every pass minimizes the loss of the scores linearized at the iterate [1]_,
 
         ``mean_i h(g_i(w_k) + J_i (w - w_k)) + alpha/2 |w|^2 + |w - w_k|^2 / (2 eta)``
 
@@ -67,7 +67,7 @@ class ProxLinear(Solver):
     schedule : {"adaptive", "constant"}, default="adaptive"
         Whether pass k smoothes by mu / k or by mu.
     inner : {"lbfgs", "casimir"}, default="lbfgs"
-        How the convex models are minimised: by L-BFGS with full gradients, or by
+        How the convex models are minimized: by L-BFGS with full gradients, or by
         Casimir-SVRG, whose steps are those of parts of the examples.
     inner_iter : int or "auto", default="auto"
         Gradients of a pass with L-BFGS, 10, or accelerated steps with Casimir-SVRG, 5,
@@ -83,7 +83,7 @@ class ProxLinear(Solver):
     Notes
     -----
     Memory holds, besides the features, some tables as large as all scores, and what the
-    score function keeps of the point where it is linearised.
+    score function keeps of the point where it is linearized.
 
     References
     ----------
@@ -117,7 +117,7 @@ class ProxLinear(Solver):
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -200,7 +200,7 @@ class ProxLinearRun:
 
 
 class QuasiNewton:
-    """Minimises convex models with full gradients and L-BFGS.
+    """Minimizes convex models with full gradients and L-BFGS.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class QuasiNewton:
         """Nothing needs to be adapted: line searches find the length of steps."""
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its centre."""
+        """An approximate minimum of the convex model around its center."""
         run = self.run
 
         def value_and_gradient(w):
@@ -242,12 +242,12 @@ class QuasiNewton:
 
 
 class Accelerated:
-    """Minimises convex models by Casimir-SVRG with a budget of steps.
+    """Minimizes convex models by Casimir-SVRG with a budget of steps.
 
     Parameters
     ----------
     run : ProxLinearRun
-        The run; its loss is linearised and smoothed here for the first time.
+        The run; its loss is linearized and smoothed here for the first time.
     most : int
         Number of accelerated steps.
     """
@@ -270,7 +270,7 @@ class Accelerated:
             self.lipschitz *= SHORTER if not succeeded else 1.0 / LONGER
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its centre."""
+        """An approximate minimum of the convex model around its center."""
         run, epochs = self.run, self.epochs
         ridge, before = run.alpha + 1.0 / eta, epochs.calls
         # L_k = k L_0 where the smoothing is mu / k

@@ -1,6 +1,6 @@
 """Stochastic dual coordinate ascent for losses smoothed by the entropy.
 
-Maximises the dual of P(w) = alpha/2 |w|^2 + l1 |w|_1 + sum_i p_i f_i(w). With dual
+Maximizes the dual of P(w) = alpha/2 |w|^2 + l1 |w|_1 + sum_i p_i f_i(w). With dual
 variables mu_i and v = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i),
 
     D = sum_i p_i (L_i(mu_i) + mu H(mu_i)) - alpha/2 |w|^2
@@ -49,7 +49,7 @@ class SDCA(GradientSolver):
     rises. A visit calls the sum-product oracle once, and needs no step size: it
     computes the gain of a step exactly, and finds the length of the next one from it.
     The duality gap is a sum over the examples, which are drawn in proportion to it. It
-    is known at any regularisation, and minimises the elastic net as well [2]_.
+    is known at any regularization, and minimizes the elastic net as well [2]_.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Ascent:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """

@@ -1,6 +1,6 @@
 """Averaged stochastic gradient descent for smooth losses.
 
-Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
+Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
 
     w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w)
     eta_t = eta0 / (1 + alpha eta0 t)
@@ -85,7 +85,7 @@ class SGD(GradientSolver):
     eta0: float | Literal["auto"] = "auto"
     averaging: bool = True
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     required_oracles = (*GradientSolver.required_oracles, "nonlinear")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -133,7 +133,7 @@ class Descent:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """
@@ -307,7 +307,7 @@ class PartKernel:
     loss : NonlinearLoss
         The loss.
     alpha : float
-        Regularisation.
+        Regularization.
     n_jobs : int or None
         Threads.
     """

@@ -1,6 +1,6 @@
 """Stochastic subgradient method.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, for which the
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, for which the
 oracle returns y:
 
     w <- (1 - rate_t alpha) w + rate_t n p_i A_i^T (mu_i(y_i) - mu_i(y))

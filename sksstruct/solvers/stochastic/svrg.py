@@ -1,6 +1,6 @@
 """Stochastic variance-reduced gradient.
 
-Minimises P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
+Minimizes P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
 Zhang, 2013, Procedure SVRG). At every anchor P(w) - |grad P(w)|^2 / (2 alpha) is a
 dual value.
 """
@@ -81,7 +81,7 @@ class SVRG(GradientSolver):
     epoch_size: float = 2.0
     first_pass: bool = True
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "learning_rate": [

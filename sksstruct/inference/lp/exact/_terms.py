@@ -35,7 +35,7 @@ class Terms:
     tol : float
         Difference of scores that does not matter.
     messages : Messages or Tightening, default=None
-        Message passing, whose reparametrisation the costs start from.
+        Message passing, whose reparametrization the costs start from.
     bound : float, default=inf
         Its bound.
 
@@ -64,7 +64,7 @@ class Terms:
             messages = None
         whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
         if messages is not None:
-            rows, scopes, tables = messages.reparametrise(rows, scopes, tables)
+            rows, scopes, tables = messages.reparametrize(rows, scopes, tables)
         for scope, table in zip(scopes, tables, strict=True):
             self._add(scope, table)
         del tables
