@@ -21,14 +21,14 @@ from sksstruct.utils.typing import with_callbacks
 _TEXTS = {
     "client": """
 client : distributed.Client or None, default=None
-    Client of the cluster; None: the client that was made last.
+    Client of the cluster. None: the client that was created last.
 """,
     "data": """
 X : dask bag or array, list of delayed, or Shards
     Inputs in parts: a bag of sequences, an array whose chunks are whole rows, a list of
     delayed tuples ``(X_part, y_part)`` or ``(X_part, y_part, sample_weight_part)``, or
-    a function that reads a part. Each part is a block of the training: results depend
-    on the parts, and on nothing else of the cluster.
+    a function that reads a part. Each part is a block in training. Results depend on
+    the parts, but not on the cluster.
 y : dask bag or array, default=None
     Outputs in the same parts; None with delayed tuples and `Shards`, which have them.
 sample_weight : dask bag or array, default=None
@@ -142,7 +142,7 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
 
     Each part of the data is a block of `sksstruct.solvers.Partitioned`, and stays on
     its worker. The result is the same, bit for bit, for any number of workers, and
-    where workers are lost. All parts need all labels to be known.
+    if workers are lost. All parts need all labels to be known.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     -----
     `solver` is "auto", "partitioned", or the name or an object of `BCFW`, `SDCA`,
     `LBFGS` or `Partitioned`.
-    `score_function`, `warm_start`, and, but with `LBFGS`, labels that were not observed
+    `score_function`, `warm_start`, and, but with `LBFGS`, missing labels
     need all data in one place, and are refused. `early_stopping` sets whole parts
     aside, at least one. With `transition_features`, and weights that exist only where
     they were seen, parts are read three times.

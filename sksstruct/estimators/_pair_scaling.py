@@ -45,7 +45,7 @@ def choose_scaling(estimator, spec, examples):
     Returns
     -------
     scaling : float
-        Zero where no pairs are best.
+        Zero if no pairs are best.
     """
     X, Y, _ = examples
     n = len(Y)

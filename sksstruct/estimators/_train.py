@@ -84,7 +84,7 @@ def prepare(estimator, X, y, sample_weight=None):
     model = spec._bind(examples)
     if getattr(named_solver(estimator), "in_parts", False):
         model.binder = partial(spec._bind_part, examples)
-    # where the loss is a parameter of the estimator, and not of the model
+    # if the loss is a parameter of the estimator, and not of the model
     if hasattr(estimator, "_set_loss"):
         estimator._set_loss(spec, model)
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
@@ -226,8 +226,8 @@ def _warm_state(estimator, problem):
     warnings.warn(
         "warm_start: the last fit was on examples of other sizes or labels, with fewer "
         "forbidden transitions, or by another kind of solver, or "
-        f"{type(problem.solver).__name__} cannot go on from an earlier fit of this "
-        "model; starting afresh",
+        f"{type(problem.solver).__name__} cannot continue from an earlier fit of this "
+        "model; training starts from zero",
         UserWarning,
         stacklevel=5,  # past fit and its decorator
     )
@@ -235,7 +235,7 @@ def _warm_state(estimator, problem):
 
 
 def report_result(result, noun, remedy="", regularized=True):
-    """Raise or warn where a run was interrupted or did not converge."""
+    """Raise or warn if a run was interrupted or did not converge."""
     status = Status(result.status)
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt(

@@ -36,7 +36,7 @@ def crfsuite_parameters(
         Factors of the sum of the absolute weights and of the squared norm. `c2` must be
         positive.
     max_iterations : int, default=None
-        Largest number of passes. None: `max_iter` keeps its default.
+        Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
         Whether pairs that were not seen together have weights.
 

@@ -49,23 +49,24 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         defaults:
         %(solvers)s.
         "auto" is `sksstruct.solvers.DCD`, coordinate descent as in
-        `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` where the intercept is
+        `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` if the intercept is
         not regularized.
     max_iter : int, default=10000
-        Largest number of passes over the data, where `solver` is a name.
+        Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=1e-3
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
-        objective at w = 0, which is 1 without weights of classes or samples; with DCD,
-        of ``tol`` times the objective.
+        Tolerance of the duality gap, used only if `solver` is a name. Training stops at
+        a gap of ``tol`` times the objective at w = 0, which is 1 without weights of
+        classes or samples. With DCD, it stops at a gap of ``tol`` times the current
+        objective.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True
         Whether the bias is regularized like the other weights, as in
-        `sklearn.svm.LinearSVC`; if not, b is free, which only Pragam supports.
+        `sklearn.svm.LinearSVC`. Only Pragam supports False.
     class_weight : dict or "balanced", default=None
-        Factor of the losses of each class, as in scikit-learn.
+        Weight of the loss of each class, as in scikit-learn.
     n_jobs : int, default=None
-        Threads for sweeps over all samples. Does not change the result.
+        Number of threads for sweeps over all samples. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Order in which samples are visited.
     %(verbose)s
@@ -80,12 +81,12 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         Bias; 0 without `fit_intercept`.
     %(features_seen)s
     n_iter_ : int
-        Passes.
+        Number of passes.
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        The objective is at most this much above the optimum; ``inf`` where that is not
-        known.
+        Upper bound on the difference between the objective and its minimum. ``inf`` if
+        there is no bound.
     %(history_)s
     %(solver_)s
 
@@ -143,7 +144,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         ----------
         %(matrix)s
         y : array-like of shape (n_samples,)
-            Classes, of which there are two.
+            Classes. There must be two.
         %(loss_weight)s
 
         Returns
@@ -172,7 +173,7 @@ class LinearSSVC(CallbackSupportMixin, ClassifierMixin, Versioned, BaseEstimator
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            Positive where the second class is predicted.
+            Positive if the second class is predicted.
         """
         check_is_fitted(self)
         X = validate_rows(self, X, accept_sparse="csr", reset=False)

@@ -107,8 +107,9 @@ def _has(name):
 class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator):
     """Structured support vector machine with alpha chosen along regularization paths.
 
-    Follows the path of each fold and scores its segments on the held-out samples, so
-    that the mean score is known for every alpha. Then trains on all data with the best.
+    Computes the path of each fold, and scores its segments on the held-out samples.
+    This gives the mean score for every alpha. Then trains on all data with the best
+    alpha.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
     alphas : array-like of shape (n_alphas,), default=None
         Breakpoints with ``method="grid"``.
     max_iter : int, default=1000
-        Largest number of passes at each breakpoint.
+        Maximum number of passes at each breakpoint.
     cv : int, cross-validation generator or iterable, default=None
         Folds, as in `sklearn.model_selection.GridSearchCV`.
     scoring : str or callable, default=None
@@ -135,7 +136,7 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         Whether to train on all data with the best alpha, to the tolerance of the
         estimator.
     n_jobs : int, default=None
-        Number of folds that are worked on at the same time.
+        Number of folds that are processed in parallel.
     verbose : int, default=0
         Print a line for each breakpoint of each path.
 
@@ -159,9 +160,9 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
     n_iter_ : int
         Passes of the training on all data.
     n_features_in_ : int
-        Number of features, where the estimator has it.
+        Number of features, if the estimator has it.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+        Names of the features, if X has feature names.
 
     See Also
     --------
@@ -245,8 +246,9 @@ class SSVMPathCV(CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstima
         ValueError, TypeError
             If a parameter or the data are not valid, or no score is finite.
         KeyboardInterrupt
-            When interrupted. While paths are followed, no attribute is set; while the
-            best estimator is trained, it is set as far as it is trained.
+            When interrupted. If the paths are not complete, no attribute is set. If the
+            best estimator is not complete, `best_estimator_` is trained as far as it
+            got.
 
         Warns
         -----

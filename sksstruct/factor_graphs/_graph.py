@@ -59,7 +59,7 @@ class FactorGraph(Versioned):
     unaries, first_state : ndarrays of shape (n_states.sum(),) and (n_variables + 1,)
         All unary scores in a row, and where the scores of each variable begin.
     edges, edge_tables, edge_weights : ndarrays
-        As given; `edge_weights` is None where all are 1.
+        As given; `edge_weights` is None if all are 1.
     factor_scopes : tuple of ndarrays
         Scopes of the factors of three or more variables.
     factor_tables : ndarray of shape (n_factors,)

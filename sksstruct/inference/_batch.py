@@ -1,7 +1,7 @@
 """Many problems, shared among threads.
 
 Small problems cost more to set up than to solve. Trees next to each other are a forest,
-and graphs next to each other a graph: where an oracle takes such, a group of problems
+and graphs next to each other a graph: if an oracle takes such, a group of problems
 is one problem to it, and no part of one acts on another.
 """
 
@@ -180,7 +180,7 @@ class Group:
 
 
 def max_product_together(problems):
-    """Best labelings of small trees and forests, or None where they are no group."""
+    """Best labelings of small trees and forests, or None if they are no group."""
     try:
         group = Group(problems)
         if not group.fits:
@@ -200,7 +200,7 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Minimum cuts of small graphs, or None where they are no group."""
+    """Minimum cuts of small graphs, or None if they are no group."""
     try:
         group = Group(problems)
         # What is never worth paying would be too much for a small problem.
@@ -234,7 +234,7 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Best labelings of short chains, or None where they are no group."""
+    """Best labelings of short chains, or None if they are no group."""
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]

@@ -85,7 +85,7 @@ def make_cost_scorer(
     costs : array-like of shape (n_classes, n_classes)
         Entry (i, j) is the cost of predicting class j where class i is true.
     labels : array-like of shape (n_classes,), default=None
-        The classes, in the order of `costs`. They are needed where a fold may lack one.
+        The classes, in the order of `costs`. They are needed if a fold may lack one.
 
     Returns
     -------

@@ -178,7 +178,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         outputs : list
-            Different outputs, the best first; fewer where there are no more.
+            Different outputs, the best first; fewer if there are no more.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
 
@@ -201,7 +201,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         outputs : list
-            Different outputs, the best first; fewer where there are no more.
+            Different outputs, the best first; fewer if there are no more.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not define loss_augmented_topk"

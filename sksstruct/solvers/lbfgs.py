@@ -2,7 +2,7 @@
 
 Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
-alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). If weights are confined to a box, w'
 is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
 """
 
@@ -38,10 +38,10 @@ class LBFGS(GradientSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of iterations. An iteration is one sweep of the oracles over all
+        Maximum number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective. Where there is no gap,
+        Stop at a duality gap of ``tol`` times the objective. If there is no gap,
         stop when ten iterations have lowered the objective by less than ``tol / 10`` of
         itself.
     memory : int, default=10
@@ -51,7 +51,7 @@ class LBFGS(GradientSolver):
     -----
     The pairs are kept in single precision, as they only say in which direction a step
     goes: each takes 8 bytes for every weight. Objective, gradient and gap are computed
-    in double precision. Where weights are confined to a box, scipy's L-BFGS-B keeps the
+    in double precision. If weights are confined to a box, scipy's L-BFGS-B keeps the
     pairs, in double precision.
 
     If some labels were not observed, the loss is not convex and has no dual; training
@@ -88,7 +88,7 @@ class LBFGS(GradientSolver):
 
 
 def run_lbfgs(objective, loop, memory):
-    """Minimize an objective by L-BFGS, or by scipy's L-BFGS-B where there are bounds.
+    """Minimize an objective by L-BFGS, or by scipy's L-BFGS-B if there are bounds.
 
     Parameters
     ----------

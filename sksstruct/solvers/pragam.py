@@ -33,13 +33,13 @@ class Pragam(Solver):
 
     Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
     dual variables move in every iteration, each by two projections onto their set. For
-    binary problems the set is a box, with one equality where the bias is free; for
+    binary problems the set is a box, with one equality if the bias is free; for
     classes it is a simplex, for chains, trees and forests the local polytope.
 
     Parameters
     ----------
     max_iter : int, default=10000
-        Largest number of iterations, each of one product of features and weights.
+        Maximum number of iterations, each of one product of features and weights.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
@@ -170,7 +170,7 @@ class ExcessiveGap:
         self.products += 1
 
     def first_step(self):
-        """The rest of line 1: the first dual variables, and L where it is not given."""
+        """The rest of line 1: the first dual variables, and L if it is not given."""
         space, center = self.space, self.center
         u = self.w * self.alpha
         if self.L == 0.0:

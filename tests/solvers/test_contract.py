@@ -262,7 +262,7 @@ def test_smoothing_does_not_vanish(data):
 def test_warm_start_says_who_cannot(data):
     model = ChainCRF(0.1, solver="ssg", warm_start=True, random_state=0)
     model.fit(data.X, data.y)
-    with pytest.warns(UserWarning, match="SSG cannot go on"):
+    with pytest.warns(UserWarning, match="SSG cannot continue"):
         model.fit(data.X, data.y)
 
 

@@ -213,7 +213,7 @@ def test_warm_start(change):
     # duals that are certain of other labels are no start
     shifted = [(row + 1) % 3 for row in data.y]
     other = clone(tagger).set_params(tol=1e-7).fit(data.X, shifted)
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         tagger.fit(data.X, shifted)
     assert abs(tagger.objective_ - other.objective_) <= 1.1e-4 * tagger.objective_
 

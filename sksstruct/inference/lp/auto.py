@@ -49,11 +49,11 @@ class Auto(MAPSolver):
 
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
-    and large domains start with a few iterations of `MAPGDMM`, where all factors have
-    two variables. Where a labeling is not optimal then, branch and bound comes next,
+    and large domains start with a few iterations of `MAPGDMM`, if all factors have
+    two variables. If a labeling is not optimal then, branch and bound comes next,
     and after it triplets of variables, as in `Tightened`. What is open after that is
     searched by branch and bound in turns with a local search with exact moves in
-    windows, which combines the best parts of its labelings [2]_. Where some entries are
+    windows, which combines the best parts of its labelings [2]_. If some entries are
     so low that one of them decides, they are constraints: another local search avoids
     them first, with weights on those that are violated, which grow [1]_.
 
@@ -63,7 +63,7 @@ class Auto(MAPSolver):
         Largest number of sweeps of `TRWS`.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
     effort : float, default=1.0
         How long to search while the bound is not reached. The search ends after
         `effort` times as much work without an improvement as was done before it, and at

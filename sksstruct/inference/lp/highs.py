@@ -42,7 +42,7 @@ class HiGHS(MAPSolver):
         branch and bound.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
         Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
 
@@ -217,7 +217,7 @@ def solve_relaxation(graph):
 
 
 def program(graph, late=lambda: False):
-    """The local polytope of a graph with finite scores; None where time is over.
+    """The local polytope of a graph with finite scores; None if time is over.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class Subgradient(MAPSolver):
     Parameters
     ----------
     max_iter : int, default=500
-        Largest number of iterations.
+        Maximum number of iterations.
     %(tol)s
 
     References

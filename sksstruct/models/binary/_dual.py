@@ -1,6 +1,6 @@
 """The duals of a binary model: for projections, and for one variable after the other.
 
-The first is a box, with one equality where the bias is free.
+The first is a box, with one equality if the bias is free.
 """
 
 import copy

@@ -20,7 +20,7 @@ class CandidatesModel(CompiledModel):
     An input is an array of shape (n_candidates, n_features), or a tuple ``(features,
     boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom and right, of
     which the last two are exclusive. An output is the index of a candidate, or its box
-    where there are boxes, or a tuple of this and one of several labels. All candidates
+    if there are boxes, or a tuple of this and one of several labels. All candidates
     are scored: the best, the k best, and sums over them are found by a scan.
 
     Parameters
@@ -31,12 +31,12 @@ class CandidatesModel(CompiledModel):
         overlap of boxes is intersection over union. The observed box need not be a
         candidate: in training the candidate that overlaps it most stands for it.
     fit_intercept : bool, default=True
-        Whether labels have a bias, where there are several.
+        Whether labels have a bias, if there are several.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or None
-        The labels; None where outputs have no labels.
+        The labels; None if outputs have no labels.
 
     Notes
     -----

@@ -5,7 +5,7 @@ an example are p_i times its edge means, one table for each pair of neighbors, o
 times the node means of a single position. Potentials of nodes are part of the tables:
 those of the first position are added to the rows of the first table, those of every
 other position to the columns of the table that ends there. Weights of features on pairs
-of labels, where there are any, are further potentials of the tables.
+of labels, if there are any, are further potentials of the tables.
 """
 
 import numpy as np

@@ -37,7 +37,7 @@ class GraphModel(CompiledModel):
     An input is a tuple ``(node_features, edges)`` or ``(node_features, edges,
     edge_features)``: arrays of shape (n_nodes, n_features), (n_edges, 2), and
     (n_edges, n_edge_features); features may be CSR. A `Graph` may also have weights of
-    its nodes, and a shape. An output is the list of the labels of the nodes, or, where
+    its nodes, and a shape. An output is the list of the labels of the nodes, or, if
     the graph has a shape, an array of this shape.
 
     Parameters
@@ -49,14 +49,14 @@ class GraphModel(CompiledModel):
         "tree": max-product, for trees and forests. "cut": minimum cuts, for any graph
         with two labels and "potts"; edge features must not be negative then, and their
         weights are kept at zero or above, so that equal labels never score less [1]_.
-        "auto": "tree" where all graphs of the training data are forests, else "cut".
+        "auto": "tree" if all graphs of the training data are forests, else "cut".
     class_weight : dict or "balanced", default=None
         Cost of missing each label. The loss is the sum over the nodes of the costs
         times the node weights, divided as `loss_normalization` says. "balanced" gives
         every label the same total cost in the training data.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
-        where it has none.
+        if it has none.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     normalize : bool or "auto", default="auto"
@@ -64,7 +64,7 @@ class GraphModel(CompiledModel):
         nodes of their graph, in training and in prediction. Scores are then means over
         the nodes, as losses are, so that one `alpha` suits graphs of any size. Without
         it, features of large graphs are large, and the same `alpha` takes far more
-        passes. "auto": where `inference_` is "cut".
+        passes. "auto": if `inference_` is "cut".
 
     Attributes
     ----------

@@ -184,7 +184,7 @@ def _shape(shape, n_nodes, name):
 
 
 def total_weight(graph):
-    """The sum of the node weights: the number of nodes where there are none."""
+    """The sum of the node weights: the number of nodes if there are none."""
     if graph.node_weights is None:
         return graph.node_features.shape[0]
     return float(graph.node_weights.sum())

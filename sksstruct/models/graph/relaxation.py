@@ -40,7 +40,7 @@ def relaxed_maxima(
         ``edge_tables(start, stop)`` returns, for a range of edges, tables, the index of
         the table of each edge, and factors of theirs, or None.
     clique_tables : ndarray or None
-        Flat tables of cliques, where there are any.
+        Flat tables of cliques, if there are any.
     n_jobs : int, default=None
         Threads.
     multipliers : callable, default=None

@@ -32,7 +32,7 @@ class ConditionalModel:
     rows : ConditionalRows
         The data.
     free : ndarray of intp
-        Labels whose bias has no penalty. Where all examples have a label, or none has
+        Labels whose bias has no penalty. If all examples have a label, or none has
         it, no bias is best: it is penalized, whatever `free_bias` is.
     """
 

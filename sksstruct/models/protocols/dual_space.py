@@ -51,6 +51,6 @@ class DualSpace:
 
         Fixes variables at a bound whose slope points out of the set by more than a
         margin. Returns the space of the other variables, with x as its center, and
-        their indices; None where variables are not independent of each other.
+        their indices; None if variables are not independent of each other.
         """
         return None

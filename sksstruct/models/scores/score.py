@@ -165,7 +165,7 @@ class ScoreFunction(BaseEstimator):
         n_labels : int
             Scores of a row, one for each label.
         **offsets : ndarray
-            ``offsets``, where they are needed.
+            ``offsets``, if they are needed.
 
         Returns
         -------

@@ -23,7 +23,7 @@ from sksstruct.solvers.frank_wolfe._blocks import fits
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
-# Largest number of passes over the working set between two calls of the oracles.
+# Maximum number of passes over the working set between two calls of the oracles.
 _MOST_PASSES = 1000
 # Number of passes in which the dual may fail to rise.
 _IDLE = 10
@@ -37,7 +37,7 @@ class CuttingPlane(Solver):
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these sets
     almost to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle
-    calls for a small gap, which makes it the choice where the oracle is expensive.
+    calls for a small gap, which makes it the choice if the oracle is expensive.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ SCALING = (
 # Texts for `sksstruct.utils._doc.fill_doc`, with places for the tagger's parameters.
 _PASSES = """
 max_iter : int, default=1000
-    Largest number of passes, each of one oracle call per example.
+    Maximum number of passes, each of one oracle call per example.
 tol : float, default=3e-3
     Stop at a duality gap of ``tol`` times the objective at w = 0.
 """
@@ -149,8 +149,8 @@ class Solver(BaseEstimator):
             raise error
         if model.oracle_bounds is not None and not self.bounded:
             raise ValueError(
-                f"{name} cannot confine weights to a box, as the oracles of this model "
-                "need; use BCFW, or solver='auto'"
+                f"{name} does not support bounds on weights, which the oracles of this "
+                "model need; use BCFW, or solver='auto'"
             )
         smooth, losses = model.surrogate is not None, self.losses_of(model)
         if smooth and "smooth" not in losses:
@@ -260,7 +260,7 @@ class Solver(BaseEstimator):
         alpha : float
             Regularization.
         random_state : int, RandomState instance or None, default=None
-            Order of the visits, where examples are visited one by one.
+            Order of the visits, if examples are visited one by one.
         n_jobs : int, default=None
             Threads for sweeps over all examples. The result is the same for any number.
         verbose : int, default=0

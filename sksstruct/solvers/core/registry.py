@@ -1,4 +1,4 @@
-"""Solvers by name, and the choice of one where none is named."""
+"""Solvers by name, and the choice of one if none is named."""
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
@@ -75,7 +75,7 @@ class Registry:
         solver : str or solver object
             A name takes `max_iter` and `tol`; an object brings its own.
         max_iter : int
-            Largest number of passes.
+            Maximum number of passes.
         tol : float
             Tolerance, relative to the objective.
         model : BoundModel, default=None

@@ -18,11 +18,11 @@ class SolverResult:
     objective : float
         Primal objective at the weights.
     dual_gap : float
-        Certificate: the objective is at most this much above the optimum; ``inf`` where
+        Certificate: the objective is at most this much above the optimum; ``inf`` if
         nothing is known.
     dual_loss : float
         Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds);
-        ``-inf`` where there is none.
+        ``-inf`` if there is none.
     n_iter : int
         Passes.
     status : Status

@@ -41,7 +41,7 @@ class BCA(Solver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the data.
+        Maximum number of passes over the data.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0, which is the
         number of labels.

@@ -153,7 +153,7 @@ class GDMM(FactorSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the factors.
+        Maximum number of passes over the factors.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
@@ -184,7 +184,7 @@ class GDMM(FactorSolver):
         computes them rarely enough that they take a small part of the time.
     eta : float, default=1.0
         Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
-        largest: a step is shortened where the minimization lags behind.
+        largest: a step is shortened if the minimization lags behind.
     inner_steps : int, default=1
         Further steps that a visit takes for each factor of an example, among active
         outcomes, each after a step of the example's multipliers. Only with

@@ -34,7 +34,7 @@ class SoftBCFW(FactorSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the factors.
+        Maximum number of passes over the factors.
     tol : float, default=3e-3
         Stop when the gap of the softened problem, added up over the visits of a pass,
         is at most ``tol`` times the objective at w = 0.

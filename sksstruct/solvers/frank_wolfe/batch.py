@@ -7,7 +7,7 @@ oracle's answers at w, l_s their mean loss, and
 
 A pass moves (v, l) towards (w_s, l_s) by gap / (alpha |v - w_s|^2), clipped to [0, 1],
 with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2); w
-is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
+is v, truncated to the box if there is one (Osokin et al., 2016, Algorithm 9).
 """
 
 from dataclasses import KW_ONLY, dataclass

@@ -55,7 +55,7 @@ class BCFW(Solver):
         ten passes at the latest. Gap sampling computes it earlier when its estimates
         are used up, a hundredth of the last gap or less.
     max_iter : int, default=1000
-        Largest number of passes. A pass makes as many visits as there are examples.
+        Maximum number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     cache_factor : float, default=0.25
@@ -166,7 +166,7 @@ class BCFW(Solver):
         if self.gap_every == "deprecated":
             return self.check_every
         warnings.warn(
-            "BCFW: gap_every is called check_every now, and will be removed in 0.3",
+            "BCFW: gap_every was renamed to check_every, and will be removed in 0.3",
             FutureWarning,
             stacklevel=2,
         )

@@ -90,7 +90,7 @@ class Path:
     kappa : float
         Share of epsilon at which training stops at each breakpoint.
     max_iter : int
-        Largest number of passes for each breakpoint.
+        Maximum number of passes for each breakpoint.
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
     random_state, n_jobs

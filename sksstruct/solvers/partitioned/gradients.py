@@ -49,7 +49,7 @@ class GradientBlock:
         Returns the model bound to the examples of the block, the p_i being those of all
         data.
     outline : Outline
-        The problem. Where it is lean the block keeps nothing from one call to the next:
+        The problem. If it is lean the block keeps nothing from one call to the next:
         the model is bound anew, and features are read from where they are.
     """
 
@@ -169,8 +169,8 @@ class Record:
 
     def _other_run(self):
         return ValueError(
-            f"the checkpoint in {self.checkpoint.url!r} is of another run: data or "
-            "parameters differ; train with resume=False to begin anew"
+            f"the checkpoint in {self.checkpoint.url!r} belongs to another run: data "
+            "or parameters differ; train with resume=False to start from the beginning"
         )
 
     def next(self, w, sweep):
@@ -191,8 +191,8 @@ class Record:
             )
             if not same:
                 raise ValueError(
-                    f"the checkpoint in {self.checkpoint.url!r} is of other examples; "
-                    "train with resume=False to begin anew"
+                    f"the checkpoint in {self.checkpoint.url!r} belongs to other "
+                    "examples; train with resume=False to start from the beginning"
                 )
         self.n_repeated += 1
         return answer

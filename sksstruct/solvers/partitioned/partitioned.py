@@ -64,10 +64,10 @@ class Partitioned(Solver):
         `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
         Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
-        4,000 examples in each where there are more than two, and 1 for fewer than 200
+        4,000 examples in each if there are more than two, and 1 for fewer than 200
         examples. No more threads than blocks are of use; more blocks need more passes.
     max_iter : int, default=1000
-        Largest number of passes, each of as many visits as there are examples.
+        Maximum number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
@@ -84,7 +84,7 @@ class Partitioned(Solver):
         is expected to reach the tolerance, and after ten passes at the latest.
     keep_every : int, default=5
         Passes between two times that states are written to the checkpoint, or kept
-        elsewhere where blocks may be lost: no more passes are repeated. States are kept
+        elsewhere if blocks may be lost: no more passes are repeated. States are kept
         sooner if the weights that were sent since take more than a gigabyte.
     checkpoint : str, path or None, default=None
         Folder that the state of the run is written to every `keep_every` passes: a
@@ -106,7 +106,7 @@ class Partitioned(Solver):
     of sigma' is doubled; it ends at B, which is safe.
 
     A block holds its dual variables; all blocks that run at the same time hold one copy
-    of the weights each. With `LBFGS` there are no dual variables. Where features are
+    of the weights each. With `LBFGS` there are no dual variables. If features are
     mapped from disk its blocks keep nothing from sweep to sweep, so that memory is
     that of the blocks that run at the same time.
 
@@ -160,7 +160,7 @@ class Partitioned(Solver):
         if self.solver is not None:
             self.solver.check()
         if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs a checkpoint to go on from")
+            raise ValueError("resume=True needs a checkpoint to continue from")
 
     def local(self, surrogate: SmoothedHinge | None) -> Solver:
         """The solver of a block.
@@ -189,7 +189,7 @@ class Partitioned(Solver):
         self.local(model.surrogate).check_model(model)
         if "completion" in model.oracles:
             raise ValueError(
-                "Partitioned cannot complete labels that were not observed: for the "
+                "Partitioned cannot complete missing labels: for the "
                 "hinge, use solver='auto'"
             )
         if self.checkpoint is not None and hasattr(model, "memory"):
@@ -496,8 +496,8 @@ class Run:
             other = state["rounds"]["seed"] != self.rounds.seed
         if other:
             raise ValueError(
-                f"the checkpoint in {checkpoint.url!r} is of another run: data or "
-                "parameters differ; train with resume=False to begin anew"
+                f"the checkpoint in {checkpoint.url!r} belongs to another run: data or "
+                "parameters differ; train with resume=False to start from the beginning"
             )
         return state
 

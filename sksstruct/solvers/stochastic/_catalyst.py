@@ -103,7 +103,7 @@ class Catalyst:
     schedule : Schedule
         The sequences.
     smoothness : float
-        A: the gradients of the f_i are A / mu_k Lipschitz, or A where mu_k is 0.
+        A: the gradients of the f_i are A / mu_k Lipschitz, or A if mu_k is 0.
     visits : float
         Visits of an epoch.
     start : {"prox_center", "extrapolation", "previous"}

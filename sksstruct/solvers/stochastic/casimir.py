@@ -68,7 +68,7 @@ class Casimir(GradientSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes.
+        Maximum number of passes.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
         w = 0, for the other losses the one reached.

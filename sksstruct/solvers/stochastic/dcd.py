@@ -32,7 +32,7 @@ class DCD(Solver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the examples.
+        Maximum number of passes over the examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective.
     check_every : int or "auto", default="auto"

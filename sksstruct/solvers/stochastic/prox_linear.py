@@ -48,7 +48,7 @@ class ProxLinear(Solver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes.
+        Maximum number of passes.
     tol : float, default=3e-3
         Stop when ten passes have lowered the objective by less than ``tol / 10`` of its
         first value, which also happens if steps are too short. There is no certificate:
@@ -58,7 +58,7 @@ class ProxLinear(Solver):
         objective, and divides it by four after any other.
     smoothing : {"auto", "entropy", "l2"}, default="auto"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle. "auto"
-        is "l2" for chains, and where a model has no exp oracle.
+        is "l2" for chains, and if a model has no exp oracle.
     k : int, default=10
         Number of labelings for "l2".
     mu : float or None, default=None
@@ -74,7 +74,7 @@ class ProxLinear(Solver):
         each of two oracle calls per example or more.
     learning_rate : float or "auto", default="auto"
         Length of the stochastic steps of the first pass, with Casimir-SVRG; shorter
-        where the smoothing is less. "auto" is found by trial, and grows after passes
+        if the smoothing is less. "auto" is found by trial, and grows after passes
         that lower the objective.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where accelerated steps start, with Casimir-SVRG, as in

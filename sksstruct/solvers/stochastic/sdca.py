@@ -54,7 +54,7 @@ class SDCA(GradientSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of as many visits as there are examples.
+        Maximum number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective.
     sampling : {"gap", "permutation"}, default="gap"
@@ -136,8 +136,7 @@ class SDCA(GradientSolver):
             )
         if not _observed(model):
             raise ValueError(
-                "labels that were not observed make loss='log' non-convex, which needs "
-                "solver='lbfgs'"
+                "missing labels make loss='log' non-convex, which needs solver='lbfgs'"
             )
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:

@@ -49,22 +49,22 @@ class SGD(GradientSolver):
     shorter as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_.
     The weights shrink lazily, so that a step costs what the non-zero features of its
     example do. It needs no memory besides a few vectors of weights. `SDCA` comes as
-    far in about as many passes, with a certificate, where the oracle is sum-product.
+    far in about as many passes, with a certificate, if the oracle is sum-product.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of two oracle calls per example: one for the
+        Maximum number of passes, each of two oracle calls per example: one for the
         step, and one for the objective.
     tol : float, default=3e-3
         Stop when the second half of the passes so far has lowered the objective by less
         than ``tol`` times itself, or when the duality gap is less than that. The gap
-        is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose where alpha is
+        is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose if alpha is
         small.
     eta0 : float or "auto", default="auto"
         First step length, at most ``0.5 / alpha``. "auto" is the length with which the
         average over a part of the examples has the lowest objective, a search of some
-        sweeps; it becomes shorter where the objective rises above that at the start.
+        sweeps; it becomes shorter if the objective rises above that at the start.
     averaging : bool, default=True
         Whether to return the mean of the iterates since the last pass whose number is a
         power of two, and not the last one.

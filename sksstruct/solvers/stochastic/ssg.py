@@ -37,9 +37,9 @@ class SSG(Solver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of one oracle call per example.
+        Maximum number of passes, each of one oracle call per example.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is no
+        Stop at a duality gap of ``tol`` times the objective at w = 0. If there is no
         gap, stop when the lowest of ten computed objectives is less than a tenth of
         that amount below the lowest of the ten before.
     step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
@@ -65,7 +65,7 @@ class SSG(Solver):
     subgradients so far. With permutations, the oracle has been called equally often for
     every example at the end of a pass. The iterate then stands for dual variables, the
     mean of the oracle's answers, and their dual value is the certificate. There is no
-    certificate for the other options, nor where weights are confined to a box, to which
+    certificate for the other options, nor if weights are confined to a box, to which
     every step is projected.
 
     References

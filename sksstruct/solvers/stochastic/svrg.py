@@ -43,10 +43,10 @@ class SVRG(GradientSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of ``1 + epoch_size`` oracle calls per example.
+        Maximum number of passes, each of ``1 + epoch_size`` oracle calls per example.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective. The gap is
-        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. Where there is no gap, stop when
+        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. If there is no gap, stop when
         the lowest objective of ten passes is less than a tenth of that amount below the
         lowest of the ten before.
     learning_rate : float or "auto", default="auto"

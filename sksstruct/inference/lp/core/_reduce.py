@@ -25,7 +25,7 @@ class Reduced:
     Attributes
     ----------
     graph : FactorGraph
-        The reduced graph; the given one where there was nothing to do.
+        The reduced graph; the given one if there was nothing to do.
     offset : float
         Number to add to scores of the reduced graph to get scores of the given one.
     penalty : float
@@ -34,7 +34,7 @@ class Reduced:
         Where there was -inf: a threshold that, by the scores of the reduced graph,
         separates the allowed labelings of the given graph, above it, from all others.
     feasible : bool
-        False where some variable has no state left, or some table no finite score.
+        False if some variable has no state left, or some table no finite score.
     """
 
     def __init__(self, graph, margin=1.0):

@@ -18,10 +18,10 @@ class MAPResult:
     score : float
         Its score; -inf where it is forbidden.
     bound : float
-        Upper bound of the score of every labeling; inf where the method has none.
+        Upper bound of the score of every labeling; inf if the method has none.
     marginals : list of ndarrays of shape (n_states[i],), or None
         Fractional solution: a distribution over the states of each variable. None
-        where the method has none.
+        if the method has none.
     status : Status
         How the run ended: the string "optimal", "fractional" (the relaxation is solved,
         no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped" (by the

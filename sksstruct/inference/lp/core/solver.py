@@ -21,7 +21,7 @@ from sksstruct.utils.progress import Status, Trace
 _TOL = """
 tol : float, default=1e-6
     A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-    bound; where all scores are far below 1, any labeling is."""
+    bound; if all scores are far below 1, any labeling is."""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "tol": _TOL,

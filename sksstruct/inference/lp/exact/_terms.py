@@ -106,7 +106,7 @@ class Terms:
         Returns
         -------
         finer : bool
-            False, and nothing is changed, where little would be gained.
+            False, and nothing is changed, if little would be gained.
         """
         if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
             return False
@@ -189,7 +189,7 @@ def _whole(scores, lowest):
 
 
 def consistent_root(terms, limit, late):
-    """A network with as much as possible in c0; None where nothing is below the limit.
+    """A network with as much as possible in c0; None if nothing is below the limit.
 
     Parameters
     ----------

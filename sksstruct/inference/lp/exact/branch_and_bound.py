@@ -22,7 +22,7 @@ class BranchAndBound(MAPSolver):
     directional arc consistency [1]_. States that cannot be part of a better labeling
     are removed. Depth-first searches start from the open node with the best bound [2]_.
     Variables with up to three neighbors are eliminated, and components searched on
-    their own. Where clusters of variables are joined by few of them, the search follows
+    their own. If clusters of variables are joined by few of them, the search follows
     a tree of clusters and keeps what it has found out about each [3]_.
 
     It is for graphs with tables that are small and nearly decided, or hard; it also
@@ -32,10 +32,10 @@ class BranchAndBound(MAPSolver):
     Parameters
     ----------
     max_iter : int, default=100000
-        Largest number of iterations, of some million table entries each.
+        Maximum number of iterations, of some million table entries each.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
 
     References
     ----------

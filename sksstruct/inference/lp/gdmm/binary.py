@@ -23,7 +23,7 @@ class MAPBinaryGDMM(MAPSolver):
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of iterations.
+        Maximum number of iterations.
     %(tol_relaxed)s
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and

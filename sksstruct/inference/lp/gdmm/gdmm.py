@@ -24,7 +24,7 @@ TEXTS = {
     **COMMON,
     "parameters": f"""
 max_iter : int, default=2000
-    Largest number of iterations.
+    Maximum number of iterations.
 {COMMON["tol_relaxed"].strip()}
 rho : "auto" or float, default="auto"
     Weight of the quadratic terms; "auto" begins with a tenth of the typical difference
@@ -117,7 +117,7 @@ class MAPGDMM(MAPSolver):
 
 
 def balance(state):
-    """Adapt rho where one of the residuals is far above the other."""
+    """Adapt rho if one of the residuals is far above the other."""
     if state.primal_residual > 4.0 * state.dual_residual:
         state.rho *= 1.5
     elif state.dual_residual > 4.0 * state.primal_residual:

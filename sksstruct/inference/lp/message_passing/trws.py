@@ -21,7 +21,7 @@ class TRWS(MessagePassing):
 
     Notes
     -----
-    Where the labeling is optimal, the marginals of a result are those of the labeling.
+    If the labeling is optimal, the marginals of a result are those of the labeling.
     Otherwise they are spread evenly over the states of each variable whose
     reparametrized scores tie: an indication of what the relaxation cannot decide, not a
     solution of it. `HiGHS` and `MAPGDMM` return solutions.

@@ -40,7 +40,7 @@ class BeliefPropagation(BaseEstimator):
     Parameters
     ----------
     kind : {"bethe", "trw"}, default="bethe"
-        "bethe": plain loopy belief propagation; where it settles, the marginals are a
+        "bethe": plain loopy belief propagation; if it settles, the marginals are a
         stationary point of the Bethe free energy, which estimates log Z. "trw":
         tree-reweighted belief propagation [1]_; it has one fixed point, and an upper
         bound of log Z, the mean of those of spanning forests, that holds whether the
@@ -49,7 +49,7 @@ class BeliefPropagation(BaseEstimator):
         Largest number of sweeps.
     tol : float, default=1e-6
         The messages have settled if none changes by more in a sweep, relative to its
-        size where that is above 1.
+        size if that is above 1.
     damping : "auto" or float, default="auto"
         Share of the old message in a new one, below 1. "auto" begins with 0 and goes
         half of the way to 1 whenever the largest change of a message has not fallen in

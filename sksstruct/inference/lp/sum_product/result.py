@@ -24,7 +24,7 @@ class MarginalResult:
         Upper bound of it, converged or not; inf for ``kind="bethe"``.
     status : Status
         How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
-        the callback), "infeasible", or "not_found" where the estimate or the marginals
+        the callback), "infeasible", or "not_found" if the estimate or the marginals
         are those of forbidden labelings; `message` explains it.
     n_iter : int
         Sweeps.

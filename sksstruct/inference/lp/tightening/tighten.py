@@ -1,4 +1,4 @@
-"""Rounds of message passing and of new clusters, where the bound is loose."""
+"""Rounds of message passing and of new clusters, if the bound is loose."""
 
 import numpy as np
 

@@ -19,7 +19,7 @@ from sksstruct.utils.progress import Status
 class Tightened(MAPSolver):
     """TRW-S, and then message passing with triplets that make the relaxation tighter.
 
-    Where TRW-S ends above its best labeling, triplets of variables whose edges
+    If TRW-S ends above its best labeling, triplets of variables whose edges
     contradict each other become clusters, in which edges have to agree [1]_. They are
     found among the triangles of the graph, and in cycles with an odd number of
     contradictions [2]_, which are cut into triplets; edges that these need have scores
