@@ -33,7 +33,8 @@ class LBFGS(GradientSolver):
     Minimizes ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss [1]_. The expected mean parameters of every example are a point
     of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
-    the certificate costs nothing. Weights stay in the box that a model needs [2]_.
+    the certificate needs no additional computation. The solver supports the bounds on
+    weights that some models need [2]_.
 
     Parameters
     ----------
@@ -41,23 +42,23 @@ class LBFGS(GradientSolver):
         Maximum number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective. If there is no gap,
-        stop when ten iterations have lowered the objective by less than ``tol / 10`` of
-        itself.
+        Stop at a duality gap of ``tol`` times the objective. If there is no gap, stop
+        when ten iterations have reduced the objective by less than ``tol / 10`` times
+        its value.
     memory : int, default=10
         Number of pairs of vectors that form the approximation of the Hessian.
 
     Notes
     -----
-    The pairs are kept in single precision, as they only say in which direction a step
-    goes: each takes 8 bytes for every weight. Objective, gradient and gap are computed
-    in double precision. If weights are confined to a box, scipy's L-BFGS-B keeps the
-    pairs, in double precision.
+    The pairs are stored in single precision, because they only determine the direction
+    of a step. Each pair takes 8 bytes for every weight. Objective, gradient and gap are
+    computed in double precision. With bounds on weights, scipy's L-BFGS-B stores the
+    pairs in double precision.
 
-    If some labels were not observed, the loss is not convex and has no dual; training
-    then stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are
-    not enough for an l2-smoothed loss, the dual value is valid, but the objective is
-    only a lower estimate. The gap is ``inf`` in both cases.
+    If some labels are missing, the loss is not convex and has no dual. Training then
+    stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are not
+    enough for an l2-smoothed loss, the dual value is valid, but the objective is only
+    an estimate from below. The gap is ``inf`` in both cases.
 
     References
     ----------

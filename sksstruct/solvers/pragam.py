@@ -29,12 +29,13 @@ _MARGIN, _LONGEST = 1.0, 2000
 @fill_doc(example('solver="pragam"'))
 @dataclass(eq=False, repr=False)
 class Pragam(Solver):
-    """Primal-adjoint gap minimization: O(1 / k^2), and free intercepts.
+    """Primal-adjoint gap minimization: O(1 / k^2), and unregularized intercepts.
 
-    Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
-    dual variables move in every iteration, each by two projections onto their set. For
-    binary problems the set is a box, with one equality if the bias is free; for
-    classes it is a simplex, for chains, trees and forests the local polytope.
+    Nesterov's excessive gap technique on the dual of the structured hinge [1]_. Every
+    iteration moves all dual variables, by two projections onto their domain. For binary
+    problems the domain is a box, with one equality constraint if the bias is not
+    regularized. For classes it is a simplex. For chains, trees and forests it is the
+    local polytope.
 
     Parameters
     ----------
@@ -44,13 +45,13 @@ class Pragam(Solver):
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
         Lipschitz constant of the gradient of the dual. With an upper bound, the paper's
-        Algorithm 1 runs as printed; "adaptive" finds the constant on the fly.
+        Algorithm 1 runs as printed. "adaptive" estimates the constant during training.
     restart : bool, default=True
         Whether to restart from the current dual variables whenever the gap has fallen
-        to a tenth. It is faster in practice; without it the bound (26) of the paper
-        holds.
+        to a tenth. This is faster in practice. Without restarts, the bound (26) of the
+        paper holds.
     check_every : int, default=10
-        Iterations between two computations of the gap.
+        Number of iterations between two computations of the gap.
 
     Notes
     -----

@@ -38,16 +38,16 @@ class RelaxedGraphModel(StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
     Inputs and outputs are those of `GraphModel`. Training maximizes over the local
-    polytope instead of the labelings: if the LP relaxation is not tight, the oracle
-    returns a fractional labeling, which has features and a loss like any other. So the
-    objective is an upper bound of the structured hinge, and the duality gap is a
-    certificate for this bound. Predictions are labelings.
+    polytope instead of the labelings. If the LP relaxation is not tight, the oracle
+    returns a fractional labeling, which has features and a loss like any other
+    labeling. The objective is therefore an upper bound on the structured hinge, and the
+    duality gap is a certificate for this bound. Predictions are labelings.
 
-    `sksstruct.solvers.GDMM` trains it without ever maximizing over a whole graph, and
-    is the solver for graphs beyond some hundred nodes or a few labels. The oracle of
-    the other solvers is a Python function that solves a linear program if message
-    passing does not find the maximum. `GraphModel` is the model for trees and for two
-    labels that attract.
+    `sksstruct.solvers.GDMM` trains the model without maximizing over a whole graph. Use
+    it for graphs with more than some hundred nodes or more than a few labels. The
+    oracle of the other solvers is a Python function that solves a linear program if
+    message passing does not find the maximum. For trees, and for two labels that
+    attract each other, use `GraphModel`.
 
     Parameters
     ----------

@@ -47,16 +47,18 @@ class BMRM(Solver):
     ----------
     %(passes)s
     inner : {"qp", "line_search"}, default="qp"
-        How J_t is minimized. "qp": exactly, over all planes. "line_search": on the
+        Method that minimizes J_t. "qp": exactly, over all planes. "line_search": on the
         segment from the last iterate to the newest plane, which is batch Frank-Wolfe.
     drop_after : int or None, default=50
-        Planes that the minimum did not need for so many passes are dropped; None keeps
-        all. Not used by the line search, which keeps none.
+        Number of passes after which a plane that the minimum did not need is dropped.
+        None: keep all planes. The line search keeps no planes and ignores this
+        parameter.
 
     Notes
     -----
-    Some problems need no fewer than 1 / (2 alpha epsilon) planes [2]_; most need far
-    fewer. A plane costs memory for its non-zero weights.
+    Some problems need at least 1 / (2 alpha epsilon) planes [2]_, but most problems
+    need far fewer. The memory of a plane is proportional to its number of nonzero
+    weights.
 
     References
     ----------

@@ -36,8 +36,8 @@ class CuttingPlane(Solver):
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these sets
-    almost to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle
-    calls for a small gap, which makes it the choice if the oracle is expensive.
+    almost to its optimum, by pairwise coordinate steps [1]_. Of all solvers, it needs
+    the fewest oracle calls for a small gap. Use it if the oracle is expensive.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class CuttingPlane(Solver):
         Gap of the restricted problem at which the oracles are called again, as a share
         of the whole gap.
     max_cached : int, default=100
-        Labelings kept for an example. Labelings with a dual variable are always kept.
+        Maximum number of labelings kept per example. Labelings with a positive dual
+        variable are always kept.
 
     References
     ----------

@@ -27,9 +27,9 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 class SoftBCFW(FactorSolver):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
-    Papers compare `GDMM` with this baseline, which has the same blocks. It converges to
-    a point near the optimum, at a distance that depends on `rho` and that ``dual_gap_``
-    bounds.
+    Papers compare `GDMM` with this baseline, which uses the same blocks. It converges
+    to a point near the optimum. The distance depends on `rho`, and ``dual_gap_`` is an
+    upper bound on it.
 
     Parameters
     ----------

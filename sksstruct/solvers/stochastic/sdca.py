@@ -46,10 +46,11 @@ class SDCA(GradientSolver):
 
     Visits one example after the other, and moves its dual variables, the mean
     parameters of a distribution of its labelings [1]_ [3]_, so that the dual objective
-    rises. A visit calls the sum-product oracle once, and needs no step size: it
-    computes the gain of a step exactly, and finds the length of the next one from it.
-    The duality gap is a sum over the examples, which are drawn in proportion to it. It
-    is known at any regularization, and minimizes the elastic net as well [2]_.
+    rises. A visit calls the sum-product oracle once. There is no step size to set: the
+    solver computes the gain of a step exactly, and uses it to choose the length of the
+    next step. The duality gap is a sum over the examples, which are sampled in
+    proportion to their share. The gap is useful for any strength of regularization. The
+    solver also supports the elastic net [2]_.
 
     Parameters
     ----------
@@ -62,12 +63,13 @@ class SDCA(GradientSolver):
         gaps, or all examples in a new random order every pass. The first two passes
         are permutations.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective and the gap, each of which
-        takes an oracle call per example. "auto": the more, the more passes there were.
+        Number of passes between two computations of the objective and the gap. Each
+        computation takes an oracle call per example. "auto": a number that grows with
+        the number of passes.
 
     Notes
     -----
-    Each example keeps two numbers for each score of its tables: for each position and
+    The solver stores two numbers for each score of each example: for each position and
     label, and for each pair of labels.
 
     References
