@@ -36,13 +36,14 @@ def batch(
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
         `branch_and_bound` and `Exhaustive`, which call Python functions. `viterbi`,
-        `max_product` and `min_cut` take up to 256 small problems at a time as one, if
-        scores and tables are arrays, all variables have as many states, and no score of
-        a cut is ``-inf``; this is many times faster for problems of ten variables.
+        `max_product` and `min_cut` merge up to 256 small problems into one, if scores
+        and tables are arrays, all variables have the same number of states, and no
+        score of a cut is ``-inf``. This is many times faster for problems with ten
+        variables.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
-        Threads; the results are the same for any number.
+        Number of threads. The results do not depend on it.
     **options : dict
         Keyword arguments of every call.
 
@@ -54,7 +55,7 @@ def batch(
     Raises
     ------
     ValueError
-        If the oracle refuses a problem; the error gives its number.
+        If a problem is not valid. The error message contains its number.
 
     See Also
     --------

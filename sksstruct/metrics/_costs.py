@@ -37,7 +37,7 @@ def mean_cost(
     Returns
     -------
     cost : float
-        The lower the better.
+        Mean cost; lower is better.
 
     See Also
     --------
@@ -90,7 +90,7 @@ def make_cost_scorer(
     Returns
     -------
     scorer : callable
-        ``scorer(estimator, X, y)`` is minus the mean cost: the higher the better.
+        ``scorer(estimator, X, y)`` is minus the mean cost; higher is better.
 
     See Also
     --------

@@ -31,7 +31,7 @@ _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
 @dataclass(eq=False, repr=False)
 class HiGHS(MAPSolver):
-    """The LP relaxation, or the exact problem, by SciPy's HiGHS: the referee.
+    """The LP relaxation, or the exact problem, by SciPy's HiGHS: a reference.
 
     The local polytope has a column for each state and for each entry of each table.
 
@@ -44,7 +44,7 @@ class HiGHS(MAPSolver):
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
         bound; if all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
-        Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
+        Maximum number of branch-and-bound nodes with `exact`. No effect otherwise.
 
     Examples
     --------

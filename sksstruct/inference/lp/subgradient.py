@@ -14,9 +14,9 @@ from sksstruct.utils._doc import fill_doc
 class Subgradient(MAPSolver):
     """Subgradient dual decomposition, for graphs with edges only: the baseline.
 
-    Every edge is solved by itself [1]_; multipliers move by the disagreement of edges
-    and variables, with steps that fall as one over the square root of the iteration.
-    The marginals are averages of the variables' best states over the iterations.
+    Solves every edge separately [1]_, and moves the multipliers by the disagreement of
+    edges and variables. Step sizes fall as one over the square root of the iteration.
+    The marginals are averages of the best states of the variables over the iterations.
 
     Parameters
     ----------
