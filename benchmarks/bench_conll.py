@@ -22,7 +22,7 @@ import numpy as np  # isort: skip
 
 args = arguments(__doc__, quick="leave out CRFsuite's slow algorithms")
 ALPHA = 0.02
-# CRFsuite minimises c2 |w|^2 + sum of the losses, with c2 = 1 by default; no bias, no
+# CRFsuite minimizes c2 |w|^2 + sum of the losses, with c2 = 1 by default; no bias, no
 # weights of first and last labels, and weights only for what was seen together.
 CRF = {
     "loss": "log",

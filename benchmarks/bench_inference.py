@@ -188,7 +188,7 @@ def cut_problems():
             (z["X"][a:b].reshape(*shape, 3) / 255.0, z["y"][a:b])
             for (a, b), shape in zip(bounds, z["shape"], strict=True)
         ]
-    # colours and places, and their squares, by logistic regression on 200 images
+    # colors and places, and their squares, by logistic regression on 200 images
     features = []
     for image, _ in images:
         places = np.indices(image.shape[:2]) / np.array(image.shape[:2])[:, None, None]

@@ -1,7 +1,7 @@
 """The likelihood of classes beside scikit-learn's `LogisticRegression`.
 
-Digits, and the letters of OCR words one by one: 128 pixels, 26 classes. Both minimise
-the same objective, without a bias, which scikit-learn does not regularise. Each method
+Digits, and the letters of OCR words one by one: 128 pixels, 26 classes. Both minimize
+the same objective, without a bias, which scikit-learn does not regularize. Each method
 is run with smaller and smaller tolerances until its objective is within 1e-6 of the
 optimum, relative to it; the run that gets there is timed.
 """

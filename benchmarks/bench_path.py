@@ -1,4 +1,4 @@
-"""The regularisation path on OCR letters: its guarantee, and its cost beside a grid.
+"""The regularization path on OCR letters: its guarantee, and its cost beside a grid.
 
 Osokin et al. (2016), Section 5.2 and App. K: epsilon = 0.1, and 31 values of alpha from
 2^15 to 2^-15, each started from the one before, to a gap of epsilon as well.

@@ -225,7 +225,7 @@ def pose(args):
     )  # fmt: skip
 
 
-def localisation(args):
+def localization(args):
     """The example on digits in clutter, which prints its figures."""
     import matplotlib
 
@@ -355,7 +355,7 @@ def main():
     horses(args)
     images(args)
     pose(args)
-    localisation(args)
+    localization(args)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from sklearn.cluster import KMeans
 from sksstruct.models import Graph
 
 
-def opponent_colours(image):
-    """Brightness and two differences of colours."""
+def opponent_colors(image):
+    """Brightness and two differences of colors."""
     r, g, b = np.moveaxis(image, -1, 0)
     return np.stack([(r + g + b) / 3, r - g, (r + g) / 2 - b], axis=-1)
 
@@ -25,7 +25,7 @@ def superpixels(image, step=4, scale=0.06, n_iter=5):
     h, w = image.shape[:2]
     y, x = np.mgrid[:h, :w]
     place = np.stack([y, x], axis=-1) / step
-    points = np.concatenate([opponent_colours(image) / scale, place], axis=-1)
+    points = np.concatenate([opponent_colors(image) / scale, place], axis=-1)
     points = points.reshape(h * w, -1)
     rows, columns = len(range(step // 2, h, step)), len(range(step // 2, w, step))
     i = np.minimum(y // step, rows - 1).ravel()
@@ -34,13 +34,13 @@ def superpixels(image, step=4, scale=0.06, n_iter=5):
     for _ in range(n_iter):
         n = np.bincount(number, minlength=rows * columns)
         sums = [np.bincount(number, v, rows * columns) for v in points.T]
-        centre = np.stack(sums, axis=1) / np.maximum(n, 1)[:, None]
+        center = np.stack(sums, axis=1) / np.maximum(n, 1)[:, None]
         best = np.full(h * w, np.inf)
         for a in (-1, 0, 1):  # each pixel chooses among the nine seeds around it
             for b in (-1, 0, 1):
                 k = np.clip(i + a, 0, rows - 1) * columns
                 k = k + np.clip(j + b, 0, columns - 1)
-                distance = ((points - centre[k]) ** 2).sum(axis=1)
+                distance = ((points - center[k]) ** 2).sum(axis=1)
                 distance[n[k] == 0] = np.inf
                 number = np.where(distance < best, k, number)
                 best = np.minimum(distance, best)
@@ -69,10 +69,10 @@ def gradients(image, bins=6):
 
 
 def codebooks(images, n_words=32):
-    """Centres of clusters of colours and of gradients; of training images only."""
+    """Centers of clusters of colors and of gradients; of training images only."""
     rng = np.random.default_rng(0)
     books = []
-    for describe in (lambda image: block_means(opponent_colours(image)), gradients):
+    for describe in (lambda image: block_means(opponent_colors(image)), gradients):
         rows = [describe(image) for image in images]
         rows = np.concatenate([row.reshape(-1, row.shape[-1]) for row in rows])
         some = rows[rng.choice(len(rows), min(8000, len(rows)), replace=False)]
@@ -81,14 +81,14 @@ def codebooks(images, n_words=32):
     return books
 
 
-def words(values, centres):
-    """One-hot numbers of the nearest centres."""
-    distance = (centres**2).sum(axis=1) - 2 * values @ centres.T
-    return np.eye(len(centres))[distance.argmin(axis=-1)]
+def words(values, centers):
+    """One-hot numbers of the nearest centers."""
+    distance = (centers**2).sum(axis=1) - 2 * values @ centers.T
+    return np.eye(len(centers))[distance.argmin(axis=-1)]
 
 
 def contrast(code, y, x):
-    """Logarithm of how common a colour is in the middle, against the border."""
+    """Logarithm of how common a color is in the middle, against the border."""
     border = np.minimum(np.minimum(y, 1 - y), np.minimum(x, 1 - x)) < 0.1
     middle = np.exp(-((y - 0.5) ** 2 + (x - 0.5) ** 2) / 0.08)
     outside = code[border].mean(axis=0) + 0.01
@@ -98,19 +98,19 @@ def contrast(code, y, x):
 
 def soft_bins(t, n):
     """Weights of n places along an axis from 0 to 1."""
-    centre = (np.arange(n) + 0.5) / n
-    t = np.clip(t, centre[0], centre[-1])[..., None]
-    return np.maximum(0, 1 - n * np.abs(t - centre))
+    center = (np.arange(n) + 0.5) / n
+    t = np.clip(t, center[0], center[-1])[..., None]
+    return np.maximum(0, 1 - n * np.abs(t - center))
 
 
 def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
     """Superpixels of an image as nodes with features, and pairs of neighbors.
 
     Features of a node are sums over its pixels, in units of the mean size of a
-    superpixel; those of a pair are similarities of colour, times the length of its
+    superpixel; those of a pair are similarities of color, times the length of its
     border in units of such a kind. The weight of a node is the number of its pixels.
     """
-    code = words(block_means(opponent_colours(image)), books[0])
+    code = words(block_means(opponent_colors(image)), books[0])
     edges_of_image = words(gradients(image), books[1])
     h, w = code.shape[:2]
     y, x = (np.indices((h, w)) + 0.5) / np.array([h, w])[:, None, None]
@@ -131,11 +131,11 @@ def graph(image, books, windows=(1, 3, 7), grid=8, sigmas=(0.03, 0.1, 0.3)):
     pairs = np.sort(np.concatenate([beside, below]), axis=1)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     edges, length = np.unique(pairs, axis=0, return_counts=True)
-    colour = opponent_colours(image).reshape(-1, 3).T
-    colour = np.stack([np.bincount(number.ravel(), c) for c in colour], axis=1)
+    color = opponent_colors(image).reshape(-1, 3).T
+    color = np.stack([np.bincount(number.ravel(), c) for c in color], axis=1)
     area = np.bincount(number.ravel())
-    colour /= area[:, None]
-    squared = ((colour[edges[:, 0]] - colour[edges[:, 1]]) ** 2).sum(axis=1)
+    color /= area[:, None]
+    squared = ((color[edges[:, 0]] - color[edges[:, 1]]) ** 2).sum(axis=1)
     alike = [np.exp(-squared / (2 * s * s)) for s in sigmas]
     alike = np.stack([np.ones(len(edges)), *alike], axis=1)
     alike *= n * (length / length.sum())[:, None]

@@ -18,8 +18,8 @@ folder.
 
 # %%
 # 200 images to train on, 128 to test. ``horse_features.py`` computes the features:
-# for a superpixel words of colour and texture and their place, for a pair similarities
-# of colour.
+# for a superpixel words of color and texture and their place, for a pair similarities
+# of color.
 import matplotlib.pyplot as plt
 import numpy as np
 from horse_features import codebooks, graph, majority

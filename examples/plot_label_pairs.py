@@ -36,7 +36,7 @@ Y = np.array([[digit in member for member in members] for digit in digits]).asty
 X, X_test, Y, Y_test = train_test_split(X, Y, train_size=300, random_state=0)
 
 # %%
-# The same loss and regularisation for both. Without pairs the two would be the same.
+# The same loss and regularization for both. Without pairs the two would be the same.
 C = 10.0
 alone = OneVsRestClassifier(LinearSVC(C=C, max_iter=50000)).fit(X, Y)
 pairs = MultilabelPairwise(alpha=1 / (len(X) * C), random_state=0).fit(X, Y)

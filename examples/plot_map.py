@@ -4,13 +4,13 @@ MAP: cleaning a photograph, with bounds
 =======================================
 
 A photograph with noise becomes a factor graph: a variable for each pixel whose states
-are grey levels, and edges between neighbors that like similar levels, up to a limit,
+are gray levels, and edges between neighbors that like similar levels, up to a limit,
 so that contours stay sharp. ``LPMAPPredictor`` finds a labeling of all pixels and an
 upper bound of the score of every labeling.
 """
 
 # %%
-# The photograph comes with scikit-learn; 24 grey levels, 96 x 128 pixels.
+# The photograph comes with scikit-learn; 24 gray levels, 96 x 128 pixels.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_sample_image

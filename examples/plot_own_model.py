@@ -55,7 +55,7 @@ X_test, y_test = strips(500, slice(1200, 1797), seed=1)
 #
 # **The searches.** There are fewer than a hundred stretches in a strip; cumulative sums
 # give the scores of all of them at once. What they must return is an output that
-# maximises the score, or the sum of loss and score.
+# maximizes the score, or the sum of loss and score.
 class StretchModel(StructuredModel):
     """The best stretch of a strip."""
 

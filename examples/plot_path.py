@@ -3,8 +3,8 @@
 Choosing alpha along the whole path
 ==========================================
 
-How much regularisation is best? A grid of values answers for these values. The
-regularisation path answers for all: it says, for every alpha, weights whose objective
+How much regularization is best? A grid of values answers for these values. The
+regularization path answers for all: it says, for every alpha, weights whose objective
 is at most epsilon above the minimum, and it finds out by itself where to train.
 """
 

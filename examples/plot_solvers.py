@@ -58,7 +58,7 @@ for solver in ("sdca", "lbfgs", "svrg", "casimir"):
 
 # %%
 # Two classes: the same solvers behind a plain classifier. Pragam can leave the bias out
-# of the regularisation.
+# of the regularization.
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16, y % 2, random_state=0)
 for solver, penalize in (("auto", True), ("pragam", True), ("pragam", False)):

@@ -41,7 +41,7 @@ def build(tmp_path_factory):
     subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=folder,
-        # optimised, it would be no quicker here
+        # optimized, it would be no quicker here
         env={**os.environ, "PYTHONPATH": path, "CFLAGS": "-O0 -g0"},
         check=True,
     )

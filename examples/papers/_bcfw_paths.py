@@ -1,4 +1,4 @@
-"""The claims of Osokin et al. (2016) on the regularisation path: Figures 4, 7 and 8."""
+"""The claims of Osokin et al. (2016) on the regularization path: Figures 4, 7 and 8."""
 
 import numpy as np
 from _bcfw_runs import Run

@@ -14,7 +14,7 @@ class Run:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     refresh : int or None
         Passes between two sweeps that renew the estimates of the block gaps, which are
         part of the method and counted. None: no such sweeps.

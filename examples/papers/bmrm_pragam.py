@@ -57,7 +57,7 @@ def lower_bound(full):
     for name, A in (("orthonormal", hadamard(d) / d**0.5), ("as printed", printed)):
         for inner in ("qp", "line_search"):
             solver = BMRM(d // 2 - 1, 0.0, inner=inner)
-            gaps = solver._minimise(Planes(A), alpha, Options()).history["gap"][1:]
+            gaps = solver._minimize(Planes(A), alpha, Options()).history["gap"][1:]
             t = np.arange(1, len(gaps) + 1)
             ratio = float((gaps * 2 * alpha * t).min())
             rows.append({

@@ -22,7 +22,7 @@ def main(arguments=None):
     Returns
     -------
     code : int
-        0, or 1 where `map` found no labeling, 2 where the input is wrong, or 130 after
+        0, or 1 if `map` found no labeling, 2 if the input is wrong, or 130 after
         an interrupt.
     """
     parser = argparse.ArgumentParser(

@@ -89,7 +89,7 @@ def run(options):
     Returns
     -------
     code : int
-        0, or 1 where no labeling was found, or 2 where it could not be written.
+        0, or 1 if no labeling was found, or 2 if it could not be written.
     """
     started = time.perf_counter()
     graph = load(options.file, options.evidence)

@@ -39,7 +39,7 @@ def add_parsers(commands):
     train.add_argument(
         "--loss", choices=["hinge", "log"], help="'log' is the likelihood (hinge)"
     )
-    train.add_argument("--alpha", type=float, help="regularisation (by the loss)")
+    train.add_argument("--alpha", type=float, help="regularization (by the loss)")
     train.add_argument("--c1", type=float, help="that of CRFsuite, for the likelihood")
     train.add_argument("--c2", type=float, help="that of CRFsuite, for the likelihood")
     train.add_argument("--bio", action="store_true", help="well-formed BIO labels only")
@@ -129,7 +129,7 @@ def _parameters(options, n):
             raise ValueError("--c1 and --c2 are for the likelihood, without --alpha")
         c1 = 0.0 if options.c1 is None else options.c1
         c2 = 1.0 if options.c2 is None else options.c2
-        # its regularisation; the model is the one with all weights
+        # its regularization; the model is the one with all weights
         same = crfsuite_parameters(n, c1=c1, c2=c2)
         parameters = {name: same[name] for name in ("alpha", "l1_ratio")}
         parameters["loss"] = "log"

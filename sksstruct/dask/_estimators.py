@@ -21,14 +21,14 @@ from sksstruct.utils.typing import with_callbacks
 _TEXTS = {
     "client": """
 client : distributed.Client or None, default=None
-    Client of the cluster; None: the client that was made last.
+    Client of the cluster. None: the client that was created last.
 """,
     "data": """
 X : dask bag or array, list of delayed, or Shards
     Inputs in parts: a bag of sequences, an array whose chunks are whole rows, a list of
     delayed tuples ``(X_part, y_part)`` or ``(X_part, y_part, sample_weight_part)``, or
-    a function that reads a part. Each part is a block of the training: results depend
-    on the parts, and on nothing else of the cluster.
+    a function that reads a part. Each part is a block in training. Results depend on
+    the parts, but not on the cluster.
 y : dask bag or array, default=None
     Outputs in the same parts; None with delayed tuples and `Shards`, which have them.
 sample_weight : dask bag or array, default=None
@@ -141,8 +141,8 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     """`sksstruct.ChainCRF`, trained on data that are spread over a cluster.
 
     Each part of the data is a block of `sksstruct.solvers.Partitioned`, and stays on
-    its worker. The result is the same, bit for bit, for any number of workers, and
-    where workers are lost. All parts need all labels to be known.
+    its worker. The result is bit-for-bit the same for any number of workers, even if
+    workers are lost. All labels must be known, except with `LBFGS`.
 
     Parameters
     ----------
@@ -157,10 +157,10 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
     -----
     `solver` is "auto", "partitioned", or the name or an object of `BCFW`, `SDCA`,
     `LBFGS` or `Partitioned`.
-    `score_function`, `warm_start`, and, but with `LBFGS`, labels that were not observed
-    need all data in one place, and are refused. `early_stopping` sets whole parts
-    aside, at least one. With `transition_features`, and weights that exist only where
-    they were seen, parts are read three times.
+    `score_function`, `warm_start` and, except with `LBFGS`, missing labels need all
+    data in one place, and raise an error. `early_stopping` holds out whole parts, at
+    least one. Parts are read three times with `transition_features`, or if weights
+    exist only for observed combinations.
 
     Examples
     --------
@@ -190,10 +190,10 @@ class DaskChainCRF(Distributed, ChainCRF):  # type: ignore[misc]
 class DaskSSVMClassifier(Distributed, SSVMClassifier):
     """`sksstruct.SSVMClassifier`, trained on data that are spread over a cluster.
 
-    Models learn from each part what they learn from all data, and this is merged. Those
-    of which it cannot be merged are refused: `sksstruct.models.RelaxedGraphModel`, and
-    `sksstruct.models.PartsModel` with more than one type of displacement. What a model
-    of your own learns in `prepare` must be the same in all parts.
+    What the model learns from each part of the data, such as its classes, is merged.
+    Models that cannot be merged raise an error: `sksstruct.models.RelaxedGraphModel`,
+    and `sksstruct.models.PartsModel` with more than one type of displacement. If you
+    write your own model, its `prepare` must give the same result for all parts.
 
     Parameters
     ----------
@@ -243,9 +243,9 @@ class DaskSSVMClassifier(Distributed, SSVMClassifier):
 class DaskMultilabelPairwise(Distributed, MultilabelPairwise):
     """`sksstruct.MultilabelPairwise`, trained on data that are spread over a cluster.
 
-    It needs ``loss="structured_hinge"``, sets of labels that are enumerated, and a
-    number for `interaction_scaling`: all else looks at all data at once. y is a label
-    indicator.
+    It supports only ``loss="structured_hinge"`` with few enough labels to enumerate
+    their sets, and needs a number for `interaction_scaling`. Other options need all
+    data in one place. y must be a label indicator.
 
     Parameters
     ----------

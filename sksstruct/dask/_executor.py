@@ -1,4 +1,4 @@
-"""Blocks on the workers of a Dask cluster, and what happens where workers are lost.
+"""Blocks on the workers of a Dask cluster, and what happens if workers are lost.
 
 A block is made on a worker and stays there, with a host: an actor of Dask, which lives
 as long as the client asks for it. Blocks are gone with the client, however that ends. A
@@ -9,7 +9,7 @@ elsewhere.
 
 Calls are tasks, but for those of rounds: there are many, each may be short, and a task
 costs the client and the worker about 10 ms. These go to the hosts themselves, one
-message for each worker, where the client reaches it.
+message for each worker, if the client reaches it.
 
 Nothing of the result depends on where blocks are, or how many workers there are:
 changes are added in the order of a `TreeSum`, of which a worker adds what it can.

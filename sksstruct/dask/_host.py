@@ -228,7 +228,7 @@ def make_block(name, number, ticket, function, state, *inputs):
 
 
 def call_host(name, call, common):
-    """Answer a call that came as a task; None where there is no host."""
+    """Answer a call that came as a task; None if there is no host."""
     host = _HOSTS.get(name)
     return host and host.answer(call, common)
 

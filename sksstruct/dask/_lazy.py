@@ -25,7 +25,7 @@ def apply(
     Parameters
     ----------
     estimator : estimator
-        Fitted, where the method needs that.
+        Fitted, if the method needs that.
     X : dask bag or array, list of delayed, or Shards
         Inputs of the method.
     method : str, default="predict"
@@ -71,7 +71,9 @@ def _of_array(estimator, X, method, meta):
     if X.ndim != 2:
         raise ValueError(f"X must be 2-D, got {X.ndim}-D")
     if X.numblocks[1] != 1:
-        raise ValueError(f"X is cut into {X.numblocks} chunks: rows must be whole")
+        raise ValueError(
+            f"X is split into {X.numblocks} chunks: each chunk must contain whole rows"
+        )
     if meta is None:
         # of one row of zeros, as the method alone knows
         meta = np.asarray(getattr(estimator, method)(np.zeros((1, X.shape[1]))))

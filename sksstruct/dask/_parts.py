@@ -129,8 +129,8 @@ def _delayed(name, collection):
         size != 1 for size in collection.numblocks[1:]
     ):
         raise ValueError(
-            f"{name} is cut into {collection.numblocks} chunks: rows must be whole, "
-            "use rechunk"
+            f"{name} is split into {collection.numblocks} chunks: "
+            "each chunk must contain whole rows, use rechunk"
         )
     parts = collection.to_delayed()
     return list(parts.ravel()) if hasattr(parts, "ravel") else list(parts)

@@ -41,13 +41,13 @@ class Plan:
     spec : ModelSpec
         The model, which has learned from all parts.
     set_loss : callable or None
-        ``set_loss(spec, model)``, where the loss is a parameter of the estimator.
+        ``set_loss(spec, model)``, if the loss is a parameter of the estimator.
     read : callable
         Makes ``(X, y, sample_weight)`` of the inputs of a part.
     solver : solver object
         `Partitioned`.
     alpha, l1 : float
-        Regularisation.
+        Regularization.
     outline : Outline, default=None
         The problem.
     """

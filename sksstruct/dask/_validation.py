@@ -33,7 +33,7 @@ class Validation:
     def __init__(self, estimator, client, parts):
         n = len(parts)
         if n < 2:
-            raise ValueError("early_stopping sets parts aside: X needs two, it has one")
+            raise ValueError("early_stopping holds out parts: X needs two, but has one")
         rng = check_random_state(estimator.random_state)
         if not isinstance(estimator.random_state, np.random.RandomState):
             # the order of visits must not depend on whether there is a validation

@@ -38,7 +38,7 @@ def load_cfn(path: PathLike) -> FactorGraph:
     -------
     graph : FactorGraph
         Scores are minus the costs, -inf for costs that reach the bound of "mustbe":
-        ``"<12.5"``. With ``">12.5"`` scores are the costs, which are maximised, and
+        ``"<12.5"``. With ``">12.5"`` scores are the costs, which are maximized, and
         -inf for those that do not exceed it.
 
     Raises

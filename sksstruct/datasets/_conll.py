@@ -28,7 +28,7 @@ def read_conll(
     """Read sentences in CoNLL column format.
 
     There is one token on each line, its columns separated by white space; empty lines
-    end sentences. Files that deviate from this are refused.
+    end sentences. Files in any other format raise an error.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def load_ergo(
     ----------
     path : path-like
         A ``.erg`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Parents
-        are counted from 0, or from 1 where that is the only way to read them.
+        are counted from 0, or from 1 if that is the only way to read them.
     evidence : path-like or dict, default=None
         Evidence file, or observed states by variable.
 

@@ -2,7 +2,7 @@
 
 These are the keywords of toulbar2's format that stand for tables: comparisons of two
 variables, and conditions on more, which are written out, or taken apart into pairs
-where that is the same. All others are refused by name.
+if that is the same. All others are refused by name.
 """
 
 import itertools

@@ -19,7 +19,7 @@ def list_factors(graph):
     -------
     factors : list of tuple of (scope, table, weight)
         A table is an array or a `Table`; `write_out` turns it and its weight into an
-        array. The offset, with an empty scope, is left out where it is zero.
+        array. The offset, with an empty scope, is left out if it is zero.
     """
     weights = graph.edge_weights
     weights = np.ones(graph.n_edges) if weights is None else weights
@@ -79,7 +79,7 @@ class Parts:
         Returns
         -------
         fits : bool
-            False where sums are too large for floating-point numbers.
+            False if sums are too large for floating-point numbers.
         """
         if len(scope) == 0:
             self.offset += float(values.reshape(-1)[0])
@@ -109,7 +109,7 @@ class Parts:
         Returns
         -------
         fits : bool
-            False where sums are too large for floating-point numbers.
+            False if sums are too large for floating-point numbers.
         """
         arity, begin = np.diff(first), np.cumsum(entries) - entries
         self.offset += float(values[begin[arity == 0]].sum())

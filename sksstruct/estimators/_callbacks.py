@@ -9,7 +9,7 @@ class PassCallbacks:
     estimator : estimator with `CallbackSupportMixin`
         The estimator that is being fitted.
     max_iter : int or None
-        Largest number of passes.
+        Maximum number of passes.
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     X, y : objects

@@ -51,7 +51,7 @@ class ChainPrediction(TrainedChain):
         """Convert the weights to single precision, or back to double, in place.
 
         With weights in single precision, which take half the memory, `predict`,
-        `score` and `decision_function` compute in it. Labels may differ where two
+        `score` and `decision_function` compute in it. Labels may differ if two
         labelings have nearly the same score. The other methods, and training, compute
         in double precision always; a fit sets weights in double precision.
 

@@ -32,7 +32,7 @@ def check_loss(loss, spec):
 
 
 def set_loss(loss, spec, model):
-    """Tell a bound model which loss is minimised.
+    """Tell a bound model which loss is minimized.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def choose_scaling(estimator, spec, examples):
     Returns
     -------
     scaling : float
-        Zero where no pairs are best.
+        Zero if no pairs are best.
     """
     X, Y, _ = examples
     n = len(Y)
@@ -181,7 +181,7 @@ def measures(Y, predicted, weight=None):
     """Micro, macro and sample F1, and the share of right labels, for each sample.
 
     The F1 of many samples is a ratio of sums. What a sample contributes to it is its
-    linearisation (the delta method), so that means and standard errors of differences
+    linearization (the delta method), so that means and standard errors of differences
     are those of ordinary columns.
 
     Parameters

@@ -25,11 +25,11 @@ verbose : int, default=0
 n_features_in_ : int
     Number of features.
 feature_names_in_ : ndarray of shape (n_features,)
-    Their names, where X has names.
+    Names of the features, if X has feature names.
 """,
     "solver_": """
 solver_ : solver object
-    The solver used.
+    The solver that was used.
 """,
     "history_": """
 history_ : dict of ndarray
@@ -40,14 +40,14 @@ history_ : dict of ndarray
 Raises
 ------
 ValueError, TypeError
-    If a parameter or the data are not valid; the estimator is unchanged then.
+    If a parameter or the data are not valid. The estimator does not change.
 KeyboardInterrupt
-    When interrupted, after the attributes are set from the work done so far.
+    When interrupted. The attributes are set from the training so far.
 
 Warns
 -----
 ConvergenceWarning
-    If the tolerance was not reached in `max_iter` passes.
+    If training does not reach the tolerance in `max_iter` passes.
 """,
     "matrix": """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -71,7 +71,7 @@ known, excluded, forbidden_transitions : optional
 """,
     "loss_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Factor of each sample's loss.
+    Weight of the loss of each sample.
 """,
     "score_weight": """
 sample_weight : array-like of shape (n_samples,), default=None

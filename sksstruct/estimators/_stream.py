@@ -84,15 +84,15 @@ def _check_parameters(tagger):
         raise ValueError("early_stopping needs all sequences at once; use fit")
     # weights of another scale, and another meaning of alpha
     if getattr(tagger, "_loss", None) == "log" and tagger.loss != "log":
-        raise ValueError("partial_fit cannot go on from a fit with loss='log'")
+        raise ValueError("partial_fit cannot continue from a fit with loss='log'")
     if tagger.score_function is not None:
         raise ValueError("score_function cannot be trained on mini-batches")
     if hasattr(tagger, "score_function_"):
-        raise ValueError("partial_fit cannot go on from a fit with score_function")
+        raise ValueError("partial_fit cannot continue from a fit with score_function")
     if spec.surrogate_ is not None:
         raise ValueError(
             f"loss={tagger.loss!r} cannot be trained on mini-batches; partial_fit "
-            "minimises the structured hinge, loss='hinge'"
+            "minimizes the structured hinge, loss='hinge'"
         )
     if tagger.alpha == 0:
         raise ValueError("partial_fit needs alpha > 0")
@@ -116,7 +116,7 @@ def _read(tagger, X, y, classes, sample_weight):
     if (labels < 0).any():
         k = int(np.flatnonzero(labels < 0)[0])
         i = int(np.searchsorted(packed.offsets, k, "right")) - 1
-        raise ValueError(f"y[{i}] has the label {flat[k]!r}, which classes lacks")
+        raise ValueError(f"y[{i}] has the label {flat[k]!r}, which is not in classes")
     if not fresh:
         tagger._check_feature_names(packed)
     return TrainingData.of_labels(packed, labels, None, weight, encoder.classes_)

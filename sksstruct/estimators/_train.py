@@ -40,7 +40,7 @@ class Problem:
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     alpha : float
-        Regularisation: the number that stands for alpha="auto".
+        Regularization: the number that stands for alpha="auto".
     l1_ratio : float
         Share of the l1 penalty in it.
     """
@@ -84,7 +84,7 @@ def prepare(estimator, X, y, sample_weight=None):
     model = spec._bind(examples)
     if getattr(named_solver(estimator), "in_parts", False):
         model.binder = partial(spec._bind_part, examples)
-    # where the loss is a parameter of the estimator, and not of the model
+    # if the loss is a parameter of the estimator, and not of the model
     if hasattr(estimator, "_set_loss"):
         estimator._set_loss(spec, model)
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
@@ -176,7 +176,7 @@ def train(estimator, X, y, sample_weight, noun):
     set_attributes(estimator, problem, result, validation)
     callbacks.close()
     remedy = getattr(problem.solver, "remedy", "")
-    report_result(result, noun, remedy, regularised=problem.alpha > 0)
+    report_result(result, noun, remedy, regularized=problem.alpha > 0)
     return estimator
 
 
@@ -226,16 +226,16 @@ def _warm_state(estimator, problem):
     warnings.warn(
         "warm_start: the last fit was on examples of other sizes or labels, with fewer "
         "forbidden transitions, or by another kind of solver, or "
-        f"{type(problem.solver).__name__} cannot go on from an earlier fit of this "
-        "model; starting afresh",
+        f"{type(problem.solver).__name__} cannot continue from an earlier fit of this "
+        "model; training starts from zero",
         UserWarning,
         stacklevel=5,  # past fit and its decorator
     )
     return None
 
 
-def report_result(result, noun, remedy="", regularised=True):
-    """Raise or warn where a run was interrupted or did not converge."""
+def report_result(result, noun, remedy="", regularized=True):
+    """Raise or warn if a run was interrupted or did not converge."""
     status = Status(result.status)
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt(
@@ -250,7 +250,7 @@ def report_result(result, noun, remedy="", regularised=True):
             f"the duality gap is {result.dual_gap:.3g}, the tolerance "
             f"{result.target:.3g}"
         )
-        if not regularised:
+        if not regularized:
             distance = "the gradient is not small, and alpha=0 leaves no duality gap"
         warnings.warn(
             f"training did not converge in {result.n_iter} passes: {distance}. "

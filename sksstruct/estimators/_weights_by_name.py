@@ -18,7 +18,7 @@ class WeightsByName:
     def transition_features_(self) -> dict[tuple[Any, Any], float]:
         """dict: weight of each pair of labels (from, to).
 
-        Where ``transitions_`` is sparse, only of the pairs that are stored.
+        If ``transitions_`` is sparse, only of the pairs that are stored.
         """
         check_is_fitted(self, "transitions_")
         names = self.classes_.tolist()

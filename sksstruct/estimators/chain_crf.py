@@ -59,49 +59,50 @@ class ChainCRF(
         ``sum_t F_t . coef_[y_t] + intercept_[y_t]  +  start_[y_1] + end_[y_T]
         + sum_t transitions_[y_t, y_{t+1}]``
 
-    plus, with `transition_features`, weights of features on pairs of labels, and
-    training minimises ``alpha/2 |w|^2`` plus the mean over the sequences of a loss:
-    the structured hinge (a structured SVM, or maximum-margin Markov network [1]_) with
-    the Hamming loss divided by the mean length of the sequences, or the negative
-    logarithm of the conditional likelihood (a conditional random field [3]_). All
-    weights are regularised.
+    With `transition_features`, weights of features on pairs of labels are added.
+    Training minimizes ``alpha/2 |w|^2`` plus the mean loss of the sequences. The
+    default loss is the structured hinge (a structured SVM, or maximum-margin Markov
+    network [1]_). It uses the Hamming loss divided by the mean length of the sequences.
+    With ``loss="log"``, the loss is the negative conditional log-likelihood (a
+    conditional random field [3]_). All weights are regularized, including the bias.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
-        1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto" is 0.02 for the hinge
-        losses and ``0.06 / n`` for the likelihood, n being the number, or total weight,
-        of the sequences; see the user guide. 0: none, for solvers along gradients; they
-        stop when the gradient is small, and `dual_gap_` is ``inf``.
+        Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
+        lambda of the papers, or 1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto"
+        is 0.02 for the hinge losses and ``0.06 / n`` for the likelihood, where n is the
+        number, or total weight, of the sequences; see the user guide. 0 means no
+        regularization, which only solvers that use gradients support. They stop when
+        the gradient is small, and `dual_gap_` is ``inf``.
     l1_ratio : float, default=0.0
-        Share of the sum of the absolute weights in the penalty, which is
-        ``alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)``, less than 1. Many weights
-        are zero then. Values near 1 converge slowly. Only for ``loss="log"`` and hinges
-        smoothed by the entropy.
+        Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
+        (1 - l1_ratio)/2 |w|^2)``. A positive value makes many weights zero. Training is
+        slow for values near 1. Only for ``loss="log"`` and hinges smoothed by the
+        entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
     loss_normalization : {"mean", "sequence"} or None, default="mean"
-        What the number of wrong positions of a sequence, the Hamming loss, is divided
-        by: the mean length of the training sequences, the own length of the sequence,
-        or nothing. With "mean" a wrong position costs the same in all sequences, which
-        suits sequences of very different length; "sequence" is what papers use. Has no
-        effect with ``loss="log"``.
+        Divisor of the Hamming loss, which is the number of wrong positions of a
+        sequence. "mean": the mean length of the training sequences, so that a wrong
+        position costs the same in all sequences. This suits sequences of very different
+        lengths. "sequence": the length of the sequence, as in papers. None: no
+        division. Has no effect with ``loss="log"``.
     score_function : ScoreFunction or None, default=None
-        Nonlinear score of the labels in place of ``coef_`` and ``intercept_``, for
-        instance `sksstruct.models.ELUScore`. Training is not convex then, and is done
-        by `sksstruct.solvers.ProxLinear` or `sksstruct.solvers.SGD`.
+        Nonlinear score of the labels that replaces ``coef_`` and ``intercept_``, for
+        example `sksstruct.models.ELUScore`. Training is then not convex, and needs the
+        solver `sksstruct.solvers.ProxLinear` or `sksstruct.solvers.SGD`.
     transition_features : str, array-like or None, default=None
         Features that also have weights on pairs of labels, so that transitions depend
-        on the observations (the B templates of CRF++ and Wapiti): all whose name begins
-        with a string, or the names, column indices or mask of some. A feature of
-        position t, from the second on, has a weight for each pair of labels that it was
-        seen with in training, that at t - 1 and that at t; its weight in ``coef_``
-        stays. Not with `score_function`, and not with the solvers that decompose into
-        factors, "gdmm" and "soft_bcfw".
+        on the observations (the B templates of CRF++ and Wapiti). A string selects all
+        features whose names begin with it. Otherwise pass a list of names, a list of
+        column indices, or a mask. A feature at position t, from the second position on,
+        has a weight for each pair of labels at t - 1 and t with which it occurs in the
+        training data. It keeps its weights in ``coef_``. Not available with
+        `score_function`, or with the solvers "gdmm" and "soft_bcfw".
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
@@ -109,57 +110,60 @@ class ChainCRF(
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
-        with labels that were not observed. With `score_function`
+        with missing labels. With `score_function`
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000
-        Largest number of passes over the data, or of iterations, where `solver` is a
-        name.
+        Maximum number of passes over the data, or of iterations. Used only if `solver`
+        is a name.
     tol : float, default=3e-3
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times an
-        objective: for the hinge the objective at w = 0, which is 1 without class
-        weights; for the other losses the objective reached.
+        Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
+        training stops at a gap of ``tol`` times the objective at w = 0, which is 1
+        without class weights. With other losses, it stops at a gap of ``tol`` times the
+        current objective.
     max_seconds : float, default=None
-        Training ends after the first pass that ends later than so many seconds after
-        the first one began.
+        Time limit in seconds. Training stops after the first pass that ends past the
+        limit, counted from the start of the first pass.
     early_stopping : bool, default=False
-        Whether to set a part of the sequences aside and stop when their `score` has not
-        risen for `n_iter_no_change` passes, as in `sklearn.linear_model.SGDClassifier`.
-        The weights are those of the lowest objective until then. Needs every label.
+        Whether to hold out a part of the sequences and stop training when their `score`
+        has not improved for `n_iter_no_change` passes, as in
+        `sklearn.linear_model.SGDClassifier`. The fitted weights are those with the
+        lowest objective until then. y must not have missing labels.
     validation_fraction : float, default=0.1
-        Share of the sequences that is set aside.
+        Fraction of the sequences to hold out for early stopping.
     n_iter_no_change : int, default=5
-        Passes without a better score.
+        Number of passes without improvement before training stops.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
     forbidden_transitions : list of tuple or "bio", default=None
-        Pairs (from, to) of labels that must not follow each other, None standing for
-        the start or the end of a sequence; "bio" for those of
-        `sksstruct.inference.bio_transitions`. They hold in training, where only the
-        other labelings compete, and in prediction. Labels that are not in y are
+        Pairs (from, to) of labels that must not follow each other. None in a pair
+        stands for the start or the end of a sequence. "bio" selects the pairs of
+        `sksstruct.inference.bio_transitions`. The constraint applies in training, where
+        only allowed labelings compete, and in prediction. Labels that are not in y are
         ignored.
     all_possible_states : bool, default=True
-        Whether every pair of a feature and a label has a weight, or only those that
-        were seen together, which is CRFsuite's default. Not for the hinge.
+        Whether every pair of a feature and a label has a weight. If False, only pairs
+        that occur in the training data have one, as is the default in CRFsuite. The
+        hinge needs True.
     all_possible_transitions : bool, default=True
-        The same for pairs of labels. Not for the hinge.
+        The same for pairs of labels. The hinge needs True.
     class_weight : dict or "balanced", default=None
-        Cost of a wrong position, by its true label; 1 for labels not in the dict.
-        Labels that are not in y, as in some folds of a cross-validation, are ignored.
-        Not for ``loss="log"``, which has no cost of an error.
+        Cost of a wrong position, by its true label. The cost of labels that are not in
+        the dict is 1. Labels that are not in y are ignored. Not available with
+        ``loss="log"``, which has no cost of errors.
     warm_start : bool, default=False
-        Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`
-        and `CuttingPlane` start from its dual variables, which suit any training set
-        with the same sequence lengths and labels, even with other features or another
-        alpha; so does `GDMM`, from its own. `SDCA` starts from its dual variables too,
-        which suit the same sequences with the same labels. The other solvers of losses
-        with a gradient start from its weights. Where neither is possible fit starts
-        afresh, with a warning; where labels are completed, without one.
+        Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
+        `CuttingPlane` and `GDMM` start from its dual variables. They need the same
+        sequence lengths and labels, but the features and alpha may change. `SDCA` also
+        starts from its dual variables, and needs the same sequences with the same
+        labels. The other solvers of losses with a gradient start from its weights. If a
+        warm start is not possible, `fit` starts from zero and gives a warning. It gives
+        no warning if missing labels are completed by decoding.
     n_jobs : int, default=None
-        Threads for computing the duality gap, for sweeps of losses with a gradient, and
-        for prediction. The result is the same for any number.
+        Number of threads for computing the duality gap and gradients, and for
+        prediction. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the sequences.
     %(verbose)s
@@ -173,44 +177,47 @@ class ChainCRF(
     intercept_ : ndarray of shape (n_classes,)
         Bias of each label; zeros without `fit_intercept`.
     transitions_ : ndarray or CSR array of shape (n_classes, n_classes)
-        Weight of each pair of neighboring labels, from -> to. Sparse with the hinge
-        and many labels, and with `sksstruct.solvers.GDMM`; see the user guide.
+        Weight of each pair of neighboring labels, from -> to. It is a sparse array with
+        the hinge and many labels, and with `sksstruct.solvers.GDMM`; see the user
+        guide.
     transition_coef_ : CSR array of shape (n_features, n_classes ** 2)
         With `transition_features`, weights of features on pairs of labels, in column
-        ``from * n_classes + to``. What is not stored was not seen in training, and has
-        no weight.
+        ``from * n_classes + to``. Combinations that do not occur in the training data
+        are not stored and have no weight.
     start_, end_ : ndarray of shape (n_classes,)
         Weights of labels at the first and last position; zeros without `boundary`.
     score_parameters_ : ndarray of shape (n_parameters,)
-        Parameters of `score_function_`. ``coef_`` is the identity then.
+        Parameters of `score_function_`. With a score function, ``coef_`` is the
+        identity.
     score_function_ : ScoreFunction
-        The score function that was fitted, where there is one.
+        The fitted score function, if `score_function` is not None.
     %(features_seen)s
     alpha_ : float
-        The regularisation that was used.
+        The regularization that was used.
     validation_scores_ : ndarray of shape (n_passes,)
-        With `early_stopping`, the score of the sequences set aside after each pass.
+        With `early_stopping`, the score of the held-out sequences after each pass.
     n_iter_ : int
-        Passes over the data, or iterations, in all.
+        Total number of passes over the data, or of iterations.
     objective_ : float
-        Primal objective at the fitted weights; a lower estimate of it where
-        `topk_exact_` is less than 1.
+        Primal objective at the fitted weights. If `topk_exact_` is less than 1, it is
+        an estimate from below.
     dual_gap_ : float
-        The objective is at most this much above the optimum; ``inf`` where that is not
-        known, because labels were not observed or `topk_exact_` is less than 1.
+        Upper bound on the difference between the objective and its minimum. ``inf`` if
+        there is no bound, because labels are missing or `topk_exact_` is less than 1.
     dual_loss_ : float
         Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2`` with
-        ``alpha_ * (1 - l1_ratio)`` for alpha; ``-inf`` where there is no dual.
+        ``alpha_ * (1 - l1_ratio)`` for alpha. ``-inf`` if there is no dual problem.
     %(history_)s
-        Where labels are completed, it is the history of the last round.
+        If missing labels are completed by decoding, it is the history of the last
+        round.
     forbidden_transitions_ : list of tuple
         Pairs of labels that must not follow each other.
     topk_exact_ : float
-        With an l2-smoothed hinge, share of the sequences for which the k best
+        With an l2-smoothed hinge, fraction of the sequences for which the k best
         labelings were enough (see `sksstruct.losses.SmoothedHinge`).
     %(solver_)s
     n_seen_ : float
-        Number, or total weight, of the sequences trained on.
+        Number, or total weight, of the training sequences.
 
     See Also
     --------
@@ -223,16 +230,18 @@ class ChainCRF(
     X is a list with one array of shape (n_positions, n_features), or one CSR matrix,
     for each sequence, a 3-D array of sequences of equal length, or a
     `sksstruct.utils.packed.PackedSequences`; y is a list with the labels of each
-    sequence. Empty sequences do not count in training, and neither do their weights.
+    sequence. Training ignores empty sequences and their weights.
 
-    A label that was not observed is given as None; every sequence needs at least one
-    that was. With ``loss="log"`` the likelihood is that of the observed labels. With
-    the hinge losses, decoding completes the labels and training follows, in turns until
-    nothing changes [4]_: at most ten rounds, each of up to `max_iter` passes. The first
-    weights come from the runs of observed labels. Unobserved positions have no loss.
+    Use None for a missing label. Every sequence needs at least one known label. With
+    ``loss="log"``, training maximizes the likelihood of the known labels. With the
+    hinge losses, training alternates between completing the labels by decoding and
+    training on them, until the labels no longer change [4]_. There are at most ten
+    rounds, each of up to `max_iter` passes. The first weights are trained on the runs
+    of known labels. Positions with missing labels have no loss.
 
-    Among labelings of equal score `predict` returns the one whose last label comes
-    first in `classes_`, then the last but one, and so on.
+    If several labelings have the best score, `predict` returns the one whose last label
+    comes first in `classes_`. Remaining ties are decided by the last label but one, and
+    so on.
 
     References
     ----------
@@ -322,7 +331,7 @@ class ChainCRF(
         X : list of {array-like, CSR matrix} of shape (n_positions, n_features)
             Features; see the Notes of the class.
         y : list of array-like of shape (n_positions,)
-            Labels: integers, strings or any hashable values; None where not observed.
+            Labels: integers, strings or any hashable values. None for a missing label.
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence in the mean loss.
 
@@ -369,10 +378,11 @@ class ChainCRF(
     ) -> Self:
         """Train on a mini-batch of a stream of sequences.
 
-        Every sequence is visited once by the solver's block step on the objective of
-        all sequences seen so far; the dual variables of earlier ones are not changed
-        any more, and are not stored. Where the solver averages, the fitted attributes
-        hold the average of the iterates. May follow `fit`.
+        The solver visits every sequence once, and makes a block step on the objective
+        of all sequences seen so far. The dual variables of earlier sequences do not
+        change any more, and are not stored. If the solver averages, the fitted
+        attributes hold the average of the iterates. You can call `partial_fit` after
+        `fit`.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ def crfsuite_parameters(
 ) -> dict:
     """Parameters of `ChainCRF` for a problem that CRFsuite would solve.
 
-    CRFsuite minimises the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
+    CRFsuite minimizes the sum of the losses plus ``c1 |w|_1 + c2 |w|^2``, with neither
     biases nor weights of first and last labels, and by default only with weights for
     what was seen together in the training data.
 
@@ -36,7 +36,7 @@ def crfsuite_parameters(
         Factors of the sum of the absolute weights and of the squared norm. `c2` must be
         positive.
     max_iterations : int, default=None
-        Largest number of passes. None: `max_iter` keeps its default.
+        Maximum number of passes. None: `max_iter` keeps its default.
     all_possible_states, all_possible_transitions : bool, default=False
         Whether pairs that were not seen together have weights.
 

@@ -38,37 +38,38 @@ class LinearSSVC(
 ):
     """Linear support vector classifier for two classes.
 
-    Minimises ``alpha/2 |w|^2`` plus the mean of the hinge losses
+    Minimizes ``alpha/2 |w|^2`` plus the mean of the hinge losses
     ``max(0, 1 - y (<w, x> + b))``, y being -1 or 1, by the solvers for structured
     problems, as the experiments of [1]_ do.
 
     Parameters
     ----------
     alpha : float, default=1e-4
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`;
+        Regularization, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
         "auto" is `sksstruct.solvers.DCD`, coordinate descent as in
-        `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` where the intercept is
-        not regularised.
+        `sklearn.svm.LinearSVC`, or `sksstruct.solvers.Pragam` if the intercept is
+        not regularized.
     max_iter : int, default=10000
-        Largest number of passes over the data, where `solver` is a name.
+        Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=1e-3
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
-        objective at w = 0, which is 1 without weights of classes or samples; with DCD,
-        of ``tol`` times the objective.
+        Tolerance of the duality gap, used only if `solver` is a name. Training stops at
+        a gap of ``tol`` times the objective at w = 0, which is 1 without weights of
+        classes or samples. With DCD, it stops at a gap of ``tol`` times the current
+        objective.
     fit_intercept : bool, default=True
         Whether there is a bias b.
     penalize_intercept : bool, default=True
-        Whether the bias is regularised like the other weights, as in
-        `sklearn.svm.LinearSVC`; if not, b is free, which only Pragam supports.
+        Whether the bias is regularized like the other weights, as in
+        `sklearn.svm.LinearSVC`. Only Pragam supports False.
     class_weight : dict or "balanced", default=None
-        Factor of the losses of each class, as in scikit-learn.
+        Weight of the loss of each class, as in scikit-learn.
     n_jobs : int, default=None
-        Threads for sweeps over all samples. Does not change the result.
+        Number of threads for sweeps over all samples. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Order in which samples are visited.
     %(verbose)s
@@ -83,12 +84,12 @@ class LinearSSVC(
         Bias; 0 without `fit_intercept`.
     %(features_seen)s
     n_iter_ : int
-        Passes.
+        Number of passes.
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        The objective is at most this much above the optimum; ``inf`` where that is not
-        known.
+        Upper bound on the difference between the objective and its minimum. ``inf`` if
+        there is no bound.
     %(history_)s
     %(solver_)s
 
@@ -146,7 +147,7 @@ class LinearSSVC(
         ----------
         %(matrix)s
         y : array-like of shape (n_samples,)
-            Classes, of which there are two.
+            Classes. There must be two.
         %(loss_weight)s
 
         Returns
@@ -175,7 +176,7 @@ class LinearSSVC(
         Returns
         -------
         scores : ndarray of shape (n_samples,)
-            Positive where the second class is predicted.
+            Positive if the second class is predicted.
         """
         check_is_fitted(self)
         X = validate_rows(self, X, accept_sparse="csr", reset=False)

@@ -40,8 +40,8 @@ from sksstruct.utils.typing import Labelings
 class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     """Labelings of factor graphs with the highest scores, by the LP relaxation.
 
-    The potentials are given, so that `fit` learns nothing: `predict` solves each graph,
-    and `scores_`, `bounds_` and `status_` show how good the labelings are.
+    The potentials are given, so `fit` learns nothing. `predict` solves each graph, and
+    sets `scores_`, `bounds_` and `status_`, which show how good the labelings are.
 
     Parameters
     ----------
@@ -52,44 +52,46 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         "mplp" takes factors of any size; "gdmm" [1]_ is for large domains,
         "gdmm_binary" for many binary factors; "lp" and "exact" are SciPy's HiGHS.
     tol : float, default=1e-6
-        Where `solver` is a name, a labeling is optimal if its score is within
-        ``tol * max(1, |score|)`` of the upper bound; where all scores are far below 1,
-        any labeling is.
+        Tolerance, used only if `solver` is a name. A labeling is reported as optimal if
+        its score is within ``tol * max(1, |score|)`` of the upper bound. If all scores
+        are far below 1, choose a smaller value, because any labeling can satisfy this
+        condition.
     max_iter : int, default=None
-        Largest number of iterations, where `solver` is a name. None: the solver's
-        default.
+        Maximum number of iterations, used only if `solver` is a name. None: the default
+        of the solver.
     marginals : {"lp", "bethe", "trw"} or BeliefPropagation, default="lp"
-        What `predict_marginals` returns: the fractional solution of the relaxation, or
-        probabilities by `sksstruct.inference.lp.BeliefPropagation`, of that kind or by
-        that object. With a name, `max_iter` and `tol` are those of its messages.
+        What `predict_marginals` returns. "lp": the fractional solution of the
+        relaxation. "bethe", "trw" or an object: probabilities computed by
+        `sksstruct.inference.lp.BeliefPropagation`. With a name, `max_iter` and `tol`
+        apply to its messages.
     time_limit : float, default=None
-        Seconds for each graph. Without a proof "auto" uses all of them; with None its
-        search has an end of its own.
+        Time limit in seconds for each graph. If "auto" finds no proof, it runs until
+        the limit. None: a built-in rule ends its search.
     n_jobs : int, default=None
-        Number of threads, each of which solves a graph. Results are the same for any
-        number, as long as no time limit is reached.
+        Number of threads, each of which solves a graph. Results do not depend on it if
+        no time limit is reached.
     random_state : int, RandomState instance or None, default=None
         Seed or source of the random choices of local searches.
     verbose : int, default=0
         Whether to print progress.
     callback : callable, default=None
         ``callback(graph, iteration, score, bound)``, called with the graph's number
-        after every report of a solver; if it returns true, that graph's run stops.
-        Belief propagation has the change of its messages in the place of a score.
+        after every report of a solver. If it returns True, the run on this graph stops.
+        Belief propagation passes the change of its messages as the score.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_graphs,)
-        Scores of the labelings of the last `predict`; -inf where one is forbidden.
+        Scores of the labelings of the last `predict`; -inf if a labeling is forbidden.
     bounds_ : ndarray of shape (n_graphs,)
-        Upper bounds of the scores of all labelings; inf where the solver has none.
+        Upper bounds on the scores of all labelings; inf if the solver has no bound.
     status_ : list of str
         How each run ended; see `sksstruct.inference.lp.MAPResult`.
     results_ : list of MAPResult
-        Everything the solver returned, traces included.
+        The full results of the solver, including traces.
     marginal_results_ : list of MarginalResult
-        After `predict_marginals` by belief propagation: everything it returned, log Z
-        and its bound included.
+        After `predict_marginals` by belief propagation: its full results, including log
+        Z and the bound on it.
 
     See Also
     --------
@@ -220,7 +222,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         return results
 
     def predict(self, X: Sequence[FactorGraph]) -> list[np.ndarray]:
-        """The best labelings found.
+        """Predict the labeling with the highest score for each graph.
 
         Parameters
         ----------
@@ -245,9 +247,9 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         marginals : list of lists of ndarrays of shape (n_states[i],)
             For each graph, a distribution over the states of each variable. For
             ``marginals="lp"`` and with "gdmm", "ad3" and "lp" these solve the
-            relaxation if the status is "optimal" or "fractional"; message passing gives
-            only hints of a solution (see `sksstruct.inference.lp.TRWS`). By belief
-            propagation they are probabilities, and nan where no labeling is allowed.
+            relaxation if the status is "optimal" or "fractional". Message passing gives
+            only an approximate solution (see `sksstruct.inference.lp.TRWS`). With
+            belief propagation they are probabilities, or nan if no labeling is allowed.
         """
         graphs, marginals = _check_graphs(X), []
         method = self._resolve_marginals()
@@ -292,7 +294,7 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
         Returns
         -------
         score : float
-            Share of the variables that have their true states; or the mean score.
+            Fraction of the variables that have their true states, or the mean score.
         """
         X = _check_graphs(X)
         if not X:

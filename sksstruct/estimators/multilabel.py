@@ -63,78 +63,83 @@ class MultilabelPairwise(
         ``sum_j y_j (coef_[j] . x + intercept_[j])
         + sum_(j<k) interactions_[j, k] y_j y_k``
 
-    and the best set is predicted. Training minimises ``alpha/2 |w|^2`` plus the mean
-    over the samples of the losses of all labels. The loss of label j is that of a
-    binary classifier with the score
+    `predict` returns the set with the highest score. Training minimizes ``alpha/2
+    |w|^2`` plus the mean over the samples of the losses of all labels. The loss of
+    label j is that of a binary classifier with the score
 
         ``coef_[j] . x + intercept_[j] + sum_k interactions_[j, k] y_k``
 
-    in which the other labels have their observed values: with ``loss="log"`` this is
-    the pseudo-likelihood [1]_, with the hinges the pseudo-max method [2]_. The problem
-    is convex, and no sets of labels are searched in training. Without pairs this is
+    In this score the other labels have their observed values. With ``loss="log"`` this
+    is the pseudo-likelihood [1]_, and with the hinges the pseudo-max method [2]_. The
+    problem is convex, and training does not search over sets of labels. Without pairs,
+    the classifier equals
     ``OneVsRestClassifier(LinearSVC(loss=loss, C=1 / (n_samples * alpha)))``, which
-    regularises the intercept, or with ``LogisticRegression``, which does not.
+    regularizes the intercept. With ``loss="log"`` it is the same with
+    ``LogisticRegression``, which does not.
 
-    By default pairs are tried on samples that are held out, and left out unless they
-    predict better than labels alone: see `interaction_scaling`.
+    By default, pairs are evaluated on held-out samples, and are used only if they
+    improve the predictions: see `interaction_scaling`.
 
     Parameters
     ----------
     alpha : float, default=1e-3
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
+        Regularization strength, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the
         structured hinge with the Hamming loss, the number of wrong labels, as a
         structural support vector machine has it [4]_. Without pairs it equals "hinge".
     class_weight : dict, list of dict or "balanced", default=None
-        Factors of the loss of a label where it is off, 0, and where it is on, 1, for
-        all labels or for each; in place of 0 and 1 the values of a 1-D y. "balanced":
-        inversely proportional to how often either is. Not for "structured_hinge".
+        Weights of the loss of a label if the label is off (key 0) and if it is on (key
+        1). Pass one dict for all labels, or a list with a dict for each label. If y is
+        1-D, the keys are its two values. "balanced": weights inversely proportional to
+        the frequencies. Not for "structured_hinge".
     pairs : {"auto", "all", "significant", "cooccurring"} or array-like of shape \
             (n_pairs, 2), default="auto"
-        Pairs of labels that interact. "all": every pair. "significant": pairs that come
-        together, or exclude each other, more often than by chance, one in a thousand,
-        by the G statistic of their counts [3]_; of these the 20 n_labels with the
-        largest.
-        "cooccurring": pairs that occur together in some training sample, which cannot
-        learn that labels exclude each other. An array has the numbers of two columns of
-        y in each row. "auto" is "all" for up to 100 labels, else "significant".
+        Pairs of labels that interact. "all": every pair. "significant": pairs of labels
+        that occur together, or exclude each other, significantly more often than by
+        chance. The test is the G statistic of their counts at a level of one in a
+        thousand [3]_, and at most 20 n_labels pairs with the largest statistics are
+        used. "cooccurring": pairs that occur together in at least one training sample.
+        They cannot learn that labels exclude each other. An array contains two column
+        indices of y in each row. "auto" is "all" for up to 100 labels, otherwise
+        "significant".
     interaction_scaling : float or "auto", default="auto"
-        Value of the feature of a pair: larger values regularise interactions less.
-        Zero leaves pairs out. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean
-        norm of a row of X, chosen by training on parts of the samples. Micro, macro and
-        sample F1 and the Hamming loss on the other samples are compared with those of
-        labels alone: where one of them is worse by half a standard error of the
-        difference, or the mean gain is below that, the value is not taken. There are
-        up to five folds, fewer once 1000 samples were held out together. Samples count
-        by their `sample_weight`. An interrupt while values are tried leaves no
-        classifier.
+        Value of the feature of a pair. Larger values regularize interactions less. Zero
+        disables pairs. "auto": zero, or 0.03, 0.1, 0.3 or 1 times the mean norm of a
+        row of X, chosen by cross-validation. Micro, macro and sample F1 and the Hamming
+        loss on held-out samples are compared with those without pairs. A value is
+        rejected if one of them is worse by half a standard error of the difference, or
+        if the mean gain is below half a standard error. There are up to five folds, and
+        fewer if 1000 samples were held out before. Samples are weighted by
+        `sample_weight`. If you interrupt the choice, the classifier stays unfitted.
     inference : {"auto", "exact", "lp", "gdmm"}, default="auto"
-        How sets of labels are found. "exact": by trying all of them. "lp": by the LP
-        relaxation, one minimum cut for each sample, which is exact where labels only
-        attract each other; labels that it leaves open are settled in prediction.
-        "gdmm": predictions by Algorithm 2 of [5]_. "auto" is "exact" for up to twelve
-        labels, else "lp". Only "structured_hinge" searches sets in training too.
+        Algorithm that finds the best set of labels. "exact": enumeration of all sets.
+        "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
+        if labels only attract each other. Labels that it leaves undecided are decided
+        in prediction. "gdmm": Algorithm 2 of [5]_ in prediction. "auto" is "exact" for
+        up to twelve labels, otherwise "lp". Training uses it only with
+        "structured_hinge".
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is `sksstruct.solvers.DCD`. For "structured_hinge" it is the
+        "auto" is `sksstruct.solvers.DCD`. For "structured_hinge", it is the
         configuration of `sksstruct.solvers.BCFW` that reaches a given duality gap
-        soonest where sets of labels are enumerated, else `sksstruct.solvers.BCA`.
+        soonest if sets of labels are enumerated, otherwise `sksstruct.solvers.BCA`.
     max_iter : int, default=1000
-        Largest number of passes over the data, where `solver` is a name.
+        Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=5e-4
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times the
-        objective; for "structured_hinge", times the number of labels.
+        Tolerance of the duality gap, used only if `solver` is a name. Training stops at
+        a gap of ``tol`` times the objective. With "structured_hinge", it stops at a gap
+        of ``tol`` times the number of labels.
     fit_intercept : bool, default=True
-        Whether labels have a bias. It is regularised like the other weights, except
-        with ``loss="log"``: as in the classifiers of scikit-learn. Labels that all
-        samples have, or none has, always have a regularised one.
+        Whether labels have a bias. As in the classifiers of scikit-learn, it is
+        regularized like the other weights, except with ``loss="log"``. Labels that all
+        samples have, or that no sample has, always have a regularized bias.
     n_jobs : int, default=None
-        Threads for computing the objective and for prediction. The result is the same
-        for any number.
+        Number of threads for computing the objective and for prediction. The result
+        does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the samples, and which samples are held out.
     %(verbose)s
@@ -142,13 +147,13 @@ class MultilabelPairwise(
     Attributes
     ----------
     classes_ : ndarray of shape (n_labels,), or (2,)
-        Numbers of the labels; the two values of y where it was 1-D.
+        Numbers of the labels, or the two values of y if it is 1-D.
     coef_ : ndarray of shape (n_labels, n_features)
         Weights of the labels.
     intercept_ : ndarray of shape (n_labels,)
         Bias of each label; zeros without `fit_intercept`.
     label_pairs_ : ndarray of shape (n_pairs, 2)
-        Pairs of labels that interact; none if `interaction_scaling_` is zero.
+        Pairs of labels that interact. Empty if `interaction_scaling_` is zero.
     interaction_scaling_ : float
         The value of the feature of a pair.
     interactions_ : ndarray of shape (n_labels, n_labels)
@@ -160,7 +165,7 @@ class MultilabelPairwise(
         Primal objective at the fitted weights; for "structured_hinge" with the LP
         relaxation unless sets of labels were enumerated.
     dual_gap_ : float
-        The objective is at most this much above the optimum.
+        Upper bound on the difference between the objective and its minimum.
     %(history_)s
     %(solver_)s
 
@@ -245,8 +250,8 @@ class MultilabelPairwise(
         ----------
         %(matrix)s
         y : {array-like, sparse matrix} of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator: a column for each label, 1 where a sample has it. A 1-D
-            array of two values is a single label.
+            Label indicator: a column for each label, with the value 1 if a sample has
+            the label. A 1-D array with two values is a single label.
         %(loss_weight)s
 
         Returns
@@ -312,7 +317,7 @@ class MultilabelPairwise(
         Returns
         -------
         y : ndarray or CSR array of shape (n_samples, n_labels) or (n_samples,)
-            Label indicator, sparse or 1-D where the training labels were.
+            Label indicator. It is sparse or 1-D if the training labels were.
         """
         labels = self._labels(self._unaries(X))
         if self._values is not None:
@@ -330,7 +335,8 @@ class MultilabelPairwise(
         -------
         scores : ndarray of shape (n_samples, n_labels) or (n_samples,)
             What each label adds, or would add, to the score of the other predicted
-            labels: not negative where it is predicted, not positive elsewhere.
+            labels. It is not negative for predicted labels, and not positive for other
+            labels.
         """
         unaries = self._unaries(X)
         scores = unaries + self._labels(unaries) @ self.interactions_
@@ -341,8 +347,8 @@ class MultilabelPairwise(
         """Probability of each label given the other labels that are predicted.
 
         Available with ``loss="log"``. These are the conditional probabilities whose
-        product is the pseudo-likelihood, and without pairs those of one logistic
-        regression for each label. They are above one half for the labels predicted.
+        product is the pseudo-likelihood. Without pairs they are those of one logistic
+        regression for each label. They are above one half for predicted labels.
 
         Parameters
         ----------
@@ -351,7 +357,7 @@ class MultilabelPairwise(
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_labels) or (n_samples, 2)
-            Probability of each label; of the two values where the training y was 1-D.
+            Probability of each label, or of the two values if the training y was 1-D.
         """
         probabilities = expit(self.decision_function(X))
         if self._values is None:

@@ -1,4 +1,4 @@
-"""The regularisation path of an estimator."""
+"""The regularization path of an estimator."""
 
 import copy
 import warnings
@@ -33,11 +33,11 @@ CONSTRAINTS = {
 
 
 class SSVMPath:
-    """A piecewise constant regularisation path; what `ssvm_path` returns.
+    """A piecewise constant regularization path; what `ssvm_path` returns.
 
-    Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first one reaches to
-    infinity; above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``.
-    Where most weights of a segment are zero, only the others are stored.
+    Segment j holds for ``lower[j] <= alpha <= upper[j]``. The first segment extends to
+    infinity. Above ``alphas[0]`` its weights are multiplied by ``alphas[0] / alpha``.
+    If most weights of a segment are zero, only the nonzero weights are stored.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class SSVMPath:
     n_iter, oracle_calls, seconds : ndarray of shape (n_segments,)
         Passes, oracle calls and time since the path began.
     converged : ndarray of shape (n_segments,), bool
-        Whether the breakpoint's gap was reached. If it was not, the path ends there and
-        nothing is guaranteed for that segment.
+        Whether training reached the gap at the breakpoint. If not, the path ends there,
+        and there is no guarantee for that segment.
     interrupted : bool
         Whether an interrupt ended the path.
 
@@ -140,7 +140,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation, positive.
+            Regularization, positive.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation, positive.
+            Regularization, positive.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class SSVMPath:
             Number of the segment.
         """
         warnings.warn(
-            "SSVMPath: piece is called segment now, and will be removed in 0.3",
+            "SSVMPath: piece was renamed to segment, and will be removed in 0.3",
             FutureWarning,
             stacklevel=2,
         )
@@ -190,7 +190,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class SSVMPath:
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -243,7 +243,7 @@ def ssvm_path(
     sample_weight: ArrayLike | None = None,
     verbose: int = 0,
 ) -> SSVMPath:
-    """Regularisation path of a structured support vector machine.
+    """Regularization path of a structured support vector machine.
 
     Finds, for every alpha from infinity down to `alpha_min`, weights whose objective is
     at most `epsilon` above the optimum. It trains at a few breakpoints only, each
@@ -261,17 +261,18 @@ def ssvm_path(
         Outputs.
     method : {"exact", "heuristic", "grid"}, default="exact"
         "exact": breakpoints follow from computed duality gaps. "heuristic": they follow
-        from estimates of the gaps, taken from the last visit of each example; this
-        costs no sweeps and guarantees nothing. "grid": breakpoints are `alphas`, each
-        trained to a gap of `epsilon`; between them nothing is guaranteed.
+        from estimates of the gaps, taken from the last visit of each example. This
+        needs no sweeps, but gives no guarantee. "grid": breakpoints are `alphas`, each
+        trained to a gap of `epsilon`. There is no guarantee between them.
     epsilon : float, default=0.1
         Suboptimality allowed, in units of the objective, which is 1 at w = 0 if the
         losses are at most 1.
     kappa : float, default=None
-        Training at a breakpoint stops at a gap of ``kappa * epsilon``: small values
-        give long segments and long training. None: 0.3 with "exact", where the
-        certificate of the Notes makes long segments worth it ([1]_ takes 0.9), 0.7 with
-        "heuristic", and 1 with "grid". Larger values are faster for a small `epsilon`.
+        Training at a breakpoint stops at a gap of ``kappa * epsilon``. Small values
+        give long segments and long training. None: 0.3 with "exact", 0.7 with
+        "heuristic", and 1 with "grid". The paper uses 0.9 [1]_. With "exact", the
+        certificate in the Notes makes long segments worthwhile. Larger values are
+        faster for a small `epsilon`.
     alpha_min : float, default=1e-5
         Smallest alpha to reach. The path ends earlier if its weights are good for every
         smaller alpha.
@@ -279,7 +280,7 @@ def ssvm_path(
         Breakpoints with ``method="grid"``. None: the 31 powers of 2 from 2^15 to 2^-15,
         without those below `alpha_min`.
     max_iter : int, default=1000
-        Largest number of passes at each breakpoint.
+        Maximum number of passes at each breakpoint.
     sample_weight : array-like of shape (n_samples,), default=None
         Factors of the losses.
     verbose : int, default=0
@@ -288,8 +289,8 @@ def ssvm_path(
     Returns
     -------
     path : SSVMPath
-        The segments, with gaps and costs; estimators and weights at any alpha. After an
-        interrupt, the part that was done until then.
+        The segments, with their gaps and costs. It returns weights and estimators for
+        any alpha. After an interrupt, it contains the part that was completed.
 
     Warns
     -----
@@ -464,7 +465,7 @@ def follow(estimator, X, y, parameters, sample_weight, verbose):
 
 
 def warn_path(path, max_iter, stacklevel=3):
-    """Warn where a breakpoint of a path did not converge."""
+    """Warn if a breakpoint of a path did not converge."""
     if not path.converged.all():
         j = int((~path.converged).argmax())
         warnings.warn(

@@ -1,4 +1,4 @@
-"""The choice of alpha along regularisation paths, by cross-validation."""
+"""The choice of alpha along regularization paths, by cross-validation."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -108,10 +108,11 @@ def _has(name):
 class SSVMPathCV(
     Selected, CallbackSupportMixin, MetaEstimatorMixin, Versioned, BaseEstimator
 ):
-    """Structured support vector machine with alpha chosen along regularisation paths.
+    """Structured support vector machine with alpha chosen along regularization paths.
 
-    Follows the path of each fold and scores its segments on the held-out samples, so
-    that the mean score is known for every alpha. Then trains on all data with the best.
+    Computes the path of each fold, and scores its segments on the held-out samples.
+    This gives the mean score for every alpha. Then trains on all data with the best
+    alpha.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class SSVMPathCV(
     alphas : array-like of shape (n_alphas,), default=None
         Breakpoints with ``method="grid"``.
     max_iter : int, default=1000
-        Largest number of passes at each breakpoint.
+        Maximum number of passes at each breakpoint.
     cv : int, cross-validation generator or iterable, default=None
         Folds, as in `sklearn.model_selection.GridSearchCV`.
     scoring : str or callable, default=None
@@ -138,7 +139,7 @@ class SSVMPathCV(
         Whether to train on all data with the best alpha, to the tolerance of the
         estimator.
     n_jobs : int, default=None
-        Number of folds that are worked on at the same time.
+        Number of folds that are processed in parallel.
     verbose : int, default=0
         Print a line for each breakpoint of each path.
 
@@ -162,9 +163,9 @@ class SSVMPathCV(
     n_iter_ : int
         Passes of the training on all data.
     n_features_in_ : int
-        Number of features, where the estimator has it.
+        Number of features, if the estimator has it.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+        Names of the features, if X has feature names.
 
     See Also
     --------
@@ -248,8 +249,9 @@ class SSVMPathCV(
         ValueError, TypeError
             If a parameter or the data are not valid, or no score is finite.
         KeyboardInterrupt
-            When interrupted. While paths are followed, no attribute is set; while the
-            best estimator is trained, it is set as far as it is trained.
+            When interrupted. If the paths are not complete, no attribute is set. If the
+            best estimator is not complete, `best_estimator_` is trained as far as it
+            got.
 
         Warns
         -----
@@ -332,7 +334,7 @@ class SSVMPathCV(
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------

@@ -41,45 +41,45 @@ class SSVMClassifier(
 ):
     """Structured support vector machine, or conditional random field.
 
-    Minimises ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
+    Minimizes ``alpha/2 |w|^2`` plus the mean over the examples of a loss, by default
     the structured hinge
 
         ``max_y loss(y_i, y) + <w, phi(x_i, y) - phi(x_i, y_i)>``
 
-    where a model gives the joint feature map phi, the loss, and the oracle that finds
-    the maximum [1]_. With ``loss="log"`` it is the negative log-likelihood of a
+    The model defines the joint feature map phi, the loss, and the oracle that finds the
+    maximum [1]_. With ``loss="log"``, the loss is the negative log-likelihood of a
     conditional random field [2]_, in which the probability of an output y is
-    proportional to ``exp(<w, phi(x, y)>)``: multinomial logistic regression where
-    outputs are classes.
+    proportional to ``exp(<w, phi(x, y)>)``. For classes this is multinomial logistic
+    regression.
 
     Parameters
     ----------
     model : str or StructuredModel, default="multiclass"
-        What outputs are and how they are scored: an object of `sksstruct.models`, one
-        of your own that derives from `sksstruct.models.StructuredModel`, or the name of
-        a model with its defaults:
+        The kind of output and how it is scored: an object of `sksstruct.models`, an
+        object of your own class that derives from `sksstruct.models.StructuredModel`,
+        or the name of a model with its defaults:
         %(models)s.
-        The model holds the loss, for instance the cost matrix of
+        The model also defines the loss, for example by the cost matrix of
         `sksstruct.models.MulticlassModel`.
     alpha : float, default=1e-3
-        Regularisation, as in `sklearn.linear_model.SGDClassifier`: the papers' lambda,
-        1 / (n C). 0: none, for solvers along gradients; they stop when the gradient is
-        small, and `dual_gap_` is ``inf``.
+        Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
+        lambda of the papers, or 1 / (n C). 0 means no regularization, which only
+        solvers that use gradients support. They stop when the gradient is small, and
+        `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
-        "hinge": the structured hinge. "log": the negative log-likelihood, which needs
-        a model with sums over all outputs: multiclass models, trees and forests; see
-        the user guide for the others. The loss of the model does not count then.
-        "smoothed_hinge": the hinge with a smoothed maximum, by these sums, or where
-        there are none by the k best outputs; a `sksstruct.losses.SmoothedHinge` says
-        how.
+        "hinge": the structured hinge. "log": the negative log-likelihood, which does
+        not use the loss of the model. It needs a model that can sum over all outputs:
+        multiclass models, trees and forests; see the user guide for others.
+        "smoothed_hinge": the hinge with a smoothed maximum. It is smoothed by these
+        sums, or by the k best outputs if the model has no sums. Pass a
+        `sksstruct.losses.SmoothedHinge` to set its parameters.
     score_function : ScoreFunction or None, default=None
-        Nonlinear scores in the place of ``coef_`` and ``intercept_``, for instance
-        `sksstruct.models.ELUScore`: it maps the rows of features that these score
-        (samples, nodes of graphs, candidates, positions of parts, pairs of matchings)
-        to scores; see the user guide. Other weights stay linear. Training is not convex
-        then.
+        Nonlinear scores that replace ``coef_`` and ``intercept_``, for example
+        `sksstruct.models.ELUScore`. The function maps rows of features (samples, nodes
+        of graphs, candidates, positions of parts, pairs of matchings) to scores; see
+        the user guide. Other weights stay linear. Training is then not convex.
     solver : str or solver object, default="auto"
-        Optimiser, an object of `sksstruct.solvers` or the name of one with its
+        Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
         "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
@@ -92,22 +92,23 @@ class SSVMClassifier(
         %(nonlinear_solvers)s;
         "auto" is "prox_linear".
     max_iter : int, default=1000
-        Largest number of passes over the data, or of iterations, where `solver` is a
-        name.
+        Maximum number of passes over the data, or of iterations. Used only if `solver`
+        is a name.
     tol : float, default=3e-3
-        Where `solver` is a name, training stops at a duality gap of ``tol`` times an
-        objective: for the hinge the objective at w = 0, for the other losses the
-        objective reached.
+        Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
+        training stops at a gap of ``tol`` times the objective at w = 0. With other
+        losses, it stops at a gap of ``tol`` times the current objective.
     class_weight : dict or "balanced", default=None
-        Factor of the losses of each class, as in scikit-learn; for multiclass models
-        only.
+        Weight of the loss of each class, as in scikit-learn. Only for multiclass
+        models.
     warm_start : bool, default=False
-        Whether `fit` starts from the dual variables of the last fit, if the solver can
-        and the data has the same number of examples, of the same sizes; or from its
-        weights, where the loss has a gradient. Dual variables of models that are
-        written in Python are not kept.
+        Whether `fit` starts from the result of the last fit. It starts from the dual
+        variables if the solver supports this and the data have the same number of
+        examples of the same sizes. For losses with a gradient, it starts from the
+        weights. Dual variables of models written in Python are not kept.
     n_jobs : int, default=None
-        Threads for computing the duality gap. The result is the same for any number.
+        Number of threads for computing the duality gap. The result does not depend on
+        it.
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the examples.
     %(verbose)s
@@ -115,31 +116,32 @@ class SSVMClassifier(
     Attributes
     ----------
     model_ : StructuredModel
-        The model that was fitted; its attributes say what it learned from the data.
+        The fitted model. Its attributes contain what it learned from the data.
     weights_ : ndarray of shape (n_weights,)
         All weights in the order of the model.
     classes_, coef_, intercept_ : ndarray
         With "multiclass": the classes, weights of shape (n_classes, n_features), and
-        biases. Other models have other attributes, which their documentation names;
-        ``coef_`` holds all weights of a model of your own.
+        biases. Other models have other attributes, listed in their documentation. For a
+        model of your own, ``coef_`` holds all weights.
     score_parameters_ : ndarray of shape (n_parameters,)
-        With `score_function`, its parameters, which are the first of ``weights_``.
+        With `score_function`, its parameters. They are the first entries of
+        ``weights_``.
     score_function_ : ScoreFunction
-        The score function that was fitted, where there is one.
+        The fitted score function, if `score_function` is not None.
     n_features_in_ : int
-        Number of features, where X is one 2-D array.
+        Number of features, if X is a 2-D array.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where X has names.
+        Names of the features, if X has feature names.
     n_iter_ : int
-        Passes.
+        Number of passes.
     objective_ : float
         Primal objective at the weights.
     dual_gap_ : float
-        The objective is at most this much above the optimum, if the oracles of the
-        model are exact; ``inf`` where that is not known.
+        Upper bound on the difference between the objective and its minimum, if the
+        oracles of the model are exact. ``inf`` if there is no bound.
     %(history_)s
     topk_exact_ : float
-        With a hinge smoothed by the k best outputs, share of the examples for which
+        With a hinge smoothed by the k best outputs, fraction of the examples for which
         they were enough (see `sksstruct.losses.SmoothedHinge`).
     %(solver_)s
 
@@ -274,7 +276,7 @@ class SSVMClassifier(
         Returns
         -------
         y : ndarray of shape (n_samples,) or list
-            An output of highest score for each input.
+            An output with the highest score for each input.
         """
         X = self._checked(X)
         return self.model_._predict(X, self.weights_, self.n_jobs)[0]
@@ -309,7 +311,7 @@ class SSVMClassifier(
             Marginal probabilities for each input: with a graph an array of shape
             (n_nodes, n_labels), labels in the order of `classes_`; with parts
             (n_parts, height, width); with candidates (n_candidates,), or (n_candidates,
-            n_labels) where they have labels.
+            n_labels) if they have labels.
         """
         X = self._checked(X)
         return self.model_._predict_marginals(X, self.weights_, self.n_jobs)
@@ -324,9 +326,9 @@ class SSVMClassifier(
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            With a multiclass model the scores of all classes, or, of two classes, the
-            score of the second less that of the first; with other models the score of
-            the predicted output.
+            With a multiclass model, the scores of all classes. With two classes, the
+            score of the second class minus that of the first. With other models, the
+            score of the predicted output.
         """
         X = self._checked(X)
         if self.model_.is_flat:
@@ -347,8 +349,8 @@ class SSVMClassifier(
         Returns
         -------
         y : ndarray of shape (n_samples, k) or list
-            Different outputs for each input, the best first; fewer than k where no more
-            exist.
+            Different outputs for each input, the best first. There are fewer than k if
+            no more exist.
         scores : ndarray of shape (n_samples, k) or list of ndarray
             Their scores.
         """
@@ -371,7 +373,7 @@ class SSVMClassifier(
         Returns
         -------
         score : float
-            Accuracy with a multiclass model, else one minus the mean loss.
+            Accuracy for a multiclass model, otherwise one minus the mean loss.
         """
         X = self._checked(X)
         predicted = self.model_._predict(X, self.weights_, self.n_jobs)[0]

@@ -22,9 +22,9 @@ def _last_step_has(name):
 class Tagger(Pipeline):
     """Pipeline whose last step is a tagger, with the tagger's methods.
 
-    `sklearn.pipeline.Pipeline` passes on the methods that scikit-learn knows; this one
-    also passes on `predict_topk`, `predict_marginals` and the weights by name. It is
-    made by `make_tagger`, or like any pipeline.
+    In addition to the methods of `sklearn.pipeline.Pipeline`, it has `predict_topk`,
+    `predict_marginals` and the weights by name. Create it with `make_tagger`, or like
+    any pipeline.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Tagger(Pipeline):
 
     Notes
     -----
-    Constraints such as ``known`` are passed on by `predict` and the other methods.
-    Other attributes are those of the steps: ``tagger[-1].dual_gap_``.
+    `predict` and the other methods pass constraints such as ``known`` to the last step.
+    For other attributes, access the steps: ``tagger[-1].dual_gap_``.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def make_tagger(vectorizer: BaseEstimator | None = None, **params: Any) -> Tagge
     Parameters
     ----------
     vectorizer : transformer, default=None
-        First step; None: `sksstruct.feature_extraction.SequenceVectorizer` with its
+        The first step. None: `sksstruct.feature_extraction.SequenceVectorizer` with its
         defaults.
     **params : dict
         Parameters of `ChainCRF`.

@@ -9,7 +9,7 @@ from sksstruct.utils.typing import Integers
 
 
 class FactorGraphBuilder:
-    """Builds a factor graph from variables and factors that are added one by one.
+    """Builder of a factor graph to which you add variables and factors one by one.
 
     Examples
     --------
@@ -53,8 +53,8 @@ class FactorGraphBuilder:
         scope : sequence of int
             Different variables; none at all for a constant.
         table : array-like or Table
-            Scores, with a dimension for each variable. The same object can be given
-            many times and is kept once.
+            Scores, with a dimension for each variable. If you pass the same object
+            several times, it is stored once.
         weight : float, default=1.0
             Number that multiplies the scores of a factor of two variables; for other
             factors it has to be 1.

@@ -17,15 +17,15 @@ _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights
 class FactorGraph(Versioned):
     """Variables with states, and factors that score the states of some of them.
 
-    The score of a labeling x, to be maximised, is ::
+    The score of a labeling x, to be maximized, is ::
 
         offset + sum_i unary_i[x_i] + sum_(u,v) weight_uv table_uv[x_u, x_v]
                + sum_f table_f[x_f]
 
-    Tables are shared and not copied: many edges may name the same one, and an edge
-    ``(v, u)`` uses the transpose of what ``(u, v)`` would. Graphs are immutable and can
-    be pickled. `FactorGraphBuilder` builds one piece by piece, and `sksstruct.datasets`
-    has readers of files.
+    Tables are shared and not copied: many edges may use the same table. An edge ``(v,
+    u)`` uses the transpose of the table that ``(u, v)`` would use. Graphs are immutable
+    and can be pickled. `FactorGraphBuilder` builds a graph step by step, and
+    `sksstruct.datasets` has functions that read graphs from files.
 
     Parameters
     ----------
@@ -43,8 +43,9 @@ class FactorGraph(Versioned):
     edge_weights : array-like of shape (n_edges,), default=None
         Factors that multiply the tables of the edges. None: all are 1.
     factors : sequence of (scope, table), default=None
-        Scores of any number of variables: a sequence of different variables, and a
-        table with a dimension for each of them. Factors of two variables become edges.
+        Scores of any number of variables. Each factor is a sequence of different
+        variables, and a table with a dimension for each of them. Factors of two
+        variables become edges.
     evidence : dict of int to int, default=None
         Observed states by variable; labelings have to agree with them.
     offset : float, default=0.0
@@ -59,7 +60,7 @@ class FactorGraph(Versioned):
     unaries, first_state : ndarrays of shape (n_states.sum(),) and (n_variables + 1,)
         All unary scores in a row, and where the scores of each variable begin.
     edges, edge_tables, edge_weights : ndarrays
-        As given; `edge_weights` is None where all are 1.
+        As given; `edge_weights` is None if all are 1.
     factor_scopes : tuple of ndarrays
         Scopes of the factors of three or more variables.
     factor_tables : ndarray of shape (n_factors,)
@@ -344,7 +345,7 @@ class FactorGraph(Versioned):
         Raises
         ------
         ValueError
-            If the scores add up to more than floating-point numbers hold.
+            If the sum of the scores overflows.
         """
         x = self.check_labeling(labeling)
         if ((self.evidence >= 0) & (self.evidence != x)).any():

@@ -26,8 +26,8 @@ _MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
     """Turn the columns of tokens into lists of attributes.
 
-    The step before a `SequenceVectorizer` for data as
-    `sksstruct.datasets.read_conll` reads them, the column of labels left out.
+    Use it before a `SequenceVectorizer`, for data in the format of
+    `sksstruct.datasets.read_conll` without the column of labels.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ class ColumnFeatures(TransformerMixin, Versioned, BaseEstimator):
         Lines of a template of CRF++ or Wapiti: ``U01:%x[-1,0]/%x[0,1]`` makes an
         attribute of a token from column 0 of the token before and column 1 of its own.
         Lines that begin with ``B`` and have a macro make attributes whose names begin
-        with ``B``, for ``ChainCRF(transition_features="B")``; ``B`` alone, the pairs of
-        labels, asks for nothing, as a `ChainCRF` has these weights in any case. None:
-        words and their shapes up to two tokens away, affixes of two and three letters,
-        and the other columns up to one token away.
+        with ``B``, for ``ChainCRF(transition_features="B")``. A line ``B`` without a
+        macro has no effect, because a `ChainCRF` always has weights of pairs of labels.
+        None: words and their shapes up to two tokens away, affixes of two and three
+        letters, and the other columns up to one token away.
 
     Attributes
     ----------

@@ -27,8 +27,8 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
     n_features : int, default=2**20
         Number of columns, at most ``2**31 - 1``; powers of two spread features evenly.
     alternate_sign : bool, default=True
-        Whether the values of half of the features are negated. What other features add
-        to a weight is then zero on average.
+        Whether the values of half of the features are negated. The effect of collisions
+        on a weight is then zero on average.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the values.
     separator : str, default="="
@@ -40,10 +40,10 @@ class SequenceHasher(SequenceFeatures, auto_wrap_output_keys=None):
 
     Notes
     -----
-    Features that share a column share their weights. A feature shares its column with
-    another one with probability about ``1 - exp(-m / n_features)`` where there are m
-    features: 9 % for 100,000 of them and the default. All hashed features of a position
-    count, also those that were not in the training data.
+    Features that share a column share their weights. With m features, the probability
+    that a feature shares its column with another feature is about ``1 - exp(-m /
+    n_features)``. This is 9 % for 100,000 features and the default. Features that do
+    not occur in the training data are also hashed and affect predictions.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Many problems, shared among threads.
 
 Small problems cost more to set up than to solve. Trees next to each other are a forest,
-and graphs next to each other a graph: where an oracle takes such, a group of problems
+and graphs next to each other a graph: if an oracle takes such, a group of problems
 is one problem to it, and no part of one acts on another.
 """
 
@@ -41,14 +41,15 @@ def batch(
     oracle : callable
         An oracle of this module. All of them search without the GIL except `bmmf`,
         `branch_and_bound` and `Exhaustive`, which call Python functions. `viterbi`,
-        `max_product` and `min_cut` take up to 256 small problems at a time as one, if
-        scores and tables are arrays, all variables have as many states, and no score of
-        a cut is ``-inf``; this is many times faster for problems of ten variables.
+        `max_product` and `min_cut` merge up to 256 small problems into one, if scores
+        and tables are arrays, all variables have the same number of states, and no
+        score of a cut is ``-inf``. This is many times faster for problems with ten
+        variables.
         `matching` does so with arrays of scores that have the same shape.
     problems : list of tuple
         Positional arguments of each call.
     n_jobs : int, default=None
-        Threads; the results are the same for any number.
+        Number of threads. The results do not depend on it.
     **options : dict
         Keyword arguments of every call.
 
@@ -60,7 +61,7 @@ def batch(
     Raises
     ------
     ValueError
-        If the oracle refuses a problem; the error gives its number.
+        If a problem is not valid. The error message contains its number.
 
     See Also
     --------
@@ -186,7 +187,7 @@ class Group:
 
 
 def max_product_together(problems):
-    """Best labelings of small trees and forests, or None where they are no group."""
+    """Best labelings of small trees and forests, or None if they are no group."""
     try:
         group = Group(problems)
         if not group.fits:
@@ -206,7 +207,7 @@ def max_product_together(problems):
 
 
 def min_cut_together(problems):
-    """Minimum cuts of small graphs, or None where they are no group."""
+    """Minimum cuts of small graphs, or None if they are no group."""
     try:
         group = Group(problems)
         # What is never worth paying would be too much for a small problem.
@@ -240,7 +241,7 @@ def min_cut_together(problems):
 
 
 def viterbi_together(problems):
-    """Best labelings of short chains, or None where they are no group."""
+    """Best labelings of short chains, or None if they are no group."""
     if not all(map(is_chain, problems)):
         return None
     n_states = problems[0][0].shape[1]

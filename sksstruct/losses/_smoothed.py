@@ -32,20 +32,20 @@ class SmoothedHinge(BaseEstimator):
         Strength of the smoothing. The loss is at most ``mu / 2`` above the hinge with
         l2, and ``mu`` times the logarithm of the number of labelings with entropy.
     k : int, default=10
-        Number of labelings for l2. Where no other labeling would get a weight, the
-        loss is exactly the smoothed one (Proposition 4); the estimator's `topk_exact_`
-        is the share of sequences where that is so.
+        Number of labelings for l2. If no other labeling would get a positive weight,
+        the smoothed loss is exact (Proposition 4). The attribute `topk_exact_` of the
+        estimator is the fraction of sequences for which this holds.
     strength : float, default="deprecated"
-        The former name of `mu`.
+        Former name of `mu`.
 
         .. deprecated:: 0.1
             Use `mu`, as all solvers call it.
 
     Notes
     -----
-    Where the k best labelings are not enough, the loss with l2 has kinks like the
-    hinge, most of all at w = 0, where all labelings are equal. Training therefore
-    starts from the solution with entropy, and ends when the objective no longer falls.
+    If the k best labelings are not enough, the loss with l2 is not smooth, in
+    particular at w = 0, where all labelings have equal scores. Training therefore
+    starts from the solution with entropy, and stops when the objective no longer falls.
 
     References
     ----------
@@ -98,7 +98,7 @@ class SmoothedHinge(BaseEstimator):
         mu = self.mu
         if self.strength != "deprecated":
             warnings.warn(
-                "SmoothedHinge: strength is called mu now, and will be removed in 0.3",
+                "SmoothedHinge: strength was renamed to mu, and will be removed in 0.3",
                 FutureWarning,
                 stacklevel=2,
             )

@@ -32,7 +32,7 @@ def alignment_error_rate(
     Returns
     -------
     rate : float
-        Between 0 and 1, the lower the better; 0 if there is no link at all.
+        Between 0 and 1; lower is better. 0 if there are no links.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Localisation: overlap of boxes, and how many of them are right."""
+"""Localization: overlap of boxes, and how many of them are right."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -74,7 +74,7 @@ def box_accuracy_score(
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Fraction of images whose object was localised.
+    """Fraction of images whose object was localized.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ def chunk_classification_report(
 ) -> str | Any:
     """Precision, recall and F1 of each kind of chunk, and of all together.
 
-    What `sklearn.metrics.classification_report` is for classes: a chunk is right if its
-    type and both of its ends are.
+    The counterpart of `sklearn.metrics.classification_report` for chunks. A chunk is
+    correct if its type and both of its ends are correct.
 
     Parameters
     ----------

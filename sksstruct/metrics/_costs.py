@@ -37,7 +37,7 @@ def mean_cost(
     Returns
     -------
     cost : float
-        The lower the better.
+        Mean cost; lower is better.
 
     See Also
     --------
@@ -85,12 +85,12 @@ def make_cost_scorer(
     costs : array-like of shape (n_classes, n_classes)
         Entry (i, j) is the cost of predicting class j where class i is true.
     labels : array-like of shape (n_classes,), default=None
-        The classes, in the order of `costs`. They are needed where a fold may lack one.
+        The classes, in the order of `costs`. They are needed if a fold may lack one.
 
     Returns
     -------
     scorer : callable
-        ``scorer(estimator, X, y)`` is minus the mean cost: the higher the better.
+        ``scorer(estimator, X, y)`` is minus the mean cost; higher is better.
 
     See Also
     --------

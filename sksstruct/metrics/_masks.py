@@ -21,7 +21,8 @@ def mask_iou_score(
 ) -> float | Any:
     """Intersection over union (IoU) of masks.
 
-    Of the places that are labeled with a class in either, the share that is so in both.
+    For each class, the number of places with this class in both masks, divided by the
+    number of places with this class in at least one of them.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def mask_iou_score(
     Returns
     -------
     score : float or ndarray of shape (n_classes,)
-        Between 0 and 1. A class that occurs in neither, NaN, has no part in means.
+        Between 0 and 1. The score of a class that does not occur is NaN, and is ignored
+        in means.
 
     Examples
     --------

@@ -125,7 +125,7 @@ def flat_f1_score(y_true: Labelings, y_pred: Labelings, **kwargs: Any) -> float 
     y_true, y_pred : list of array-like of shape (n_positions,)
         True and predicted labels.
     **kwargs
-        Passed on to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
+        Passed to scikit-learn, for instance ``average="macro"`` or ``labels=[...]``.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def flat_classification_report(
     y_true, y_pred : list of array-like of shape (n_positions,)
         True and predicted labels.
     **kwargs
-        Passed on to scikit-learn.
+        Passed to scikit-learn.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def chunk_precision_recall_fscore(
     Returns
     -------
     precision, recall, f1 : float
-        Scores between 0 and 1; 0, with a warning, where the denominator is zero.
+        Scores between 0 and 1; 0, with a warning, if the denominator is zero.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Linear maps between weights and potentials, without any optimisation.
+"""Linear maps between weights and potentials, without any optimization.
 
 `MODELS` is the one place that knows their names: `sksstruct.SSVMClassifier`, the
 documentation and the tests read it.

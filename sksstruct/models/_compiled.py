@@ -18,7 +18,7 @@ class CompiledModel(StructuredModel):
     training data; ``_labeling(x, y)``, which turns a checked output into integers, and
     ``_shown(x, labeling)``, which turns integers into an output; and ``_bound(X,
     y_true, example_weights, rows)``, which binds the model: ``rows`` stand for the
-    features of the first block of weights, and for its bias, where they are given.
+    features of the first block of weights, and for its bias, if they are given.
     ``_rows(X)`` stacks these features, ``_offsets(X)`` says where those of each example
     begin, and ``_n_columns`` is the number of scores of a row. Where there are marginal
     probabilities, ``_marginals_of(model, i, means)`` turns what the exp oracle of the

@@ -47,7 +47,7 @@ def check_model(
     model : StructuredModel
         The model; a copy is checked.
     X : list or array
-        A few inputs, small ones where outputs are enumerated.
+        A few inputs, small ones if outputs are enumerated.
     y : list or array
         Their outputs.
     enumerate_outputs : bool, default=False

@@ -1,4 +1,4 @@
-"""What the loss of an example is divided by, where outputs differ in size.
+"""What the loss of an example is divided by, if outputs differ in size.
 
 A loss that adds up over the parts of an output, such as the wrong nodes of a graph, is
 divided by the mean size of the outputs of the training data ("mean"), by the own size
@@ -13,8 +13,8 @@ NORMALIZATIONS = [StrOptions({"mean", "example"}), None]
 TEXTS = {
     "loss_normalization": """
 loss_normalization : {"mean", "example"} or None, default="example"
-    What the loss of an example is divided by: the mean size of the outputs of the
-    training data, the own size of the output, or nothing.
+    Divisor of the loss of an example. "mean": the mean size of the outputs in the
+    training data. "example": the size of the output. None: no division.
 """
 }
 

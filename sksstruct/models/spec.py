@@ -136,7 +136,7 @@ class ModelSpec:
 
     @property
     def default_alpha(self) -> float:
-        """The regularisation that alpha="auto" stands for, once data were read."""
+        """The regularization that alpha="auto" stands for, once data were read."""
         raise NotImplementedError
 
     def _can_continue(self, previous, state):

@@ -15,12 +15,12 @@ from sksstruct.utils.validation import LabelEncoder, check_example_weight
 class StructuredModel(ModelSpec, BaseEstimator):
     """Base class of all models; subclass it to define your own.
 
-    Inputs x and outputs y may be any Python objects. The score of y is
-    ``<w, joint_feature(x, y)>``, linear in the weights w. Four methods are required,
-    `joint_feature`, `loss`, `decode` and `loss_augmented_decode`; with them every
-    solver that needs the max oracle only can train the model. As in scikit-learn, the
-    constructor only assigns the parameters, so that ``model__parameter`` can be
-    searched.
+    Inputs x and outputs y may be any Python objects. The score of y is ``<w,
+    joint_feature(x, y)>``, linear in the weights w. Four methods are required,
+    `joint_feature`, `loss`, `decode` and `loss_augmented_decode`. With these methods,
+    every solver that needs only the max oracle can train the model. As in scikit-learn,
+    the constructor must only assign the parameters, so that you can search over
+    ``model__parameter``.
 
     See Also
     --------
@@ -29,10 +29,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
 
     Notes
     -----
-    Equal outputs must look equal: arrays of the same dtype, shape and entries, numbers,
-    strings, or lists, tuples and dicts of these. Oracles must be exact, and return the
-    same output for the same arguments: only then are duality gaps certificates. All
-    different outputs that training meets are kept.
+    Equal outputs must have equal representations: arrays of the same dtype, shape and
+    entries, numbers, strings, or lists, tuples and dicts of these. Oracles must be
+    exact, and must return the same output for the same arguments. Otherwise the duality
+    gap is not a certificate. Training keeps all different outputs that it encounters.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         y_hat : object
-            An output that maximises ``<w, joint_feature(x, y)>``.
+            An output that maximizes ``<w, joint_feature(x, y)>``.
         """
         raise NotImplementedError(f"{type(self).__name__} must define decode")
 
@@ -157,7 +157,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         y_hat : object
-            An output that maximises ``loss(y, y_hat) + <w, joint_feature(x, y_hat)>``.
+            An output that maximizes ``loss(y, y_hat) + <w, joint_feature(x, y_hat)>``.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must define loss_augmented_decode"
@@ -178,7 +178,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         outputs : list
-            Different outputs, the best first; fewer where there are no more.
+            Different outputs, the best first; fewer if there are no more.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode_topk")
 
@@ -201,7 +201,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         outputs : list
-            Different outputs, the best first; fewer where there are no more.
+            Different outputs, the best first; fewer if there are no more.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not define loss_augmented_topk"

@@ -25,7 +25,7 @@ name : str, default=None
 """,
     "kwargs": """
 **kwargs : dict
-    Passed on to matplotlib's ``plot``.
+    Passed to matplotlib's ``plot``.
 """,
 }
 

@@ -22,7 +22,7 @@ def heat_map(ax, values, names, *, cmap, colorbar, label, **options):
     label : str
         What the scale shows.
     **options : dict
-        Passed on to ``imshow``.
+        Passed to ``imshow``.
 
     Returns
     -------

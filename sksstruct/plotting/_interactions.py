@@ -72,11 +72,11 @@ class InteractionsDisplay:
         ----------
         %(ax)s
         cmap : str or matplotlib Colormap, default="RdBu_r"
-            Colors; the middle one stands for zero.
+            Color map. Its center stands for zero.
         colorbar : bool, default=True
-            Whether to draw a scale beside the heat map.
+            Whether to draw a color bar.
         **kwargs : dict
-            Passed on to matplotlib's ``imshow``.
+            Passed to matplotlib's ``imshow``.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class InteractionsDisplay:
             Names of the labels, in the order of the columns of y.
         %(ax)s
         **kwargs : dict
-            Passed on to `plot`.
+            Passed to `plot`.
 
         Returns
         -------

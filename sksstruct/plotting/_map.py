@@ -70,7 +70,7 @@ class MAPDisplay:
         ----------
         %(ax)s
         x : {"seconds", "iteration"}, default="seconds"
-            What is on the horizontal axis.
+            Quantity on the horizontal axis.
         %(name)s
         %(kwargs)s
 
@@ -115,7 +115,7 @@ class MAPDisplay:
             What `sksstruct.inference.lp` returned, or one of the ``results_`` of
             `sksstruct.LPMAPPredictor`.
         x : {"seconds", "iteration"}, default="seconds"
-            What is on the horizontal axis.
+            Quantity on the horizontal axis.
         %(name)s
         %(ax)s
         %(kwargs)s

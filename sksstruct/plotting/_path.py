@@ -1,4 +1,4 @@
-"""A regularisation path: held-out score, gap, or cost against alpha."""
+"""A regularization path: held-out score, gap, or cost against alpha."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -29,7 +29,7 @@ _LABELS = {
 
 @fill_doc(TEXTS)
 class PathDisplay:
-    """Scores, gaps or costs along regularisation paths.
+    """Scores, gaps or costs along regularization paths.
 
     It is recommended to use `from_estimator` or `from_path` to create one.
 

@@ -30,7 +30,7 @@ class SequenceDisplay:
     Parameters
     ----------
     tokens : list of str
-        What is above the labels: the words of a sentence.
+        Text above the labels, such as the words of a sentence.
     predicted : list
         Predicted labels.
     y : list, default=None
@@ -87,9 +87,10 @@ class SequenceDisplay:
     def plot(
         self, ax: Axes | None = None, *, cmap: str | Colormap = "Greys", **kwargs: Any
     ) -> Self:
-        """Draw a row for each label: what was predicted, what is right, and how likely.
+        """Draw a row for each label: predictions, true labels and probabilities.
 
-        Predicted labels are dots, true ones circles. Dots are red where they are wrong.
+        Predicted labels are dots, and true labels are circles. Dots of wrong labels are
+        red.
 
         Parameters
         ----------
@@ -97,7 +98,7 @@ class SequenceDisplay:
         cmap : str or matplotlib Colormap, default="Greys"
             Colors of probabilities from 0 to 1.
         **kwargs : dict
-            Passed on to matplotlib's ``imshow``.
+            Passed to matplotlib's ``imshow``.
 
         Returns
         -------
@@ -162,7 +163,8 @@ class SequenceDisplay:
     ) -> Self:
         """Tag one sequence.
 
-        Probabilities are there if the tagger was trained with a loss that has them.
+        The display contains probabilities if the tagger was trained with
+        ``loss="log"``.
 
         Parameters
         ----------
@@ -173,8 +175,8 @@ class SequenceDisplay:
         y : list, default=None
             Its true labels.
         tokens : list of str, default=None
-            What is shown above the labels. None: the entries of x where these are text,
-            and numbers otherwise.
+            Text above the labels. None: the entries of x if they are text, otherwise
+            numbers.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from sksstruct.utils.typing import Strings
 
 @fill_doc(TEXTS)
 class TransitionsDisplay:
-    """Scores of transitions as a heat map, from the label of a row to that of a column.
+    """Heat map of transition scores, from the label of a row to that of a column.
 
     It is recommended to use `from_estimator` to create one.
 
@@ -71,11 +71,11 @@ class TransitionsDisplay:
         ----------
         %(ax)s
         cmap : str or matplotlib Colormap, default="RdBu_r"
-            Colors; the middle one stands for zero.
+            Color map. Its center stands for zero.
         colorbar : bool, default=True
-            Whether to draw a scale beside the heat map.
+            Whether to draw a color bar.
         **kwargs : dict
-            Passed on to matplotlib's ``imshow``.
+            Passed to matplotlib's ``imshow``.
 
         Returns
         -------
@@ -103,7 +103,7 @@ class TransitionsDisplay:
             A fitted tagger, or a pipeline that ends with one.
         %(ax)s
         **kwargs : dict
-            Passed on to `plot`.
+            Passed to `plot`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The features that speak most for a label, and against it."""
+"""The features with the largest and the smallest weights for a label."""
 
 from typing import Any, Self
 
@@ -69,7 +69,7 @@ class WeightsDisplay:
         ----------
         %(ax)s
         **kwargs : dict
-            Passed on to matplotlib's ``barh``.
+            Passed to matplotlib's ``barh``.
 
         Returns
         -------
@@ -108,14 +108,14 @@ class WeightsDisplay:
         label : object
             One of its ``classes_``.
         n : int, default=10
-            Number of the largest weights, and of the smallest ones; those of zero are
-            left out.
+            Number of the largest weights, and number of the smallest weights. Weights
+            of zero are not shown.
         names : array-like of str of shape (n_features,), default=None
             Names of the features. None: those that the steps before give, or those of
             the training data.
         %(ax)s
         **kwargs : dict
-            Passed on to `plot`.
+            Passed to `plot`.
 
         Returns
         -------

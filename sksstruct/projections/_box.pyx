@@ -1,6 +1,6 @@
 """Projection onto a box with one linear equality, in expected linear time.
 
-    minimise 1/2 |x - z|^2  over  l <= x <= u,  <a, x> = c    (Saha et al., App. B)
+    minimize 1/2 |x - z|^2  over  l <= x <= u,  <a, x> = c    (Saha et al., App. B)
 
 is solved by x_i = clip(z_i + rho a_i, l_i, u_i), where rho is the root of
 
@@ -376,7 +376,7 @@ def line_at(point, normal, lower, upper, target, at):
 def project_box_equality(z, lower, upper, a, c, *, method="median"):
     """Euclidean projection onto a box with one linear equality.
 
-    Minimises ``|x - z|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
+    Minimizes ``|x - z|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
 
     Parameters
     ----------

@@ -23,5 +23,5 @@ cdef struct PiecewiseQuadratic:
 cdef PiecewiseQuadratic piecewise_quadratic(
     const void* problem, Evaluate evaluate, FindStep find_step, Py_ssize_t n_duals,
     Py_ssize_t n_tables, double mass, double* memory) noexcept nogil
-cdef double minimise(const PiecewiseQuadratic* f, double* duals,
+cdef double minimize(const PiecewiseQuadratic* f, double* duals,
                      double* out) noexcept nogil

@@ -3,7 +3,7 @@
 The dual of a projection onto a polytope is convex and piecewise quadratic: Newton's
 method with a line search ends at the exact minimum, at which the gradient, by how much
 the constraints are violated, is zero. What the problem is, and how its Hessian is
-factorised, is the caller's.
+factorized, is the caller's.
 """
 
 from libc.math cimport fabs
@@ -88,7 +88,7 @@ cdef int search_line(const PiecewiseQuadratic* f, double* duals, double* out,
 
 cdef double descend(const PiecewiseQuadratic* f, double* duals,
                     double* out) noexcept nogil:
-    """Minimise the function from given multipliers."""
+    """Minimize the function from given multipliers."""
     cdef Py_ssize_t _
     cdef double value, worst, damping = DAMPING
     cdef int halvings
@@ -111,9 +111,9 @@ cdef double descend(const PiecewiseQuadratic* f, double* duals,
     return worst
 
 
-cdef double minimise(const PiecewiseQuadratic* f, double* duals,
+cdef double minimize(const PiecewiseQuadratic* f, double* duals,
                      double* out) noexcept nogil:
-    """Minimise the function; duals are where to start, and what was found.
+    """Minimize the function; duals are where to start, and what was found.
 
     Returns the largest entry of the gradient.
     """

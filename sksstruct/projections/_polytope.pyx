@@ -7,7 +7,7 @@ mu_t(j) for the agreement of tables t and t + 1,
 
     alpha_t(i, j) = [ m_t(i, j) + lambda 1[t = 0] + mu_t(j) - mu_{t-1}(i) ]_+      (37)
 
-which minimise 1/2 sum alpha^2 - mass lambda, convex and piecewise quadratic. The paper
+which minimize 1/2 sum alpha^2 - mass lambda, convex and piecewise quadratic. The paper
 alternates between blocks of multipliers; Newton's method on all of them at once needs a
 banded system for each step, and ends at the exact solution. The mass of the other
 tables follows from that of the first.
@@ -23,7 +23,7 @@ from libc.math cimport sqrt
 from libc.string cimport memset
 
 from sksstruct.projections._newton cimport (
-    PiecewiseQuadratic, minimise, piecewise_quadratic,
+    PiecewiseQuadratic, minimize, piecewise_quadratic,
 )
 
 from sksstruct.projections._simplex import project_simplex
@@ -117,7 +117,7 @@ cdef void form_hessian(const Chain* chain, const double* tables,
                     band[row * width + column - row] += 1.0 if t == 0 else -1.0
 
 
-cdef void factorise(Py_ssize_t n, Py_ssize_t width, double damping, double* band,
+cdef void factorize(Py_ssize_t n, Py_ssize_t width, double damping, double* band,
                     double* step) noexcept nogil:
     """Replace the band by its Cholesky factor L', and step by L^-1 step."""
     cdef Py_ssize_t row, first, second, last
@@ -157,7 +157,7 @@ cdef void newton_step(const void* problem, const double* tables, double damping,
     form_hessian(chain, tables, band)
     for row in range(n):
         step[row] = -gradient[row]
-    factorise(n, width, damping, band, step)
+    factorize(n, width, damping, band, step)
     # what remains is L' step = L^-1 (-gradient), from the last row up
     for row in range(n - 1, -1, -1):
         for other in range(1, min(n - row, width)):
@@ -177,7 +177,7 @@ cdef double project_chain(Chain* chain, double* duals, double* memory,
     cdef PiecewiseQuadratic f = piecewise_quadratic(
         chain, evaluate, newton_step, n, chain.n_edges, chain.mass, memory)
     chain.band = memory + 3 * n
-    return minimise(&f, duals, out)
+    return minimize(&f, duals, out)
 
 
 def n_multipliers(n_edges, n_states):

@@ -1,6 +1,6 @@
 """Projection onto the probability simplex.
 
-    minimise 1/2 |u - z|^2  over  u >= 0, sum_k u_k = 1
+    minimize 1/2 |u - z|^2  over  u >= 0, sum_k u_k = 1
 
 is solved by u_k = max(z_k - rho, 0), where rho is the one number that makes these sum
 to 1. If the n' entries above rho were known, it would be (their sum - 1) / n'. They are

@@ -33,7 +33,7 @@ from libc.math cimport sqrt
 from libc.string cimport memset
 
 from sksstruct.projections._newton cimport (
-    PiecewiseQuadratic, minimise, piecewise_quadratic,
+    PiecewiseQuadratic, minimize, piecewise_quadratic,
 )
 
 from sksstruct.projections._simplex import project_simplex
@@ -186,7 +186,7 @@ cdef void form_hessian(const TreeProblem* tree, const double* tables) noexcept n
                         tree.aside[(eldest * K + j) * K + i] += 1.0
 
 
-cdef void factorise(Py_ssize_t n, Py_ssize_t K, double damping,
+cdef void factorize(Py_ssize_t n, Py_ssize_t K, double damping,
                     double* block) noexcept nogil:
     """Replace the lower triangle of a block by its Cholesky factor."""
     cdef Py_ssize_t row, column, k
@@ -250,13 +250,13 @@ cdef void subtract_turned(Py_ssize_t n, Py_ssize_t K, const double* block,
 
 cdef void eliminate(const TreeProblem* tree, Py_ssize_t t, double damping,
                     double* step) noexcept nogil:
-    """Factorise the block of a table, and take it out of those that it meets."""
+    """Factorize the block of a table, and take it out of those that it meets."""
     cdef Py_ssize_t K = tree.n_states, n = dual_count(t, K), n_before, before, sibling
     cdef double* own = tree.own + t * K * K
     cdef double* above = tree.above + t * K * K
     cdef double* aside = tree.aside + t * K * K
     cdef double* vector = step + first_dual(t, K)
-    factorise(n, K, damping, own)
+    factorize(n, K, damping, own)
     solve_vector(n, K, own, vector)
     before = tree.before[t]
     # lambda is the last, and meets nothing that is left
@@ -432,7 +432,7 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
     tree.own, tree.above, tree.aside = memory, memory + blocks, memory + 2 * blocks
     memory += 3 * blocks
     tree.shift, tree.total = memory, memory + 2 * tree.n_states
-    return minimise(&f, duals, out)
+    return minimize(&f, duals, out)
 
 
 def hang(n_nodes, edges):

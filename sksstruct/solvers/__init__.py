@@ -1,4 +1,4 @@
-"""Optimisers, which know the oracles of a bound model but not its structure.
+"""Optimizers, which know the oracles of a bound model but not its structure.
 
 `SOLVERS` is the one place that knows their names: estimators, their documentation and
 the tests read it.
@@ -58,7 +58,7 @@ SOLVERS = Registry(
         ("nonlinear", "smooth", "prox_linear"),
         ("projection", "hinge", "pragam"),
         ("factors", "hinge", "gdmm"),
-        # where the first is not possible, without regularisation
+        # where the first is not possible, without regularization
         ("topk", "hinge", "casimir"),
         ("exp", "hinge", "casimir"),
     ),

@@ -1,8 +1,8 @@
 """Limited-memory quasi-Newton method for smooth losses.
 
-Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
+Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). With the expected mean parameters at
 w as dual variables, whose weights are w' = -grad f(w) / alpha, the duality gap is
-alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). Where weights are confined to a box, w'
+alpha/2 |w - w'|^2 = |grad P(w)|^2 / (2 alpha). If weights are confined to a box, w'
 is truncated to it, and the gap is alpha/2 (|w|^2 - |w'|^2) + <grad f(w), w - w'>.
 """
 
@@ -30,34 +30,35 @@ from sksstruct.utils.progress import Status
 class LBFGS(GradientSolver):
     """L-BFGS: the default for losses with a gradient.
 
-    Minimises ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
+    Minimizes ``alpha/2 |w|^2 + sum_i p_i f_i(w)`` for the negative log-likelihood or a
     smoothed hinge loss [1]_. The expected mean parameters of every example are a point
     of the dual, and the duality gap between it and w is ``|gradient|^2 / (2 alpha)``:
-    the certificate costs nothing. Weights stay in the box that a model needs [2]_.
+    the certificate needs no additional computation. The solver supports the bounds on
+    weights that some models need [2]_.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of iterations. An iteration is one sweep of the oracles over all
+        Maximum number of iterations. An iteration is one sweep of the oracles over all
         examples, sometimes two.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective. Where there is no gap,
-        stop when ten iterations have lowered the objective by less than ``tol / 10`` of
-        itself.
+        Stop at a duality gap of ``tol`` times the objective. If there is no gap, stop
+        when ten iterations have reduced the objective by less than ``tol / 10`` times
+        its value.
     memory : int, default=10
         Number of pairs of vectors that form the approximation of the Hessian.
 
     Notes
     -----
-    The pairs are kept in single precision, as they only say in which direction a step
-    goes: each takes 8 bytes for every weight. Objective, gradient and gap are computed
-    in double precision. Where weights are confined to a box, scipy's L-BFGS-B keeps the
-    pairs, in double precision.
+    The pairs are stored in single precision, because they only determine the direction
+    of a step. Each pair takes 8 bytes for every weight. Objective, gradient and gap are
+    computed in double precision. With bounds on weights, scipy's L-BFGS-B stores the
+    pairs in double precision.
 
-    If some labels were not observed, the loss is not convex and has no dual; training
-    then stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are
-    not enough for an l2-smoothed loss, the dual value is valid, but the objective is
-    only a lower estimate. The gap is ``inf`` in both cases.
+    If some labels are missing, the loss is not convex and has no dual. Training then
+    stops when ``|gradient|^2 / (2 alpha)`` is small. If the K best labelings are not
+    enough for an l2-smoothed loss, the dual value is valid, but the objective is only
+    an estimate from below. The gap is ``inf`` in both cases.
 
     References
     ----------
@@ -75,7 +76,7 @@ class LBFGS(GradientSolver):
     _: KW_ONLY
     memory: int = 10
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "memory": [Interval(Integral, 1, None, closed="left")],
@@ -84,16 +85,16 @@ class LBFGS(GradientSolver):
     def _solve(self, model, alpha, options):
         loss, box = self.smooth_loss(model), Box.of(model)
         objective = Objective(loss, box, alpha, options)
-        return minimise(objective, LBFGSLoop(self, alpha, options), self.memory)
+        return run_lbfgs(objective, LBFGSLoop(self, alpha, options), self.memory)
 
 
-def minimise(objective, loop, memory):
-    """Minimise an objective by L-BFGS, or by scipy's L-BFGS-B where there are bounds.
+def run_lbfgs(objective, loop, memory):
+    """Minimize an objective by L-BFGS, or by scipy's L-BFGS-B if there are bounds.
 
     Parameters
     ----------
     objective : Objective
-        What is minimised.
+        What is minimized.
     loop : LBFGSLoop
         Says when to stop.
     memory : int
@@ -194,7 +195,7 @@ class Objective:
     box : Box or None
         Bounds of some weights.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `n_jobs` and `dual_state` are read.
 

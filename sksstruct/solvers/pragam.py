@@ -1,9 +1,9 @@
-"""Primal-adjoint gap minimisation: accelerated projected steps in the dual.
+"""Primal-adjoint gap minimization: accelerated projected steps in the dual.
 
-Maximises D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et al.,
+Maximizes D(x) = <b, x> - |alpha w(x)|^2 / (2 alpha) over a convex set (Saha et al.,
 2009, eqs. (21)-(22)) by Algorithm 1. Two of its mappings (23)-(25) are projections:
 
-    x_mu(w) = project(centre + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
+    x_mu(w) = project(center + slopes(w) / mu),   v(x) = project(x + grad D(x) / L)
 
 tau solves tau^2 / (1 - tau) = mu / L, the largest that keeps the excessive gap; the
 printed 2 / (k + 3) is smaller.
@@ -29,28 +29,29 @@ _MARGIN, _LONGEST = 1.0, 2000
 @fill_doc(example('solver="pragam"'))
 @dataclass(eq=False, repr=False)
 class Pragam(Solver):
-    """Primal-adjoint gap minimisation: O(1 / k^2), and free intercepts.
+    """Primal-adjoint gap minimization: O(1 / k^2), and unregularized intercepts.
 
-    Nesterov's excessive gap technique on the dual of the structured hinge [1]_: all
-    dual variables move in every iteration, each by two projections onto their set. For
-    binary problems the set is a box, with one equality where the bias is free; for
-    classes it is a simplex, for chains, trees and forests the local polytope.
+    Nesterov's excessive gap technique on the dual of the structured hinge [1]_. Every
+    iteration moves all dual variables, by two projections onto their domain. For binary
+    problems the domain is a box, with one equality constraint if the bias is not
+    regularized. For classes it is a simplex. For chains, trees and forests it is the
+    local polytope.
 
     Parameters
     ----------
     max_iter : int, default=10000
-        Largest number of iterations, each of one product of features and weights.
+        Maximum number of iterations, each of one product of features and weights.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     lipschitz : float or "adaptive", default="adaptive"
         Lipschitz constant of the gradient of the dual. With an upper bound, the paper's
-        Algorithm 1 runs as printed; "adaptive" finds the constant on the fly.
+        Algorithm 1 runs as printed. "adaptive" estimates the constant during training.
     restart : bool, default=True
         Whether to restart from the current dual variables whenever the gap has fallen
-        to a tenth. It is faster in practice; without it the bound (26) of the paper
-        holds.
+        to a tenth. This is faster in practice. Without restarts, the bound (26) of the
+        paper holds.
     check_every : int, default=10
-        Iterations between two computations of the gap.
+        Number of iterations between two computations of the gap.
 
     Notes
     -----
@@ -93,7 +94,7 @@ class Pragam(Solver):
         try:
             run.first_step()
         except KeyboardInterrupt:
-            # the first projections take longest: before them there is the centre
+            # the first projections take longest: before them there is the center
             loop.report(space.risk(run.w, run.slopes), run.w, 0.0)
             loop.status = Status.INTERRUPTED
             return loop.result()
@@ -144,7 +145,7 @@ class Pragam(Solver):
                 # together, so that an interrupt finds variables that fit
                 x, index, run = x.copy(), places, new
 
-        loop.dual = 0.0  # of the centre, which stands for w = 0
+        loop.dual = 0.0  # of the center, which stands for w = 0
         look()
         loop.scale = loop.primal
         gap_at_start = loop.gap
@@ -162,7 +163,7 @@ class ExcessiveGap:
         self.begin(space.center, space.combine(space.center))
 
     def begin(self, center, u):
-        """Line 1: the prox-function is half the squared distance from the centre."""
+        """Line 1: the prox-function is half the squared distance from the center."""
         space = self.space
         self.center = center
         self.w = u / self.alpha
@@ -170,7 +171,7 @@ class ExcessiveGap:
         self.products += 1
 
     def first_step(self):
-        """The rest of line 1: the first dual variables, and L where it is not given."""
+        """The rest of line 1: the first dual variables, and L if it is not given."""
         space, center = self.space, self.center
         u = self.w * self.alpha
         if self.L == 0.0:

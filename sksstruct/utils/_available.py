@@ -9,7 +9,7 @@ from sksstruct.utils.typing import Decorator
 
 
 def available_if(check: Callable[[Any], object]) -> Decorator:
-    """Make a method available where a check passes.
+    """Make a method available if a check passes.
 
     As `sklearn.utils.metaestimators.available_if`, except that the error of the check
     reaches the user as it is: scikit-learn puts "has no attribute" in its place.

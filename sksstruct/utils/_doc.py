@@ -65,7 +65,7 @@ def section(documented, name):
     -------
     text : str
         The text below the heading, without marks of references, which are in another
-        section; empty where docstrings were left out.
+        section; empty if docstrings were left out.
     """
     text = inspect.getdoc(documented) or ""
     _, _, rest = text.partition(f"{name}\n{'-' * len(name)}\n")

@@ -58,7 +58,7 @@ def is_mapped(array):
 def file_zeros(size, dtype=np.float64):
     """Zeros in a file without a name, which is gone with the array.
 
-    The system writes them to disk where it needs the room. Few of them are in memory,
+    The system writes them to disk if it needs the room. Few of them are in memory,
     as a process cannot have many files.
     """
     n_bytes = np.dtype(dtype).itemsize * size
@@ -78,7 +78,7 @@ def file_zeros(size, dtype=np.float64):
 
 
 def no_room():
-    """The error where a temporary file cannot be made."""
+    """The error if a temporary file cannot be made."""
     return MemoryError(
         "no room for what training keeps of mapped features in "
         f"{tempfile.gettempdir()}: set TMPDIR to a larger folder"

@@ -35,7 +35,7 @@ class PackedSequences(Versioned, Sequence):
     Parameters
     ----------
     values : array-like or CSR matrix or array of shape (n_rows, n_features)
-        All rows, stacked. Not copied where it is C-contiguous float32 or float64, or
+        All rows, stacked. Not copied if it is C-contiguous float32 or float64, or
         canonical CSR of these types.
     offsets : array-like of shape (n_sequences + 1,)
         Sequence i has the rows ``offsets[i]:offsets[i + 1]``.
@@ -303,7 +303,7 @@ class PackedSequences(Versioned, Sequence):
         Returns
         -------
         packed : PackedSequences
-            Self, or the same rows as CSR where dense rows are mostly zero.
+            Self, or the same rows as CSR if dense rows are mostly zero.
         """
         values = compact_rows(self.values)
         if values is self.values:
@@ -312,7 +312,7 @@ class PackedSequences(Versioned, Sequence):
 
 
 def compact_rows(rows: np.ndarray | SparseLike) -> Any:
-    """Rows of features as CSR where they are dense and mostly zero.
+    """Rows of features as CSR if they are dense and mostly zero.
 
     Parameters
     ----------

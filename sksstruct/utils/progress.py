@@ -57,9 +57,9 @@ class Status(StrEnum):
     SETTLED = "settled", "the messages no longer change"
     ROUNDS = (
         "rounds",
-        "labels that were not observed still changed in the last round",
-        "The labels completed by decoding still changed after the last round: "
-        "increase alpha, or use loss='log'.",
+        "missing labels still changed in the last round",
+        "The predicted values of the missing labels still changed in the last "
+        "round: increase alpha, or use loss='log'.",
     )
     TIME_LIMIT = "time_limit", "the time limit was reached"
     EARLY = "early", "the score of the validation set no longer rises"

@@ -266,7 +266,9 @@ def _header(path):
         )
     header = _json(file)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{file} is of another program: its format is not {FORMAT}")
+        raise ValueError(
+            f"{file} was written by another program: its format is not {FORMAT}"
+        )
     if header.get("version") != VERSION:
         raise ValueError(
             f"{file} has version {header.get('version')!r} of the format, this is "
@@ -279,7 +281,9 @@ def _header(path):
     arrays = set(header["arrays"]) - {"labels"}
     forms = {"values", "offsets"}, {"data", "indices", "indptr", "offsets"}
     if arrays not in forms:
-        raise ValueError(f"{file} names the arrays {sorted(arrays)}, which is no form")
+        raise ValueError(
+            f"{file} names the arrays {sorted(arrays)}, which is not a valid layout"
+        )
     if "labels" in header["arrays"] and not isinstance(header.get("classes"), list):
         raise ValueError(f"{file} lacks classes")
     for name, entry in header["arrays"].items():

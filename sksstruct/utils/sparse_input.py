@@ -77,7 +77,7 @@ def sound_csr(X, name="X"):
     Returns
     -------
     X : csr_array or csr_matrix
-        The same object where nothing had to be done.
+        The same object if nothing had to be done.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def validate_rows(estimator, X, y="no_validation", **options):
 def rows_between(X, first, last):
     """Rows first <= i < last of an array, a list or a sound CSR matrix.
 
-    Where X is no list, they share its memory.
+    If X is no list, they share its memory.
     """
     if not sparse.issparse(X):
         return X[first:last]

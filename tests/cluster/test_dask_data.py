@@ -122,7 +122,7 @@ def test_arrays(client):
         classifier.predict_proba(rows).compute(), expected.predict_proba(X)
     )
     assert classifier.score(rows, labels) == pytest.approx(expected.score(X, y))
-    with pytest.raises(ValueError, match="rows must be whole"):
+    with pytest.raises(ValueError, match="each chunk must contain whole rows"):
         classifier.fit(rows.rechunk((30, 2)), labels)
 
 
@@ -201,7 +201,7 @@ def test_searches_on_the_cluster(client, data):
         (
             {"loss": "log"},
             lambda X, y: (X, [[*r[:-1], None] if len(r) > 1 else r for r in y]),
-            "labels that were not observed make loss='log' non-convex",
+            "missing labels make loss='log' non-convex",
         ),
         ({}, lambda X, y: X, "a part must be a tuple"),
     ],

@@ -225,7 +225,7 @@ def test_cfn_without_quotes_and_commas(tmp_path):
     again = load_cfn(write(tmp_path, "b.cfn", light))
     for x in enumerate_labelings(graph)[0]:
         assert again.score(x) == graph.score(x)
-    # maximised: scores are the costs, and what does not exceed the bound is forbidden
+    # maximized: scores are the costs, and what does not exceed the bound is forbidden
     text = "{problem:{mustbe:>-3.5} variables:{x:2 y:2} "
     text += "functions:{{scope:[x y] costs:[1 2 -3.5 inf]}}}"
     with pytest.raises(ValueError, match="infinite cost that is not forbidden"):

@@ -277,7 +277,7 @@ class TestPartialFit:
     def test_errors(self, data):
         with pytest.raises(ValueError, match="classes must be given"):
             ChainCRF().partial_fit(data.X, data.y)
-        with pytest.raises(ValueError, match=r"y\[.*classes lacks"):
+        with pytest.raises(ValueError, match=r"y\[.*not in classes"):
             ChainCRF().partial_fit(data.X, data.y, classes=[0, 1])
         model = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
         with pytest.raises(ValueError, match="classes differ"):
@@ -309,12 +309,12 @@ class TestPartialFit:
             return model.coef_
 
         np.testing.assert_allclose(weights(1.0, [0.1] * 3), weights(1e3, [0.1] * 3))
-        # what was learnt before shrinks with a stronger regularisation
+        # what was learned before shrinks with a stronger regularization
         strong = np.abs(weights(1.0, [0.1, 100.0])).max()
         assert strong < 0.25 * np.abs(weights(1.0, [0.1, 0.1])).max()
 
     def test_earlier_sequences_lose_weight(self, data):
-        """A batch without features halves what an equal batch has learnt."""
+        """A batch without features halves what an equal batch has learned."""
         solver = BCFW("permutation", averaging=False)
         model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
@@ -380,7 +380,7 @@ class TestWarmStart:
 
     def test_other_data_start_afresh_with_a_warning(self, data):
         model = ChainCRF(warm_start=True, random_state=0).fit(data.X, data.y)
-        with pytest.warns(UserWarning, match="starting afresh"):
+        with pytest.warns(UserWarning, match="training starts from zero"):
             model.fit(data.X[:20], data.y[:20])
         cold = ChainCRF(random_state=0).fit(data.X[:20], data.y[:20])
         np.testing.assert_array_equal(model.coef_, cold.coef_)

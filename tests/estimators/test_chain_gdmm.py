@@ -249,12 +249,12 @@ def test_warm_start(change):
 def test_warm_start_of_what_does_not_fit():
     X, y = data()
     tagger = ChainCRF(0.05, solver=SOLVER, warm_start=True, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         tagger.fit(X[:-1], y[:-1])
     cold = clone(tagger).fit(X[:-1], y[:-1])
     np.testing.assert_array_equal(tagger.coef_, cold.coef_)
     tagger.set_params(solver="soft_bcfw")
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         tagger.fit(X[:-1], y[:-1])
 
 

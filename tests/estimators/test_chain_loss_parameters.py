@@ -100,6 +100,6 @@ def test_former_name_of_mu(data):
     X, y = data.X, data.y
     expected = ChainCRF(loss=SmoothedHinge(mu=0.3), random_state=0).fit(X, y)
     tagger = ChainCRF(loss=SmoothedHinge(strength=0.3), random_state=0)
-    with pytest.warns(FutureWarning, match="strength is called mu"):
+    with pytest.warns(FutureWarning, match="strength was renamed to mu"):
         tagger.fit(X, y)
     np.testing.assert_array_equal(tagger.coef_, expected.coef_)

@@ -524,7 +524,7 @@ class TestUnobserved:
 
     def test_blocks_cannot_be_completed(self, data):
         X, _, partial = data
-        with pytest.raises(ValueError, match="Partitioned cannot complete labels"):
+        with pytest.raises(ValueError, match="Partitioned cannot complete missing"):
             ChainCRF(solver="partitioned").fit(X, partial)
 
     def test_rounds_that_do_not_settle_are_told(self, data, monkeypatch):
@@ -533,7 +533,7 @@ class TestUnobserved:
         X, _, partial = data
         monkeypatch.setattr(procedures, "MAX_ROUNDS", 1)
         X = [x + 3 * np.sin(17 * x) for x in X]
-        with pytest.warns(ConvergenceWarning, match="completed by decoding"):
+        with pytest.warns(ConvergenceWarning, match="missing labels still changed"):
             ChainCRF(0.01, random_state=0).fit(X, partial)
 
     def test_a_sequence_without_any_label_is_an_error(self, data):

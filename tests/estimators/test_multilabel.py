@@ -150,7 +150,7 @@ def test_without_pairs_it_is_one_against_the_rest(solver):
         solver=solver, tol=1e-6, max_iter=5000, random_state=0,
     )  # fmt: skip
     classifier.fit(X, Y)
-    # liblinear regularises the intercept as well
+    # liblinear regularizes the intercept as well
     alone = OneVsRestClassifier(
         LinearSVC(loss="hinge", C=1 / (len(X) * alpha), tol=1e-8, max_iter=10**6)
     ).fit(X, Y)

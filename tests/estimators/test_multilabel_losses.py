@@ -113,18 +113,18 @@ def test_the_optimum_is_that_of_scipy(loss, scaling):
         slopes = signs * slopes / len(X)
         both = Y.T @ slopes
         pairs = scaling * (both + both.T)[first, second]
-        penalised = w.copy()
+        penalized = w.copy()
         if loss == "log":
-            penalised[4 * n_labels : 5 * n_labels] = 0.0
+            penalized[4 * n_labels : 5 * n_labels] = 0.0
         gradient = np.concatenate([(ones.T @ slopes).ravel(), pairs])
-        gradient += 0.01 * penalised
-        value = loss_of(loss, margins).sum() / len(X) + 0.005 * w @ penalised
+        gradient += 0.01 * penalized
+        value = loss_of(loss, margins).sum() / len(X) + 0.005 * w @ penalized
         return value, gradient
 
     start = np.zeros(5 * n_labels + len(first))
     options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10**4}
     other = minimize(value, start, jac=True, method="L-BFGS-B", options=options)
-    # what is minimised here has the gradient that it says
+    # what is minimized here has the gradient that it says
     random = np.random.RandomState(0).standard_normal(len(start))
     numeric = approx_fprime(random, lambda w: value(w)[0], 1e-7)
     np.testing.assert_allclose(value(random)[1], numeric, atol=1e-4)

@@ -1,4 +1,4 @@
-"""The regularisation path: its guarantee, its cost, and the choice of alpha."""
+"""The regularization path: its guarantee, its cost, and the choice of alpha."""
 
 import pickle
 import warnings
@@ -167,7 +167,7 @@ def test_former_name_of_segment():
     estimator, X, y = chain()
     path = ssvm_path(estimator, X, y)
     alpha = path.alphas[-1]
-    with pytest.warns(FutureWarning, match="piece is called segment"):
+    with pytest.warns(FutureWarning, match="piece was renamed to segment"):
         assert path.piece(alpha) == path.segment(alpha)
 
 

@@ -105,7 +105,7 @@ def test_warm_start(digits):
     cold = clone(classifier).fit(X, y)
     assert abs(cold.objective_ - classifier.objective_) <= 2e-4
     for other in ((X[:500], y[:500]), (X, y % 9)):
-        with pytest.warns(UserWarning, match="starting afresh"):
+        with pytest.warns(UserWarning, match="training starts from zero"):
             classifier.fit(*other)
 
 
@@ -129,7 +129,7 @@ def test_warm_start_on_other_structures(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         classifier.fit(first, y).fit(first, y)
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         classifier.fit(second, y)
 
 

@@ -39,7 +39,7 @@ def test_strings_are_indicators_and_add_up():
     assert packed.feature_names.tolist() == ["a", "b", "c"]
 
 
-def test_unseen_features_are_left_out_and_not_learnt():
+def test_unseen_features_are_left_out_and_not_learned():
     vectorizer = SequenceVectorizer().fit([[["a"]]])
     assert vectorizer.transform([[["z", "a"]], [[{"q": "v"}, "z"][0:0]]])[0].nnz == 1
     assert vectorizer.transform([[{"w": "x", "a": 2.0}]])[0].toarray() == [[2.0]]

@@ -90,7 +90,7 @@ def test_all_row_widths(n_states, scale):
 
 
 def test_long_chains_keep_their_digits():
-    """Thousands of positions: products of normalisers leave the range of doubles."""
+    """Thousands of positions: products of normalizers leave the range of doubles."""
     rng = np.random.RandomState(0)
     unary, pairwise = rng.normal(size=(5000, 3)), rng.normal(size=(3, 3))
     ahead = unary[0]

@@ -77,7 +77,7 @@ def test_dual_spaces(name, space):
         h = 1e-5
         slope = (dual(x + h * direction) - dual(x - h * direction)) / (2 * h)
         assert slope == pytest.approx(np.vdot(gradient, direction), rel=1e-6, abs=1e-9)
-    # weak duality, and equality of the linear parts at the maximiser of the risk
+    # weak duality, and equality of the linear parts at the maximizer of the risk
     for _ in range(5):
         other = space.project(rng.normal(size=x.shape))
         w = space.combine(other) / alpha
@@ -102,7 +102,7 @@ def test_restriction_is_the_same_problem(free_bias):
     np.testing.assert_allclose(part.combine(x[index]), space.combine(x), atol=1e-14)
     assert part.loss(x[index]) == pytest.approx(space.loss(x))
     np.testing.assert_allclose(part.slopes(w), slopes[index])
-    # at these weights the fixed variables are what maximises their part of the risk
+    # at these weights the fixed variables are what maximizes their part of the risk
     assert part.risk(w, part.slopes(w)) == pytest.approx(space.risk(w, slopes))
     assert space.restrict(np.zeros(15), np.full(15, -1.0), 0.1) is None or free_bias
 

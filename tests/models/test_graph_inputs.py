@@ -339,7 +339,7 @@ def test_guide_of_the_contrast():
         grid_graph(features, guide=guide).edge_features,
         grid_graph(guide).edge_features,
     )
-    # an image of one colour is alike everywhere
+    # an image of one color is alike everywhere
     assert (grid_graph(np.ones((2, 3))).edge_features == 1.0).all()
 
 

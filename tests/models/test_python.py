@@ -210,7 +210,7 @@ def test_arrays_of_the_model_may_be_used_again():
 def test_warm_start_is_refused():
     X, y = rankings()
     classifier = SSVMClassifier(Ranking(), warm_start=True, random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         classifier.fit(X, y)
 
 

@@ -105,7 +105,7 @@ def test_gradients(form, loss, boundary, parts):
         up = problem.value_and_gradient(at + h * direction)[0]
         down = problem.value_and_gradient(at - h * direction)[0]
         assert gradient @ direction == pytest.approx((up - down) / (2 * h), abs=1e-7)
-    # where it is linearised the model touches the loss, and h is convex: Lemma 34's
+    # where it is linearized the model touches the loss, and h is convex: Lemma 34's
     # bound is a small multiple of the squared distance
     assert problem.value_and_gradient(w)[0] == pytest.approx(problem.value(w))
     assert abs(problem.value(at) - value) <= 20 * (at - w) @ (at - w)
@@ -181,7 +181,7 @@ def test_solvers_reach_the_same_objective(loss, solver):
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 @pytest.mark.parametrize("solver", [ProxLinear(20), SGD(20)], ids=str)
 @pytest.mark.filterwarnings("ignore:training did not converge")
-def test_without_regularisation(loss, solver):
+def test_without_regularization(loss, solver):
     X, y = xor(30, 0)
     model = ChainCRF(
         0.0, loss=loss, score_function=ELUScore(12), solver=solver, random_state=0

@@ -75,7 +75,7 @@ def test_gradients_by_finite_differences(name, loss, parts):
     total = sum(
         share * problem.true_gradient(b, w)[1] for b, share in enumerate(problem.shares)
     )
-    # at the centre the model has the gradient of the loss itself
+    # at the center the model has the gradient of the loss itself
     np.testing.assert_allclose(total, gradient, atol=1e-12)
     at = w + 0.05 * rng.normal(size=w.shape) * (gradient != 0)
     problem.linearize(w)

@@ -136,7 +136,7 @@ def test_trees_of_a_forest_are_apart():
 @pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize(("n", "states", "star"), [(60, 5, 0), (200, 3, 0), (80, 4, 1)])
 def test_large_trees(scale, n, states, star):
-    """Also a star, whose centre has all edges."""
+    """Also a star, whose center has all edges."""
     rng = np.random.RandomState(n)
     edges = random_forest(rng, n, star=star)
     m = scale * rng.normal(size=(n - 1, states, states))

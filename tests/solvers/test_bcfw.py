@@ -595,6 +595,6 @@ def test_former_name_of_check_every():
     tagger = ChainCRF(alpha=0.1, solver=BCFW(check_every=3, tol=1e-3), random_state=0)
     expected = tagger.fit(data.X, data.y).history_["pass"]
     tagger.set_params(solver=BCFW(gap_every=3, tol=1e-3))
-    with pytest.warns(FutureWarning, match="gap_every is called check_every"):
+    with pytest.warns(FutureWarning, match="gap_every was renamed to check_every"):
         tagger.fit(data.X, data.y)
     np.testing.assert_array_equal(tagger.history_["pass"], expected)

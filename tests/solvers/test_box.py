@@ -101,7 +101,7 @@ def test_weights_beyond_whole_rows(solver):
 
 
 def test_gradients_out_of_the_box_do_not_count():
-    """Without regularisation a weight at its bound is done if it would leave."""
+    """Without regularization a weight at its bound is done if it would leave."""
     box = Box(np.array([0.0, -np.inf]), np.array([np.inf, np.inf]))
     certificate = Certificate(0.0, box)
     first = certificate.at(1.0, np.array([1.0, 0.0]), np.array([0.5, 0.0]))

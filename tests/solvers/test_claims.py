@@ -48,7 +48,7 @@ def test_bmrm_lower_bound(inner, alpha):
     """Theorems 6 and 7: the gap is no less than 1 / (2 lambda t) for t < d / 2."""
     d = 64
     solver = BMRM(d // 2 - 1, 0.0, inner=inner)
-    result = solver._minimise(Hadamard(d), alpha, Options())
+    result = solver._minimize(Hadamard(d), alpha, Options())
     gaps = result.history["gap"]
     assert len(gaps) == d // 2
     for t, gap in enumerate(gaps[1:], 1):
@@ -104,7 +104,7 @@ def multiclass(seed, n=12, n_classes=3):
     return model, loss, X, y, max(spectral)
 
 
-def unregularised(X, y, n_classes):
+def unregularized(X, y, n_classes):
     """Least hinge loss and the least weights (in sum of sizes) that have it."""
     n, d = X.shape
     k = n_classes * d
@@ -135,7 +135,7 @@ def run(catalyst, risk, alpha, most):
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("alpha", [0.5, 0.02])
 @pytest.mark.parametrize("start", ["prox_center", "extrapolation", "previous"])
-def test_casimir_with_regularisation(adaptive, alpha, start):
+def test_casimir_with_regularization(adaptive, alpha, start):
     """Corollaries 17 and 18."""
     model, loss, _, _, A = multiclass(0)
     best = CuttingPlane(500, 1e-9).solve(model, alpha, random_state=0).objective
@@ -157,10 +157,10 @@ def test_casimir_with_regularisation(adaptive, alpha, start):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_casimir_without_regularisation(adaptive):
+def test_casimir_without_regularization(adaptive):
     """Corollaries 19 and 20."""
     model, loss, X, y, A = multiclass(1, n=20)
-    best, norm = unregularised(X, y, 3)
+    best, norm = unregularized(X, y, 3)
     assert best > 0.05  # else zero loss would be too easy
     D, mu = 0.5, 0.2
     kappa = best_kappa(0.0, adaptive, A / mu, model.n_examples)

@@ -17,7 +17,7 @@ from sksstruct.datasets import load_digit_strings, make_chain
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
-from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
+from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -262,7 +262,7 @@ def test_smoothing_does_not_vanish(data):
 def test_warm_start_says_who_cannot(data):
     model = ChainCRF(0.1, solver="ssg", warm_start=True, random_state=0)
     model.fit(data.X, data.y)
-    with pytest.warns(UserWarning, match="SSG cannot go on"):
+    with pytest.warns(UserWarning, match="SSG cannot continue"):
         model.fit(data.X, data.y)
 
 
@@ -301,7 +301,7 @@ def test_simplex_quadratic_programs(seed, scale):
     start = rng.dirichlet(np.ones(n)) * (rng.uniform(size=n) < 0.5)
     start = start / start.sum() if start.sum() else np.eye(n)[0]
     gram = scale * A.T @ A
-    x = maximise_on_simplex(gram, b, start)
+    x = maximize_on_simplex(gram, b, start)
     assert (x >= 0).all() and x.sum() == pytest.approx(1.0)
     slope = b - gram @ x
     assert slope.max() - x @ slope <= 1e-9 * max(1.0, scale)
@@ -390,7 +390,7 @@ def test_pragam_without_a_tolerance():
     ("loss", "solver", "match"),
     [
         ("hinge", "svrg", "SVRG needs a gradient"),
-        ("log", "bmrm", "BMRM minimises the structured hinge"),
+        ("log", "bmrm", "BMRM minimizes the structured hinge"),
         ("log", Pragam(), "through its projection oracle"),
         ("log", "ssg", "through its max oracle"),
     ],

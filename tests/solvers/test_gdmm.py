@@ -188,7 +188,7 @@ def test_convergence_is_linear():
 
 
 def test_the_augmented_lagrangian_falls():
-    """Every visit minimises over its block, multipliers fixed."""
+    """Every visit minimizes over its block, multipliers fixed."""
     X, y = chains(n_labels=3)
     labels = np.concatenate(y).astype(np.int32) % 3
     packed = PackedSequences.from_lengths(np.vstack(X), [len(x) for x in X])

@@ -180,10 +180,10 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
     fit(data, short(tmp_path, 5))
     again, (X, y) = short(tmp_path, resume=True), data
     for other in ({"alpha": 0.1}, {"loss": "smoothed_hinge"}):
-        with pytest.raises(ValueError, match="of another run"):
+        with pytest.raises(ValueError, match="belongs to another run"):
             fit(data, again, **other)
     # other states, of passes
-    with pytest.raises(ValueError, match="of another run"):
+    with pytest.raises(ValueError, match="belongs to another run"):
         fit(
             data,
             Partitioned(blocks=3, checkpoint=tmp_path, resume=True),
@@ -194,7 +194,7 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
         (X, [(row + 1) % 3 for row in y]),
         (X, y, np.linspace(0.5, 1.5, len(X))),
     ):
-        with pytest.raises(ValueError, match="of other examples"):
+        with pytest.raises(ValueError, match="belongs to other examples"):
             fit(other[:2], again, *other[2:])
     written = (tmp_path / "sweep-1.npz").read_bytes()
     (tmp_path / "sweep-1.npz").write_bytes(written[:-10])
@@ -232,5 +232,5 @@ def test_an_interrupt_leaves_a_tagger(data):
 def test_it_is_for_losses_with_a_gradient(data):
     with pytest.raises(ValueError, match="LBFGS needs a gradient"):
         fit(data, blocks(), loss="hinge")
-    with pytest.raises(ValueError, match="LBFGS minimises with the penalty"):
+    with pytest.raises(ValueError, match="LBFGS minimizes with the penalty"):
         fit(data, blocks(), l1_ratio=0.5)

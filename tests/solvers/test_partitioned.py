@@ -342,7 +342,7 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
         (again, {"loss": "log"}),
         (partitioned(tmp_path, resume=True, blocks=4), {}),
     ):
-        with pytest.raises(ValueError, match="of another run"):
+        with pytest.raises(ValueError, match="belongs to another run"):
             fit(data, solver, **parameters)
     # as many examples of the same lengths
     X, y = data
@@ -353,7 +353,7 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
         (X, y, {"class_weight": {0: 2.0}}),
     )
     for *other, parameters in others:
-        with pytest.raises(ValueError, match="of other examples"):
+        with pytest.raises(ValueError, match="belongs to other examples"):
             fit(other, again, **parameters)
     (block,) = tmp_path.glob("block-1-*")
     written = block.read_bytes()
@@ -364,7 +364,7 @@ def test_checkpoints_that_are_no_use(data, tmp_path):
     with pytest.raises(ValueError, match="is missing"):
         fit(data, again)
     (tmp_path / "driver.npz").write_bytes(b"PK")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         fit(data, again)
 
 

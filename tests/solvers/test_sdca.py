@@ -162,7 +162,7 @@ def test_elastic_net_subgradient(seed, l1_ratio, alpha):
     assert tagger.objective_ == pytest.approx(objective, rel=1e-9)
 
 
-def test_elastic_net_against_another_optimiser():
+def test_elastic_net_against_another_optimizer():
     """Positive and negative parts as weights of their own, by scipy's L-BFGS-B."""
     X, y = problem(3, n=8)
     chain = Chain(X, y, 3, costs=np.zeros(3))
@@ -213,7 +213,7 @@ def test_warm_start(change):
     # duals that are certain of other labels are no start
     shifted = [(row + 1) % 3 for row in data.y]
     other = clone(tagger).set_params(tol=1e-7).fit(data.X, shifted)
-    with pytest.warns(UserWarning, match="starting afresh"):
+    with pytest.warns(UserWarning, match="training starts from zero"):
         tagger.fit(data.X, shifted)
     assert abs(tagger.objective_ - other.objective_) <= 1.1e-4 * tagger.objective_
 

@@ -78,13 +78,13 @@ def test_hinge(points, schedule):
 
 
 @pytest.mark.parametrize("solver", ["bcfw", "bmrm", "ssg", "cutting_plane"])
-def test_who_needs_regularisation(points, solver):
+def test_who_needs_regularization(points, solver):
     X, y, _, _ = points
     with pytest.raises(ValueError, match="needs alpha > 0"):
         fit(X, y, solver)
 
 
-def test_auto_is_a_solver_that_needs_no_regularisation():
+def test_auto_is_a_solver_that_needs_no_regularization():
     X, y = load_iris(return_X_y=True)
     for loss, name in (("log", "LBFGS"), ("hinge", "Casimir")):
         classifier = SSVMClassifier(alpha=0, loss=loss, max_iter=3, random_state=0)
@@ -95,6 +95,6 @@ def test_auto_is_a_solver_that_needs_no_regularisation():
         assert classifier.dual_gap_ == np.inf
 
 
-def test_streams_need_regularisation():
+def test_streams_need_regularization():
     with pytest.raises(ValueError, match="alpha > 0"):
         ChainCRF(alpha=0).partial_fit([[[1.0], [0.0]]], [[0, 1]], classes=[0, 1])

@@ -139,10 +139,10 @@ def write_columns_beyond(folder):
             r"labels.npy is <f8 of shape \(6,\); expected <i4",
         ),
         (damage_header(lambda h: h.update(version=7)), "version 7 of the format"),
-        (damage_header(lambda h: h.update(format="x")), "is of another program"),
+        (damage_header(lambda h: h.update(format="x")), "by another program"),
         (damage_header(lambda h: h.pop("n_features")), "lacks n_features"),
         (damage_header(lambda h: h.pop("classes")), "lacks classes"),
-        (damage_header(lambda h: h["arrays"].pop("data")), "which is no form"),
+        (damage_header(lambda h: h["arrays"].pop("data")), "not a valid layout"),
         (damage_header(lambda h: h["arrays"]["data"].pop("dtype")), "lacks the dtype"),
         (write_columns_beyond, "is damaged: .*the column index 99"),
         (

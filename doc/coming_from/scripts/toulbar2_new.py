@@ -8,7 +8,7 @@ unary = rng.uniform(0, 10, (n, k)).round(2)
 edges = [(i, j) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.3]
 pairwise = rng.uniform(0, 10, (len(edges), k, k)).round(2)
 
-# scores are maximised, so costs change their sign
+# scores are maximized, so costs change their sign
 problem = FactorGraph(-unary, edges, list(-pairwise))
 
 predictor = LPMAPPredictor(time_limit=60, random_state=0).fit()

@@ -32,7 +32,7 @@ def visit(BoundModel model, Workspace workspace, Weights total,
     order : ndarray of intp
         Examples.
     alpha : float
-        Regularisation.
+        Regularization.
     n_visits : int
         Visits before these.
 

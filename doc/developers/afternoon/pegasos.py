@@ -35,7 +35,7 @@ class Pegasos(Solver):
     max_iter: int = 1000
     tol: float = 3e-3
 
-    # What a model must offer, and which losses are minimised; both are the defaults.
+    # What a model must offer, and which losses are minimized; both are the defaults.
     required_oracles = ("max",)
     losses = ("hinge",)
 

@@ -35,7 +35,7 @@ class Matching(NamedTuple):
     column_prices : ndarray of shape (n_columns,) or None
         Dual prices v >= 0 of the columns, 0 for those that stay free. ``u_i + v_j`` is
         at least the score of row i in column j, and equal to it where i is assigned to
-        j; the sum of all prices is the score. Both prices are None where every
+        j; the sum of all prices is the score. Both prices are None if every
         assignment is forbidden.
 
     Examples
@@ -144,7 +144,7 @@ def matching_max_marginals(
     -------
     max_marginals : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
         For each row and column the score of the best assignment that has the pair;
-        ``-inf`` where all of them are forbidden. If rows may stay without a column,
+        ``-inf`` if all of them are forbidden. If rows may stay without a column,
         the additional last column stands for that.
 
     Raises

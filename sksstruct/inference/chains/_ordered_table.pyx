@@ -1,7 +1,7 @@
 """Tables of scores that change, with the best entry under messages: indicator factors.
 
 The score of a pair of labels is v(a, b), zero where nothing is stored. With messages r
-to a few rows and c to a few columns, the factorwise maximisation oracle of Yen et al.
+to a few rows and c to a few columns, the factorwise maximization oracle of Yen et al.
 (2016) is
 
     max over (a, b) of  v(a, b) + r(a) + c(b)

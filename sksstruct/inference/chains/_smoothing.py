@@ -93,7 +93,7 @@ def smoothed_max_product(
     -------
     result : SmoothedMax
         Value, gradient, and whether they are exact, that is, those over all labelings.
-        With l2 they are exact where ``mu`` is at most the sum of
+        With l2 they are exact if ``mu`` is at most the sum of
         ``score_i - score_{k+1}`` over the k best labelings (Proposition 4).
 
     Raises
@@ -121,7 +121,7 @@ def smoothed_max_product(
     """
     if not isinstance(strength, str):
         warnings.warn(
-            "smoothed_max_product: strength is called mu now, and will be removed in "
+            "smoothed_max_product: strength was renamed to mu, and will be removed in "
             "0.3",
             FutureWarning,
             stacklevel=2,

@@ -8,8 +8,8 @@ is
     delta_t(b) = unary[t, b] + max_a delta_{t-1}(a) + pairwise[a, b]
 
 The forward pass keeps the maxima only, so that it runs over whole vectors; the
-maximisers are found again while going back, which costs one column per position.
-Ties: the last label is the lowest maximiser, and so is every label before it given
+maximizers are found again while going back, which costs one column per position.
+Ties: the last label is the lowest maximizer, and so is every label before it given
 the one after it.
 """
 

@@ -64,7 +64,7 @@ cdef class FlowTrees:
     cdef void _start(self) noexcept nogil
     cdef void _fill_shortest(self) noexcept nogil
     cdef void _force(self, Py_ssize_t variable, double capacity) noexcept nogil
-    cdef void _maximise(self) noexcept nogil
+    cdef void _maximize(self) noexcept nogil
     cdef Py_ssize_t _grow(self, Py_ssize_t variable) noexcept nogil
     cdef void _augment(self, Py_ssize_t joint) noexcept nogil
     cdef void _adopt_all(self) noexcept nogil

@@ -218,7 +218,7 @@ cdef class FlowTrees:
         self._adopt_all()
 
     @cython.final
-    cdef void _maximise(self) noexcept nogil:
+    cdef void _maximize(self) noexcept nogil:
         """Grow the trees and fill the paths between them until there are none."""
         cdef Py_ssize_t variable, joint
         while self._active_count:

@@ -153,7 +153,7 @@ cdef class CutKernel(FlowTrees):
             with nogil:
                 # The trees are new for each problem; only the flow is kept.
                 self._start()
-                self._maximise()
+                self._maximize()
                 self._keep()
             return self._labeling()
 
@@ -192,7 +192,7 @@ cdef class CutKernel(FlowTrees):
         with nogil:
             for variable in range(self._n):
                 self._force(variable, -self._big if labels[variable] else self._big)
-                self._maximise()
+                self._maximize()
                 # If the label is forbidden, nothing makes the variable take it.
                 if self._from_source(variable) != labels[variable]:
                     self._read_labels(changed)
@@ -240,7 +240,7 @@ cdef class CutKernel(FlowTrees):
             shown = pairwise[0 if len(pairwise) == 1 else refused].tolist()
             raise ValueError(
                 f"edges[{refused}], between variables {first} and {second}, is not "
-                f"submodular: its scores {shown} favour different labels; the sum of "
+                f"submodular: its scores {shown} favor different labels; the sum of "
                 "the diagonal must not be less than that of the other two")
         self._unary, self._pairwise = unary, pairwise
 

@@ -389,7 +389,7 @@ cdef class ReducedRoofDual(FlowTrees):
             if item.score > 0.0:
                 self._join(item.first, item.second, 0.5 * item.score)
         self._start()
-        self._maximise()
+        self._maximize()
         self.n_cut += self._n_core
         for k in range(self._n_core):
             self._flip[k] = -1
@@ -415,7 +415,7 @@ cdef class ReducedRoofDual(FlowTrees):
         cdef int32_t label
         self._set_capacities()
         self._start()
-        self._maximise()
+        self._maximize()
         for k in range(n):
             # a label's two nodes, as in `_roof_dual.pyx`
             self._flip[k] = <int32_t> (

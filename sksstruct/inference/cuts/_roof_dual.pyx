@@ -135,7 +135,7 @@ cdef class RoofDual(FlowTrees):
         cdef Py_ssize_t label
         self._set_capacities(unary, pair)
         self._start()
-        self._maximise()
+        self._maximize()
         # Node j on the source's side says y_j = 1, node j' says y_j = 0; where both or
         # none of them are, y_j is one half.
         for label in range(self.n_labels):

@@ -81,7 +81,7 @@ def resolve_map_solver(
     solver : str or MAPSolver
         A name of `MAP_SOLVERS` takes `max_iter` and `tol`; an object brings its own.
     max_iter : int, default=None
-        Largest number of iterations; None: the solver's default.
+        Maximum number of iterations; None: the solver's default.
     tol : float, default=None
         Relative tolerance; None: the solver's default.
 

@@ -45,17 +45,17 @@ _OPEN = Status.STALLED, Status.MAX_ITER, Status.FRACTIONAL
 
 @dataclass(eq=False, repr=False)
 class Auto(MAPSolver):
-    """The default: solvers chosen by the size and shape of the graph, and combined.
+    """The default: a combination of solvers chosen by the size and shape of the graph.
 
     Graphs of small width are solved exactly by elimination. Others get an upper bound
     and labelings from `TRWS`; binary graphs with very many edges use `MAPBinaryGDMM`,
-    and large domains start with a few iterations of `MAPGDMM`, where all factors have
-    two variables. Where a labeling is not optimal then, branch and bound comes next,
-    and after it triplets of variables, as in `Tightened`. What is open after that is
-    searched by branch and bound in turns with a local search with exact moves in
-    windows, which combines the best parts of its labelings [2]_. Where some entries are
-    so low that one of them decides, they are constraints: another local search avoids
-    them first, with weights on those that are violated, which grow [1]_.
+    and graphs with large domains start with a few iterations of `MAPGDMM`, if all
+    factors have two variables. If the labeling is not optimal, branch and bound runs
+    next, and then triplets of variables tighten the relaxation, as in `Tightened`. If a
+    gap remains, branch and bound alternates with a local search with exact moves in
+    windows, which combines the best parts of its labelings [2]_. Entries that are so
+    low that one of them decides the score are constraints. Another local search avoids
+    them first, with growing weights on violated constraints [1]_.
 
     Parameters
     ----------
@@ -63,12 +63,13 @@ class Auto(MAPSolver):
         Largest number of sweeps of `TRWS`.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
     effort : float, default=1.0
-        How long to search while the bound is not reached. The search ends after
-        `effort` times as much work without an improvement as was done before it, and at
-        least `effort` times some thousand visits of each variable; with a time limit it
-        goes on until then. With 0 there is no search beyond that of the solvers.
+        How long to search if the bound is not reached. The search ends after `effort`
+        times as much work without an improvement as was done before it, and after at
+        least `effort` times some thousand visits of each variable. With a time limit,
+        it continues until the limit. With 0, there is no search beyond that of the
+        solvers.
 
     References
     ----------

@@ -11,14 +11,14 @@ from sksstruct.utils.progress import Status
 
 @dataclass(eq=False, repr=False)
 class Enumeration(MAPSolver):
-    """Tries every labeling of a small graph: the referee of all other solvers.
+    """Enumeration of all labelings of a small graph: a reference for the other solvers.
 
     Parameters
     ----------
     max_iter : int, default=2000000
-        Largest number of labelings; graphs that have more are refused.
+        Maximum number of labelings. Graphs with more labelings raise an error.
     tol : float, default=1e-6
-        Has no effect, as the labeling is optimal.
+        Has no effect, because the labeling is optimal.
 
     Examples
     --------

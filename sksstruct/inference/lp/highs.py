@@ -31,7 +31,7 @@ _SOLVED, _LIMIT, _INFEASIBLE = range(3)
 
 @dataclass(eq=False, repr=False)
 class HiGHS(MAPSolver):
-    """The LP relaxation, or the exact problem, by SciPy's HiGHS: the referee.
+    """The LP relaxation, or the exact problem, by SciPy's HiGHS: a reference.
 
     The local polytope has a column for each state and for each entry of each table.
 
@@ -42,9 +42,9 @@ class HiGHS(MAPSolver):
         branch and bound.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
     max_iter : int, default=1000000
-        Largest number of branch-and-bound nodes with `exact`; no effect otherwise.
+        Maximum number of branch-and-bound nodes with `exact`. No effect otherwise.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class HiGHS(MAPSolver):
 
 
 def _milp(scores, rows, low, high, **options):
-    """SciPy's solution of the program that maximises the sum of scores."""
+    """SciPy's solution of the program that maximizes the sum of scores."""
     largest = abs(scores).max(initial=0.0)
     scale = 2.0 ** np.floor(np.log2(largest)) if largest > _LARGE else 1.0
     found = optimize.milp(
@@ -217,7 +217,7 @@ def solve_relaxation(graph):
 
 
 def program(graph, late=lambda: False):
-    """The local polytope of a graph with finite scores; None where time is over.
+    """The local polytope of a graph with finite scores; None if time is over.
 
     Parameters
     ----------

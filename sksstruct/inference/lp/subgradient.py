@@ -14,14 +14,14 @@ from sksstruct.utils._doc import fill_doc
 class Subgradient(MAPSolver):
     """Subgradient dual decomposition, for graphs with edges only: the baseline.
 
-    Every edge is solved by itself [1]_; multipliers move by the disagreement of edges
-    and variables, with steps that fall as one over the square root of the iteration.
-    The marginals are averages of the variables' best states over the iterations.
+    Solves every edge separately [1]_, and moves the multipliers by the disagreement of
+    edges and variables. Step sizes fall as one over the square root of the iteration.
+    The marginals are averages of the best states of the variables over the iterations.
 
     Parameters
     ----------
     max_iter : int, default=500
-        Largest number of iterations.
+        Maximum number of iterations.
     %(tol)s
 
     References
@@ -89,7 +89,7 @@ def _beliefs(graph, multipliers):
 
 
 def _solve_edge(table, messages, states, rate):
-    """Maximise one edge and move its multipliers; return its share of the bound."""
+    """Maximize one edge and move its multipliers; return its share of the bound."""
     scores = table - messages[0][:, None] - messages[1]
     best = np.unravel_index(int(np.argmax(scores)), scores.shape)
     value = float(scores[best])

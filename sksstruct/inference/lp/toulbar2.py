@@ -35,8 +35,8 @@ class Toulbar2(MAPSolver):
     """Exact search by toulbar2, in a process of its own; needs ``pytoulbar2``.
 
     The optional extra ``sksstruct[toulbar2]`` installs it. All tables are written out
-    and rounded to integer costs, in favor of the bound: it is an upper bound of all
-    scores, and what toulbar2 proves is the proof.
+    and rounded to integer costs, so that the bound remains an upper bound on all
+    scores. Optimality is proven by toulbar2.
 
     Parameters
     ----------

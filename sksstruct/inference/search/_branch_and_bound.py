@@ -67,7 +67,7 @@ def branch_and_bound(
     k : int, default=1
         Number of labelings.
     max_nodes : int, default=None
-        Number of sets after which to give up.
+        Maximum number of sets to visit.
 
     Returns
     -------

@@ -31,7 +31,7 @@ class Exhaustive:
     score : callable, default=None
         ``score(labeling)`` is added to the score of each labeling; ``-inf`` forbids it.
     max_labelings : int, default=10**6
-        Largest number of labelings; problems with more are refused.
+        Maximum number of labelings. Problems with more labelings raise an error.
 
     Attributes
     ----------

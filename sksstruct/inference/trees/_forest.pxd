@@ -30,7 +30,7 @@ cdef class Forest(Tree):
     cdef Py_ssize_t[::1] _down      # and the same turned, for messages from the parent
 
     cdef double* _row(self, double* values, Py_ssize_t variable) noexcept nogil
-    cdef void _maximise_up(self, double* delta) noexcept nogil
+    cdef void _maximize_up(self, double* delta) noexcept nogil
     cdef void _read_down(self, double* delta, int32_t* by_place,
                          int32_t* labels) noexcept nogil
     cdef void _send(self, bint sums, Py_ssize_t source, Py_ssize_t target,

@@ -7,7 +7,7 @@ Messages go up once (max-product, Algorithm 7 of Pillutla et al., 2018) and down
 from both ends of the list of children, so that nothing is subtracted: that would cost
 digits, and has no meaning for -inf.
 
-Ties in max-product: each root takes its lowest maximising state, then each variable,
+Ties in max-product: each root takes its lowest maximizing state, then each variable,
 given its neighbor on the way to the root, the lowest. On a chain 0, 1, ..., T-1 that
 is Viterbi's rule.
 
@@ -132,7 +132,7 @@ cdef class Forest(Tree):
         cdef int32_t[::1] labels = labeling
         cdef int32_t[::1] by_place = np.zeros(n + 1, dtype=np.int32)
         with nogil:
-            self._maximise_up(&self._theta[0])
+            self._maximize_up(&self._theta[0])
             self._read_down(&self._theta[0], &by_place[0], &labels[0])
         return labeling, float(self._theta[0])
 
@@ -149,7 +149,7 @@ cdef class Forest(Tree):
             scores[count - k] = row[best_state(self._size[k], row)]
         return np.asarray(roots), np.asarray(scores)
 
-    cdef void _maximise_up(self, double* delta) noexcept nogil:
+    cdef void _maximize_up(self, double* delta) noexcept nogil:
         """Turn scores of states into best scores of the subtrees below them."""
         cdef Py_ssize_t child, parent
         # children before their parents, whose rows must be complete when they are sent
@@ -165,7 +165,7 @@ cdef class Forest(Tree):
         by_place (n_variables + 1,) is scratch, with the label of the root.
         """
         cdef Py_ssize_t k, parent
-        # Maximisers were not stored on the way up. To find them again takes one column
+        # Maximizers were not stored on the way up. To find them again takes one column
         # of each table; to store them would keep the kernel from whole vectors.
         for k in range(1, self.n_variables + 1):
             parent = self._above[k]

@@ -82,7 +82,7 @@ def max_product_topk(
     Returns
     -------
     labelings : ndarray of shape (n, p), int32
-        The n <= k best labelings, all different; fewer than k where fewer are allowed.
+        The n <= k best labelings, all different; fewer than k if fewer are allowed.
         The order of labelings with equal scores depends on the potentials only; the
         first labeling is as good as that of `max_product`.
     scores : ndarray of shape (n,)
@@ -164,7 +164,7 @@ def sum_product(
         raise ValueError(
             "every labeling is forbidden: unary and pairwise leave no distribution"
         )
-    # logarithms of unnormalised marginals, each normalised by its own sum: rounding
+    # logarithms of unnormalized marginals, each normalized by its own sum: rounding
     # errors of the log-partition would be exponentiated
     nodes = [softmax(row) for row in forest.split(beliefs)]
     return log_partition, nodes, [softmax(table) for table in pairs]
@@ -186,7 +186,7 @@ def max_marginals(
     -------
     max_marginals : list of ndarray of shape (n_states,)
         For each state of each variable the score of the best labeling that has it;
-        ``-inf`` where all of them are forbidden.
+        ``-inf`` if all of them are forbidden.
 
     Raises
     ------

@@ -37,9 +37,9 @@ cdef class BoundBinary(BoundModel):
     example_weights : ndarray of shape (n_examples,)
         The p_i.
     fit_intercept : bool
-        Whether there is a bias; it is regularised like the other weights.
+        Whether there is a bias; it is regularized like the other weights.
     free_bias : bool
-        Whether there is one that is not regularised; its dual is all that knows of it.
+        Whether there is one that is not regularized; its dual is all that knows of it.
     """
 
     def __cinit__(self, X, labels, example_weights, bint fit_intercept=True,

@@ -30,7 +30,7 @@ cdef class Coordinates:
     model : BoundBinary
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """The duals of a binary model: for projections, and for one variable after the other.
 
-The first is a box, with one equality where the bias is free.
+The first is a box, with one equality if the bias is free.
 """
 
 import copy
@@ -28,7 +28,7 @@ class BinaryDual(DualSpace):
     model : BoundBinary
         Model with its data.
     free_bias : bool
-        Whether there is a bias that is not regularised: sum_i s_i x_i = 0 then.
+        Whether there is a bias that is not regularized: sum_i s_i x_i = 0 then.
     """
 
     def __init__(self, model, free_bias=False):
@@ -113,7 +113,7 @@ class BinaryCoordinates(CoordinateDual):
     model : BoundBinary
         Model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     state : ndarray or None
         Dual variables to start from.
     """

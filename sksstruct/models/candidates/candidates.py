@@ -20,23 +20,24 @@ class CandidatesModel(CompiledModel):
     An input is an array of shape (n_candidates, n_features), or a tuple ``(features,
     boxes)`` with boxes of shape (n_candidates, 4): top, left, bottom and right, of
     which the last two are exclusive. An output is the index of a candidate, or its box
-    where there are boxes, or a tuple of this and one of several labels. All candidates
-    are scored: the best, the k best, and sums over them are found by a scan.
+    if there are boxes. If candidates have labels, it is a tuple of the index or box and
+    the label. The oracles score all candidates.
 
     Parameters
     ----------
     overlap : {"none", "iou"}, default="none"
-        The loss is 1 minus the overlap with the observed candidate if the label is
-        right, else 1 [1]_. "none": a candidate overlaps with itself only. "iou": the
-        overlap of boxes is intersection over union. The observed box need not be a
-        candidate: in training the candidate that overlaps it most stands for it.
+        Definition of the overlap. The loss is 1 minus the overlap with the observed
+        candidate if the label is right, and 1 otherwise [1]_. "none": a candidate
+        overlaps only with itself. "iou": the overlap of boxes is intersection over
+        union. The observed box need not be a candidate. Training then uses the
+        candidate with the largest overlap.
     fit_intercept : bool, default=True
-        Whether labels have a bias, where there are several.
+        Whether labels have a bias, if there are several.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,) or None
-        The labels; None where outputs have no labels.
+        The labels; None if outputs have no labels.
 
     Notes
     -----

@@ -1,11 +1,11 @@
-"""The dual of a chain model: tables of neighbouring labels, in the local polytope.
+"""The dual of a chain model: tables of neighboring labels, in the local polytope.
 
 Saha et al. (2009), Appendix E.1, with D(x) as `DualSpace` states it. The variables of
-an example are p_i times its edge means, one table for each pair of neighbours, or p_i
+an example are p_i times its edge means, one table for each pair of neighbors, or p_i
 times the node means of a single position. Potentials of nodes are part of the tables:
 those of the first position are added to the rows of the first table, those of every
 other position to the columns of the table that ends there. Weights of features on pairs
-of labels, where there are any, are further potentials of the tables.
+of labels, if there are any, are further potentials of the tables.
 """
 
 import numpy as np

@@ -66,7 +66,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
     numbers : ndarray of shape (n_sequences,), int, or None
         How errors number the sequences.
     nonsmooth : bool
-        Whether the hinge is what is minimised.
+        Whether the hinge is what is minimized.
     support : ndarray of int or None
         Flat weights that exist.
     """

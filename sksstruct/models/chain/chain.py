@@ -67,7 +67,7 @@ class_weight
     mask_ : ndarray of shape (2 + n_classes, ld), SparseMask or None
         The forbidden pairs as scores of 0 or -inf.
     pair_index_ : PairIndex or None
-        Pairs of labels that have a weight, where not all have one.
+        Pairs of labels that have a weight, if not all have one.
     n_seen_ : float
         Weight, or number, of the sequences.
     n_sequences_ : int

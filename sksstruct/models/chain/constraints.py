@@ -90,7 +90,7 @@ def parts_of_mask(mask):
 
 
 class SparseMask:
-    """Forbidden labels and pairs, where a table of all pairs would be too large.
+    """Forbidden labels and pairs, if a table of all pairs would be too large.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class TrainingData:
     classes : ndarray of shape (n_classes,)
         The labels.
     total : float
-        Total weight, or number, of the sequences before normalisation.
+        Total weight, or number, of the sequences before normalization.
     numbers : ndarray of shape (n_sequences,), int
         Index of each sequence in the data given.
     """

@@ -81,7 +81,7 @@ class IncompleteChain:
     def complete(self, weights, n_jobs=None, layout=None):
         """Labels, the unobserved ones completed by decoding at the given weights.
 
-        These have the layout of the chain, or that of `factors` where it is given.
+        These have the layout of the chain, or that of `factors` if it is given.
         """
         data, n_classes = self.data, len(self.data.classes)
         forbidden = np.zeros((len(data.labels), n_classes), dtype=np.uint8)

@@ -37,7 +37,7 @@ class GraphModel(CompiledModel):
     An input is a tuple ``(node_features, edges)`` or ``(node_features, edges,
     edge_features)``: arrays of shape (n_nodes, n_features), (n_edges, 2), and
     (n_edges, n_edge_features); features may be CSR. A `Graph` may also have weights of
-    its nodes, and a shape. An output is the list of the labels of the nodes, or, where
+    its nodes, and a shape. An output is the list of the labels of the nodes, or, if
     the graph has a shape, an array of this shape.
 
     Parameters
@@ -47,16 +47,18 @@ class GraphModel(CompiledModel):
         "potts": they add to the score if the two labels are equal.
     inference : {"auto", "tree", "cut"}, default="auto"
         "tree": max-product, for trees and forests. "cut": minimum cuts, for any graph
-        with two labels and "potts"; edge features must not be negative then, and their
-        weights are kept at zero or above, so that equal labels never score less [1]_.
-        "auto": "tree" where all graphs of the training data are forests, else "cut".
+        with two labels and "potts". Edge features must then not be negative, and their
+        weights are constrained to be nonnegative, so that equal labels never score less
+        than different labels [1]_. "auto": "tree" if all graphs of the training data
+        are forests, otherwise "cut".
     class_weight : dict or "balanced", default=None
-        Cost of missing each label. The loss is the sum over the nodes of the costs
-        times the node weights, divided as `loss_normalization` says. "balanced" gives
-        every label the same total cost in the training data.
+        Cost of a wrong prediction for each true label. The loss is the sum over the
+        nodes of the costs times the node weights, divided according to
+        `loss_normalization`. "balanced" gives every label the same total cost in the
+        training data.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
-        where it has none.
+        if it has none.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     normalize : bool or "auto", default="auto"
@@ -64,7 +66,7 @@ class GraphModel(CompiledModel):
         nodes of their graph, in training and in prediction. Scores are then means over
         the nodes, as losses are, so that one `alpha` suits graphs of any size. Without
         it, features of large graphs are large, and the same `alpha` takes far more
-        passes. "auto": where `inference_` is "cut".
+        passes. "auto": if `inference_` is "cut".
 
     Attributes
     ----------
@@ -76,6 +78,7 @@ class GraphModel(CompiledModel):
         Whether features are divided by the number of nodes.
     costs_ : ndarray of shape (n_classes,)
         Cost of missing each label.
+
     mean_size_ : float
         Mean size of the graphs of the training data: number, or weight, of the nodes.
 

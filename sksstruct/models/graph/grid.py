@@ -147,7 +147,7 @@ def _contrast(channels, edges, sigma):
         variance = sigma**2
     else:
         variance = squared.mean() if len(squared) else 0.0
-    # an image of one colour has no contrast
+    # an image of one color has no contrast
     if not variance > 0:
         return np.ones(len(squared))
     return np.exp(-squared / (2.0 * variance))

@@ -14,8 +14,8 @@ from sksstruct.utils.sparse_input import sound_csr
 class Graph(NamedTuple):
     """A graph with features, an input of `GraphModel` and `RelaxedGraphModel`.
 
-    A plain tuple of these entries in this order is as good; the last ones may be
-    missing.
+    You can also pass a plain tuple of these entries in this order. The last entries may
+    be omitted.
 
     Parameters
     ----------
@@ -26,14 +26,14 @@ class Graph(NamedTuple):
     edge_features : array-like or CSR of shape (n_edges, n_edge_features), default=None
         Features of the edges; None: one feature, which is 1.
     node_weights : array-like of shape (n_nodes,), default=None
-        What missing the label of a node costs, for instance the area of a superpixel;
-        None: 1. Only the loss, and with it the score, depends on them.
+        Cost of a wrong label of each node, for example the area of a superpixel. None:
+        all costs are 1. The weights affect only the loss, and therefore the score.
     shape : tuple of int, default=None
-        Shape of arrays of labels, of n_nodes entries. Outputs may be such arrays, for
-        instance masks, and predictions are.
+        Shape of the arrays of labels, with n_nodes entries. Outputs may be such arrays,
+        for example masks. Predictions are arrays of this shape.
     cliques : list of array-like of shape (n_cliques, order), default=None
-        Sets of three or more nodes whose labels are scored together: an array for each
-        kind, and all cliques of a kind share one table of scores. Only for
+        Sets of three or more nodes whose labels are scored together. Pass an array for
+        each kind of clique. All cliques of a kind share one table of scores. Only for
         `RelaxedGraphModel`.
 
     See Also
@@ -184,7 +184,7 @@ def _shape(shape, n_nodes, name):
 
 
 def total_weight(graph):
-    """The sum of the node weights: the number of nodes where there are none."""
+    """The sum of the node weights: the number of nodes if there are none."""
     if graph.node_weights is None:
         return graph.node_features.shape[0]
     return float(graph.node_weights.sum())

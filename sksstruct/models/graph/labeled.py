@@ -28,7 +28,7 @@ class LabeledGraphs:
     Parameters
     ----------
     nodes, edge_rows : ndarray or CSR of shape (n_nodes, n_features), and for edges
-        Features, those of the bias included where features are scaled.
+        Features, those of the bias included if features are scaled.
     first_node, first_edge : ndarray of shape (n_graphs + 1,), intp
         Where the nodes and edges of each graph begin.
     edges : ndarray of shape (n_edges, 2)

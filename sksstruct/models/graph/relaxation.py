@@ -1,7 +1,7 @@
 """The objective of graphs with cycles in training: an upper bound of the LP relaxation.
 
 For any multipliers lambda of the constraints between edges and nodes, the sum of the
-maxima of all reparametrised factors is an upper bound of the relaxation (Yen et al.,
+maxima of all reparametrized factors is an upper bound of the relaxation (Yen et al.,
 2016, (8)), so that an objective with it is above the true one, and the duality gap a
 certificate. A few sweeps of tree-reweighted message passing, which begin with the
 multipliers of training, can only lower the bound. With the multipliers of the optimum
@@ -40,7 +40,7 @@ def relaxed_maxima(
         ``edge_tables(start, stop)`` returns, for a range of edges, tables, the index of
         the table of each edge, and factors of theirs, or None.
     clique_tables : ndarray or None
-        Flat tables of cliques, where there are any.
+        Flat tables of cliques, if there are any.
     n_jobs : int, default=None
         Threads.
     multipliers : callable, default=None

@@ -37,17 +37,17 @@ from sksstruct.utils.validation import LabelEncoder, check_labels
 class RelaxedGraphModel(StructuredModel):
     """Labels for the nodes of a graph with cycles, whose edges score pairs of labels.
 
-    Inputs and outputs are those of `GraphModel`. Training maximises over the local
-    polytope instead of the labelings: where the LP relaxation is not tight, the oracle
-    returns a fractional labeling, which has features and a loss like any other. So the
-    objective is an upper bound of the structured hinge, and the duality gap is a
-    certificate for this bound. Predictions are labelings.
+    Inputs and outputs are those of `GraphModel`. Training maximizes over the local
+    polytope instead of the labelings. If the LP relaxation is not tight, the oracle
+    returns a fractional labeling, which has features and a loss like any other
+    labeling. The objective is therefore an upper bound on the structured hinge, and the
+    duality gap is a certificate for this bound. Predictions are labelings.
 
-    `sksstruct.solvers.GDMM` trains it without ever maximising over a whole graph, and
-    is the solver for graphs beyond some hundred nodes or a few labels. The oracle of
-    the other solvers is a Python function that solves a linear program where message
-    passing does not find the maximum. `GraphModel` is the model for trees and for two
-    labels that attract.
+    `sksstruct.solvers.GDMM` trains the model without maximizing over a whole graph. Use
+    it for graphs with more than some hundred nodes or more than a few labels. The
+    oracle of the other solvers is a Python function that solves a linear program if
+    message passing does not find the maximum. For trees, and for two labels that
+    attract each other, use `GraphModel`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class RelaxedGraphModel(StructuredModel):
         Solver for predictions; see `sksstruct.LPMAPPredictor`.
     %(loss_normalization)s
         The size of a graph is the sum of its node weights, or the number of its nodes
-        where it has none.
+        if it has none.
     fit_intercept : bool, default=True
         Whether labels have a bias.
     normalize : bool, default=False
@@ -359,7 +359,7 @@ class RelaxedGraphModel(StructuredModel):
         """The k outputs of highest score.
 
         On trees and forests they are exact. On graphs with cycles one MAP problem is
-        solved for each node and output, and they are exact where `solver` proves its
+        solved for each node and output, and they are exact if `solver` proves its
         labelings optimal, as the default does on small graphs and on those of small
         width; elsewhere they are the best that it finds.
 
@@ -375,7 +375,7 @@ class RelaxedGraphModel(StructuredModel):
         Returns
         -------
         outputs : list
-            Different outputs, the best first; fewer where there are no more.
+            Different outputs, the best first; fewer if there are no more.
         """
         k, graph = check_k(k), self._graph(x, w)
         try:

@@ -19,26 +19,27 @@ from sksstruct.utils._param_validation import Interval
 @fill_doc(TEXTS)
 @dataclass(eq=False, repr=False)
 class MatchingModel(CompiledModel):
-    """Rows that are matched to columns, each to one at most.
+    """Matching of rows to columns, each to at most one.
 
     An input is an array of features of all pairs, of shape (n_rows, n_columns,
     n_features). An output is an array of the column of each row, -1 where it has none.
     An observed output may also be an integer array of shape (n_rows, n_columns): 1 for
-    a link, 0 for none, -1 where both would be right. Training then uses a largest
-    matching of the links [1]_. The sum over all matchings is a permanent, so that there
-    is no ``loss="log"``; ``loss="smoothed_hinge"`` takes the k best matchings.
+    a link, 0 for no link, and -1 if both are correct. Training then uses a maximum
+    matching of the links [1]_. The sum over all matchings is a permanent, so
+    ``loss="log"`` is not available. ``loss="smoothed_hinge"`` uses the k best
+    matchings.
 
     Parameters
     ----------
     complete : bool, default=False
-        Whether every row takes a column, which needs at least as many columns as rows.
-        Otherwise rows may stay free, at score 0.
+        Whether every row must be matched, which needs at least as many columns as rows.
+        Otherwise rows can stay unmatched, with score 0.
     false_cost : float, default=0.5
         Cost of a pair that is matched and should not be.
     miss_cost : float, default=0.5
-        Cost of a link that is missed. The loss is the sum of the costs divided by the
-        number of links, or as `loss_normalization` says. For complete matchings, with
-        both costs at 0.5, it is the share of rows whose column is wrong.
+        Cost of a missed link. The loss is the sum of the costs, divided according to
+        `loss_normalization`, by default by the number of links. For complete matchings
+        with both costs at 0.5, it is the fraction of rows with a wrong column.
     %(loss_normalization)s
         The size of an output is its number of links, and at least 1.
 

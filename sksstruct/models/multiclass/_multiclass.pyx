@@ -51,7 +51,7 @@ cdef class BoundMulticlass(BoundTable):
         Loss of predicting the column where the row is observed; zero on the diagonal.
         None: 1 for each error.
     fit_intercept : bool
-        Whether there are biases, regularised like the other weights.
+        Whether there are biases, regularized like the other weights.
     """
 
     oracles = ("max", "topk", "exp", "projection")

@@ -39,7 +39,7 @@ class MulticlassModel(StructuredModel):
         Entry (i, j) is the loss of predicting class j where class i was observed, in
         the order of `classes_`; zero on the diagonal. None: 1 for each error.
     fit_intercept : bool, default=True
-        Whether classes have a bias; it is regularised like the other weights.
+        Whether classes have a bias; it is regularized like the other weights.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ def check_pairs(pairs, n_labels, count):
     n_labels : int
         Number of labels.
     count : callable
-        ``count()`` returns `joint_counts`, where they are needed.
+        ``count()`` returns `joint_counts`, if they are needed.
 
     Returns
     -------

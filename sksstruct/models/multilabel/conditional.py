@@ -32,8 +32,8 @@ class ConditionalModel:
     rows : ConditionalRows
         The data.
     free : ndarray of intp
-        Labels whose bias has no penalty. Where all examples have a label, or none has
-        it, no bias is best: it is penalised, whatever `free_bias` is.
+        Labels whose bias has no penalty. If all examples have a label, or none has
+        it, no bias is best: it is penalized, whatever `free_bias` is.
     """
 
     oracles = ("coordinates",)
@@ -107,7 +107,7 @@ class ConditionalDual(CoordinateDual):
     model : ConditionalModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     state : ndarray or None
         Dual variables to start from, and a last row of the multipliers.
     """

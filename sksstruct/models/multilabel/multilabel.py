@@ -44,7 +44,7 @@ class MultilabelModel(ModelSpec):
     Attributes
     ----------
     classes_ : ndarray
-        Numbers of the labels, or the two values where y was 1-D.
+        Numbers of the labels, or the two values if y was 1-D.
     label_pairs_ : ndarray of shape (n_pairs, 2)
         Pairs of labels that interact: none if their scaling is zero.
     scaling : float
@@ -177,7 +177,7 @@ class MultilabelModel(ModelSpec):
             weight,
             scaling,
             self.loss,
-            # as in LogisticRegression; LinearSVC penalises its intercept
+            # as in LogisticRegression; LinearSVC penalizes its intercept
             free_bias=self.fit_intercept and self.loss == "log",
         )
 

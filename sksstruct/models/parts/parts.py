@@ -26,16 +26,16 @@ class PartsModel(CompiledModel):
     position. An output is an integer array of shape (n_parts, 2): row and column of
     each part. A spring scores the displacement between its two ends by a linear and a
     quadratic function of rows and of columns. Displacements are taken minus their mean
-    over the training data, in units of half the image size. Quadratic costs are kept at
-    zero or above, so that distance transforms find the best positions [1]_. Sums over
-    all placements, as ``loss="log"`` needs them, are exact log-sum transforms; see
-    `sksstruct.inference.parts_sum_product`.
+    over the training data, in units of half the image size. Quadratic costs are
+    constrained to be nonnegative, so that distance transforms find the best positions
+    [1]_. Sums over all placements, as ``loss="log"`` needs them, are exact log-sum
+    transforms; see `sksstruct.inference.parts_sum_product`.
 
-    With `n_types` every edge has one of several types of springs, each with
-    displacements, weights and a score of its own, which may depend on the image at both
-    ends: an arm is raised or hangs down. Types are latent in outputs: those of observed
-    positions are clusters of the displacements in the training data, those of
-    predictions are found together with the positions.
+    With `n_types`, every edge has one of several types of springs, for example for a
+    raised and a lowered arm. Each type has its own displacements, weights and score,
+    and the score can depend on the image at both ends. Types are not part of the
+    outputs. In training, they are clusters of the observed displacements. In
+    prediction, they are found together with the positions.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class PartsModel(CompiledModel):
         Pairs of parts, without a cycle.
     unit : float or tuple of two int, default=5.0
         The loss is the mean over the parts of ``min(1, distance^2 / unit^2)``. The unit
-        is a number, or, for each image, the observed distance of the two given parts.
+        is a number. If you pass a pair of parts, the unit of each image is the observed
+        distance of these parts.
     fit_intercept : bool, default=True
         Whether parts have a bias.
     n_types : int, default=1
@@ -57,7 +58,7 @@ class PartsModel(CompiledModel):
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of parts.
     offsets_ : ndarray of shape (n_edges, 2) or (n_edges, n_types, 2)
-        Mean displacement of the second part from the first; of each type the centre of
+        Mean displacement of the second part from the first; of each type the center of
         its cluster.
     scales_ : ndarray of shape (n_edges, 2)
         Units of deviations from it: half the mean height and width of the images.
@@ -152,7 +153,7 @@ class PartsModel(CompiledModel):
         return self._outputs(X, y)
 
     def _clusters(self, moves, weight):
-        """Centres of the displacements of each edge, ordered by rows and columns."""
+        """Centers of the displacements of each edge, ordered by rows and columns."""
         out = np.empty((len(self.edges_), self.n_types, 2))
         for k, edge in enumerate(self.edges_.tolist()):
             there = len(np.unique(moves[:, k], axis=0))

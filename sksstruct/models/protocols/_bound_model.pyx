@@ -1,6 +1,6 @@
 """What a solver knows of a model: a linear map, its transpose, a loss and oracles.
 
-A bound model holds data, and neither weights nor anything that an optimiser needs. In
+A bound model holds data, and neither weights nor anything that an optimizer needs. In
 the notation of Osokin et al. (2016), Sections 2 and 3.1:
 
     i, n                                examples 0 <= i < n, and their number
@@ -100,7 +100,7 @@ cdef class BoundModel:
     oracle_bounds : dict or None
         Bounds on weights, without which the oracles are not exact.
     surrogate : SmoothedHinge or None
-        The loss that is minimised; None for the hinge.
+        The loss that is minimized; None for the hinge.
     likelihood : bool
         Whether this is the negative log-likelihood, in which labelings have no loss
         L_i: potentials are theta_i alone.
@@ -174,7 +174,7 @@ cdef class BoundModel:
         smoothing : SmoothedHinge
             Kind and strength of the smoothing, and the number of labelings.
         nonsmooth : bool, default=False
-            Whether the hinge is what is minimised, and this only the means to it.
+            Whether the hinge is what is minimized, and this only the means to it.
 
         Returns
         -------

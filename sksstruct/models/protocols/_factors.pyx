@@ -8,7 +8,7 @@ p_i, C_i = p_i / alpha, and q_f a distribution over the outcomes of factor f, (1
     w_F = sum_i C_i sum_(f in F(x_i)) Phi_f^T (e_truth - q_f)
 
 A solver asks for the outcome of a factor that scores best under messages (`find_label`,
-`find_pair`: the factorwise maximisation oracles, FMOs, of Section 3.2), for the scores
+`find_pair`: the factorwise maximization oracles, FMOs, of Section 3.2), for the scores
 of known outcomes, and tells how much weight outcomes gain. The loss is Hamming's: a
 wrong label costs `_cost` of its variable, which `find_label` adds and no score does.
 

@@ -36,7 +36,7 @@ cdef class SmoothLoss:
         Whether the loss is convex; if not, the expected mean parameters are not dual
         variables.
     nonsmooth : bool
-        Whether the structured hinge is what is minimised, the smooth loss being only
+        Whether the structured hinge is what is minimized, the smooth loss being only
         the means to it.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.

@@ -31,7 +31,7 @@ cdef class TopKHinge(SmoothLoss):
     smoothing : SmoothedHinge
         "l2", with its strength and number of labelings.
     nonsmooth : bool, default=True
-        Whether the hinge is what is minimised.
+        Whether the hinge is what is minimized.
     """
 
     cdef readonly Py_ssize_t k

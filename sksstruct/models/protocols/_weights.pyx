@@ -1,4 +1,4 @@
-"""Weights, and what optimisation keeps beside them.
+"""Weights, and what optimization keeps beside them.
 
 A model reads potentials from any vector and scatters changes A_i^T d into any vector;
 which vectors these are is said here and nowhere else. In the notation of Osokin et al.

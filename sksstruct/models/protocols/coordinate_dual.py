@@ -11,13 +11,13 @@ class CoordinateDual:
     w : ndarray
         The weights that the dual variables stand for.
     gap : float
-        An estimate of the gap, from the last pass; inf where there is none.
+        An estimate of the gap, from the last pass; inf if there is none.
     """
 
     gap = np.inf
 
     def visit(self, rng):
-        """Maximise over one variable after the other, in random order.
+        """Maximize over one variable after the other, in random order.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ class DualSpace:
         """The dual without the variables that are likely to stay at a bound.
 
         Fixes variables at a bound whose slope points out of the set by more than a
-        margin. Returns the space of the other variables, with x as its centre, and
-        their indices; None where variables are not independent of each other.
+        margin. Returns the space of the other variables, with x as its center, and
+        their indices; None if variables are not independent of each other.
         """
         return None

@@ -46,7 +46,7 @@ class NonlinearLoss:
         raise NotImplementedError
 
     def linearize(self, w):
-        """Form the convex model, the loss of scores linearised at w."""
+        """Form the convex model, the loss of scores linearized at w."""
         raise NotImplementedError
 
     def set_smoothing(self, mu):

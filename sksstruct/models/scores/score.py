@@ -13,7 +13,7 @@ from sksstruct.utils._param_validation import Interval, validate_params
 
 
 class ScoreFunction(BaseEstimator):
-    """Base of nonlinear scores: `sksstruct.ChainCRF` and `sksstruct.SSVMClassifier`.
+    """Base class of nonlinear scores, for chains and other models.
 
     A score function maps rows of features to rows of scores, by parameters in one flat
     vector: the rows are positions and the scores those of labels, or whatever a model's
@@ -165,7 +165,7 @@ class ScoreFunction(BaseEstimator):
         n_labels : int
             Scores of a row, one for each label.
         **offsets : ndarray
-            ``offsets``, where they are needed.
+            ``offsets``, if they are needed.
 
         Returns
         -------

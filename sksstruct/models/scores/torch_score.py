@@ -19,7 +19,7 @@ class TorchScore(ScoreFunction):
 
     Needs PyTorch. Sparse rows become dense, a part of the examples at a time. The
     module is called as in evaluation: without dropout, and with the statistics that
-    batch normalisation had.
+    batch normalization had.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Weights are rows of ld labels, one for each feature; a product with all labels, or with
 a part of them, runs over whole vectors. With step as the distance between the weights
-of neighbouring features, one label's weights are a column of any table.
+of neighboring features, one label's weights are a column of any table.
 
 Positions of all sequences are numbered one after the other, and so are rows. An entry
 of a row is one of its stored numbers; its feature is what it is a number of.

@@ -66,7 +66,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     smoothing : SmoothedHinge
         "entropy", with its strength.
     nonsmooth : bool
-        Whether the hinge is what is minimised.
+        Whether the hinge is what is minimized.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Concave quadratic maximisation over the simplex, exactly, by an active set."""
+"""Concave quadratic maximization over the simplex, exactly, by an active set."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ _EPS = 1e-14
 _PAIRS = 10
 
 
-def maximise_on_simplex(gram, linear, start, rounds=10):
-    """Maximise ``<linear, x> - x' gram x / 2`` over the probability simplex.
+def maximize_on_simplex(gram, linear, start, rounds=10):
+    """Maximize ``<linear, x> - x' gram x / 2`` over the probability simplex.
 
     Each round goes to the maximum on the face of the positive entries, where it drops
     the entry that turns negative first until none does. Then it adds the entry of
@@ -30,7 +30,7 @@ def maximise_on_simplex(gram, linear, start, rounds=10):
     Returns
     -------
     x : ndarray of shape (n,)
-        The maximiser, up to rounding errors.
+        The maximizer, up to rounding errors.
     """
     n = len(linear)
     x = np.array(start, dtype=np.float64)
@@ -83,9 +83,9 @@ def _climb(gram, linear, x, face):
         noise = _EPS * (np.abs(linear[index]).max() + np.abs(part).max())
         slope = slope - slope.mean()
         # curvature along directions that keep the sum
-        centred = part - part.mean(axis=0)
-        centred = centred - centred.mean(axis=1)[:, None]
-        bends, vectors = np.linalg.eigh((centred + centred.T) / 2)
+        centered = part - part.mean(axis=0)
+        centered = centered - centered.mean(axis=1)[:, None]
+        bends, vectors = np.linalg.eigh((centered + centered.T) / 2)
         parts = vectors.T @ slope
         curved = bends > 1e-15 * m * np.abs(part).max()
         rest = vectors[:, ~curved] @ parts[~curved]

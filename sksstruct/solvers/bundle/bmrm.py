@@ -1,7 +1,7 @@
-"""Bundle method for regularised risk minimisation.
+"""Bundle method for regularized risk minimization.
 
-Minimises J(w) = alpha/2 |w|^2 + R(w), R being the mean structured hinge. Each pass adds
-a plane <a_t, .> + b_t below R and minimises alpha/2 |w|^2 plus the largest plane (Saha
+Minimizes J(w) = alpha/2 |w|^2 + R(w), R being the mean structured hinge. Each pass adds
+a plane <a_t, .> + b_t below R and minimizes alpha/2 |w|^2 plus the largest plane (Saha
 et al., 2009, eq. (3)) through its dual on the simplex, eqs. (10) and (11):
 
     max_beta  <b, beta> - |A beta|^2 / (2 alpha),   w = -A beta / alpha
@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from sksstruct.solvers.bundle._simplex_qp import maximise_on_simplex
+from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
 from sksstruct.solvers.core.base import SCALING, Solver, example
 from sksstruct.solvers.core.box import Box, least
 from sksstruct.solvers.core.loop import Loop
@@ -35,7 +35,7 @@ class BMRM(Solver):
     """Bundle method on the whole risk: for few weights and any number of examples.
 
     With R the mean loss, every pass adds the plane <a_t, w> + b_t that touches R at the
-    iterate, and the next iterate minimises [1]_
+    iterate, and the next iterate minimizes [1]_
 
         ``J_t(w) = alpha/2 |w|^2 + max_{s <= t} <a_s, w> + b_s``
 
@@ -47,16 +47,18 @@ class BMRM(Solver):
     ----------
     %(passes)s
     inner : {"qp", "line_search"}, default="qp"
-        How J_t is minimised. "qp": exactly, over all planes. "line_search": on the
+        Method that minimizes J_t. "qp": exactly, over all planes. "line_search": on the
         segment from the last iterate to the newest plane, which is batch Frank-Wolfe.
     drop_after : int or None, default=50
-        Planes that the minimum did not need for so many passes are dropped; None keeps
-        all. Not used by the line search, which keeps none.
+        Number of passes after which a plane that the minimum did not need is dropped.
+        None: keep all planes. The line search keeps no planes and ignores this
+        parameter.
 
     Notes
     -----
-    Some problems need no fewer than 1 / (2 alpha epsilon) planes [2]_; most need far
-    fewer. A plane costs memory for its non-zero weights.
+    Some problems need at least 1 / (2 alpha epsilon) planes [2]_, but most problems
+    need far fewer. The memory of a plane is proportional to its number of nonzero
+    weights.
 
     References
     ----------
@@ -83,10 +85,10 @@ class BMRM(Solver):
 
     def _solve(self, model, alpha, options):
         risk = Risk(model, options.n_jobs)
-        return self._minimise(risk, alpha, options, Box.of(model))
+        return self._minimize(risk, alpha, options, Box.of(model))
 
-    def _minimise(self, risk, alpha, options, box=None):
-        """Minimise alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
+    def _minimize(self, risk, alpha, options, box=None):
+        """Minimize alpha/2 |w|^2 plus a risk, given as a source of planes below it."""
         if self.inner == "qp":
             bundle = Bundle(alpha, risk.nonnegative, self.drop_after, box)
         else:
@@ -135,7 +137,7 @@ class Bundle:
         self.idle = np.zeros(n, dtype=int)
 
     def add(self, gradient, offset):
-        """Add a plane, minimise, drop planes that are no longer needed."""
+        """Add a plane, minimize, drop planes that are no longer needed."""
         products = [values @ gradient[index] for index, values in self.planes]
         n = len(self.planes)
         gram = np.empty((n + 1, n + 1))
@@ -150,11 +152,11 @@ class Bundle:
         self.offsets = np.append(self.offsets, offset)
         start = np.append(self.beta, 0.0) if n else np.ones(1)
         if self.box is None:
-            self.beta = maximise_on_simplex(gram / self.alpha, self.offsets, start)
+            self.beta = maximize_on_simplex(gram / self.alpha, self.offsets, start)
             value = -self.beta @ gram @ self.beta / (2 * self.alpha)
         else:
             self.beta = start
-            value = self._maximise_with_bounds()
+            value = self._maximize_with_bounds()
         self.value = max(self.value, float(self.offsets @ self.beta + value))
         self.idle = np.where(self.beta > 0, 0, np.append(self.idle, 0) + 1)
         if self.drop_after is not None:
@@ -165,8 +167,8 @@ class Bundle:
                 self.offsets, self.beta = self.offsets[keep], self.beta[keep]
                 self.idle = self.idle[keep]
 
-    def _maximise_with_bounds(self):
-        """Maximise the dual over beta; return all of its value but the linear term.
+    def _maximize_with_bounds(self):
+        """Maximize the dual over beta; return all of its value but the linear term.
 
         With lower <= w <= upper the dual is <b, beta> + min_w <A beta, w> + alpha/2
         |w|^2, whose w is -A beta / alpha truncated: a quadratic function as long as the
@@ -196,7 +198,7 @@ class Bundle:
             fixed = (w <= lower) | (w >= upper)
             gram = rest + rows[:, ~fixed] @ rows[:, ~fixed].T
             linear = self.offsets + rows[:, fixed] @ w[fixed]
-            best = maximise_on_simplex(gram / self.alpha, linear, self.beta)
+            best = maximize_on_simplex(gram / self.alpha, linear, self.beta)
             step = root_on_segment(slope_along(best - self.beta))
             moved = step * (best - self.beta)
             self.beta = np.maximum(self.beta + moved, 0.0)
@@ -208,7 +210,7 @@ class Bundle:
         return value - self.beta @ rest @ self.beta / (2 * self.alpha)
 
     def weights(self, w):
-        """Write the minimiser, eq. (11), into w."""
+        """Write the minimizer, eq. (11), into w."""
         w[:] = 0.0
         for (index, values), share in zip(self.planes, self.beta, strict=True):
             if share > 0.0:
@@ -266,7 +268,7 @@ class Segment:
         return root_on_segment(slope)
 
     def weights(self, w):
-        """Write the minimiser, eq. (11), into w."""
+        """Write the minimizer, eq. (11), into w."""
         np.divide(self.mean, -self.alpha, out=w)
         if self.box is not None:
             self.box.clip(w)

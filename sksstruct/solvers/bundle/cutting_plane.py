@@ -1,6 +1,6 @@
 """The n-slack cutting-plane method.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
+Minimizes alpha/2 |w|^2 + sum_i p_i max_{y in W_i} H_i(y) for working sets W_i of
 labelings, adds the oracle's answers at the minimum to them, and repeats until H_i at
 the answer is little above the largest in the set (Tsochantaridis et al., 2005,
 Algorithm 1).
@@ -23,7 +23,7 @@ from sksstruct.solvers.frank_wolfe._blocks import fits
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval
 
-# Largest number of passes over the working set between two calls of the oracles.
+# Maximum number of passes over the working set between two calls of the oracles.
 _MOST_PASSES = 1000
 # Number of passes in which the dual may fail to rise.
 _IDLE = 10
@@ -36,8 +36,8 @@ class CuttingPlane(Solver):
 
     Every pass calls the oracle on all examples, adds the labelings that violate their
     margin most to the working sets, and solves the problem restricted to these sets
-    almost to its optimum, by pairwise coordinate steps [1]_. It needs the fewest oracle
-    calls for a small gap, which makes it the choice where the oracle is expensive.
+    almost to its optimum, by pairwise coordinate steps [1]_. Of all solvers, it needs
+    the fewest oracle calls for a small gap. Use it if the oracle is expensive.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ class CuttingPlane(Solver):
         Gap of the restricted problem at which the oracles are called again, as a share
         of the whole gap.
     max_cached : int, default=100
-        Labelings kept for an example. Labelings with a dual variable are always kept.
+        Maximum number of labelings kept per example. Labelings with a positive dual
+        variable are always kept.
 
     References
     ----------

@@ -25,7 +25,7 @@ SCALING = (
 # Texts for `sksstruct.utils._doc.fill_doc`, with places for the tagger's parameters.
 _PASSES = """
 max_iter : int, default=1000
-    Largest number of passes, each of one oracle call per example.
+    Maximum number of passes, each of one oracle call per example.
 tol : float, default=3e-3
     Stop at a duality gap of ``tol`` times the objective at w = 0.
 """
@@ -87,13 +87,13 @@ class Solver(BaseEstimator):
         Oracles of which the model must have one: "max", "topk", "exp", "projection",
         "factors", "label_sets", "coordinates" or "nonlinear".
     losses : tuple of str
-        Losses that it minimises: "hinge", or "smooth", which have a gradient.
+        Losses that it minimizes: "hinge", or "smooth", which have a gradient.
     penalties : tuple of str
         What it adds to the loss: "l2", the squared norm, or "elasticnet", the sum of
         the absolute weights too.
     bounded : bool
         Whether weights can be confined to a box.
-    unregularised : bool
+    unregularized : bool
         Whether alpha may be zero. There is no dual then: the certificate is the norm of
         the gradient, relative to the first one.
     in_parts : bool
@@ -105,7 +105,7 @@ class Solver(BaseEstimator):
     remedy = ""
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     penalties: ClassVar[tuple[str, ...]] = ("l2",)
-    bounded = unregularised = in_parts = False
+    bounded = unregularized = in_parts = False
     _parameter_constraints = {
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -120,7 +120,7 @@ class Solver(BaseEstimator):
         return self.required_oracles
 
     def losses_of(self, model: BoundModel) -> tuple[str, ...]:
-        """Losses that it minimises for the given model."""
+        """Losses that it minimizes for the given model."""
         return self.losses
 
     def check_model(self, model: BoundModel) -> None:
@@ -135,7 +135,7 @@ class Solver(BaseEstimator):
         ------
         ValueError
             If an oracle is missing, if weights have to be confined to a box and the
-            solver cannot do this, or if it does not minimise the model's loss.
+            solver cannot do this, or if it does not minimize the model's loss.
         """
         name, asked, offered = (
             type(self).__name__,
@@ -149,13 +149,13 @@ class Solver(BaseEstimator):
             raise error
         if model.oracle_bounds is not None and not self.bounded:
             raise ValueError(
-                f"{name} cannot confine weights to a box, as the oracles of this model "
-                "need; use BCFW, or solver='auto'"
+                f"{name} does not support bounds on weights, which the oracles of this "
+                "model need; use BCFW, or solver='auto'"
             )
         smooth, losses = model.surrogate is not None, self.losses_of(model)
         if smooth and "smooth" not in losses:
             raise ValueError(
-                f"{name} minimises the structured hinge, loss='hinge', through its "
+                f"{name} minimizes the structured hinge, loss='hinge', through its "
                 f"{' or '.join(asked)} oracle; a loss with a gradient needs "
                 "solver='sdca', 'lbfgs', 'svrg', 'sgd' or 'casimir'"
             )
@@ -175,22 +175,22 @@ class Solver(BaseEstimator):
         """
         if l1 and "elasticnet" not in self.penalties:
             raise ValueError(
-                f"{type(self).__name__} minimises with the penalty alpha/2 |w|^2 "
+                f"{type(self).__name__} minimizes with the penalty alpha/2 |w|^2 "
                 "alone; l1_ratio > 0 needs loss='log' or an entropy-smoothed hinge, "
                 "every label of y, and solver='sdca'"
             )
 
     def check_alpha(self, alpha: float) -> None:
-        """Raise an error if there is no regularisation and the solver needs it.
+        """Raise an error if there is no regularization and the solver needs it.
 
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
         """
-        if not alpha > 0 and not self.unregularised:
+        if not alpha > 0 and not self.unregularized:
             raise ValueError(
-                f"{type(self).__name__} needs alpha > 0: without regularisation there "
+                f"{type(self).__name__} needs alpha > 0: without regularization there "
                 "is no dual problem; solvers that do without, where they suit the "
                 "model and its loss, are 'casimir', 'lbfgs', 'svrg', 'sgd' and "
                 "'prox_linear'"
@@ -251,16 +251,16 @@ class Solver(BaseEstimator):
         l1: float = 0.0,
         max_seconds: float | None = None,
     ) -> SolverResult:
-        """Minimise ``alpha/2 |w|^2`` plus the mean loss of a bound model.
+        """Minimize ``alpha/2 |w|^2`` plus the mean loss of a bound model.
 
         Parameters
         ----------
         model : BoundModel
-            Model with its data; its `surrogate` says which loss is minimised.
+            Model with its data; its `surrogate` says which loss is minimized.
         alpha : float
-            Regularisation.
+            Regularization.
         random_state : int, RandomState instance or None, default=None
-            Order of the visits, where examples are visited one by one.
+            Order of the visits, if examples are visited one by one.
         n_jobs : int, default=None
             Threads for sweeps over all examples. The result is the same for any number.
         verbose : int, default=0
@@ -334,7 +334,7 @@ def _missing(name, asked, offered):
 class GradientSolver(Solver):
     """Base of the solvers that follow gradients of a `SmoothLoss`.
 
-    Subclasses that minimise the hinge through a smoothing of it have the parameters
+    Subclasses that minimize the hinge through a smoothing of it have the parameters
     `smoothing`, "entropy" or "l2", and `k`.
     """
 

@@ -8,13 +8,13 @@ class Certificate:
 
     The expected mean parameters at w are dual variables, and their dual value is below
     P(w) by what <grad f, .> + alpha/2 |.|^2 is above its minimum there: without bounds
-    by |grad P|^2 / (2 alpha). Without regularisation there is no such minimum, and the
+    by |grad P|^2 / (2 alpha). Without regularization there is no such minimum, and the
     norm of the gradient is compared with the first one.
 
     Parameters
     ----------
     alpha : float
-        Regularisation.
+        Regularization.
     box : Box or None
         Bounds of some weights.
     """
@@ -24,7 +24,7 @@ class Certificate:
         self._first = None
 
     def at(self, primal, w, gradient, exact=1.0):
-        """Dual value, and a residual where there is none.
+        """Dual value, and a residual if there is none.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class Certificate:
             A lower bound of the optimum, or -inf.
         residual : float
             The norm of the gradient relative to the first one, times |primal|; inf
-            where there is a dual.
+            if there is a dual.
         """
         if self.alpha == 0.0:
             return -np.inf, self._relative_norm(w, gradient) * abs(primal)

@@ -1,17 +1,17 @@
-"""The dual objective where weights may be confined to a box."""
+"""The dual objective if weights may be confined to a box."""
 
 import numpy as np
 
 
 def dual_value(weights, alpha, loss, v=None, w=None):
-    """Dual objective, Osokin et al. (2016), eq. (3), or (53) where there are bounds.
+    """Dual objective, Osokin et al. (2016), eq. (3), or (53) if there are bounds.
 
     Parameters
     ----------
     weights : Weights
         Weights, whose box is read.
     alpha : float
-        Regularisation.
+        Regularization.
     loss : float
         Linear term.
     v, w : ndarray, default=None

@@ -16,8 +16,8 @@ _LEAST_SCALE = 1e-12
 COLUMNS = ("pass", "oracle_calls", "seconds", "primal", "dual", "gap")
 
 INEXACT = (
-    "no objective is below a dual value, unless an oracle does not find the maximum. "
-    "Is the model right? sksstruct.models.check_model tells"
+    "the objective can be below a dual value only if an oracle does not find the "
+    "maximum. Check the model with sksstruct.models.check_model"
 )
 
 
@@ -38,7 +38,7 @@ class Loop(Progress):
     solver : solver object
         Its `max_iter` and `tol` are read.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `verbose` and `callback` are read.
     scale : float or None
@@ -198,7 +198,7 @@ class Loop(Progress):
         Parameters
         ----------
         one_pass : callable
-            One pass; returns a true value or a `Status` where there is no progress.
+            One pass; returns a true value or a `Status` if there is no progress.
         look : callable, default=None
             Reports the last passes, if they did not report themselves.
         dual_state : callable, default=None

@@ -10,7 +10,7 @@ from sksstruct.solvers.core.base import Solver
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.utils.progress import Status
 
-# Largest number of rounds of completing labels that were not observed, and training.
+# Largest number of rounds of completing missing labels, and training.
 MAX_ROUNDS = 10
 # The training with entropy that precedes an l2-smoothed loss: its largest mu, and its
 # smallest tolerance.
@@ -64,7 +64,7 @@ class Procedure(Solver):
         self.solver.check_penalty(l1)
 
     def check_alpha(self, alpha):
-        """Check the regularisation as the solver does."""
+        """Check the regularization as the solver does."""
         self.solver.check_alpha(alpha)
 
     def check_model(self, model):
@@ -73,7 +73,7 @@ class Procedure(Solver):
 
     @property
     def max_iter(self):
-        """Passes in all, where that is known."""
+        """Passes in all, if that is known."""
         return getattr(self.solver, "max_iter", None)
 
     def _call(self, solver, model, alpha, options, passes, state=None):
@@ -135,7 +135,7 @@ def _value(model, alpha, weights):
 
 
 class CompletionRounds(Procedure):
-    """Completes labels that were not observed, and trains on them, in turns.
+    """Completes missing labels, and trains on them, in turns.
 
     This is the concave-convex procedure of Yu and Joachims (2009). As the problem is
     not convex, nothing is known of the optimum.

@@ -1,4 +1,4 @@
-"""Solvers by name, and the choice of one where none is named."""
+"""Solvers by name, and the choice of one if none is named."""
 
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Solver
@@ -28,7 +28,7 @@ class Registry:
         *oracles : str
             Oracles that a model offers.
         losses : tuple of str, default=("hinge", "smooth")
-            Kinds of loss, of which a solver minimises at least one.
+            Kinds of loss, of which a solver minimizes at least one.
 
         Returns
         -------
@@ -54,7 +54,7 @@ class Registry:
             fits = oracle in model.oracles and kind == loss
             if not fits or not cls.suits(model, l1, alpha):
                 continue
-            if alpha != 0 or cls.unregularised:
+            if alpha != 0 or cls.unregularized:
                 return name
         return "auto"
 
@@ -75,7 +75,7 @@ class Registry:
         solver : str or solver object
             A name takes `max_iter` and `tol`; an object brings its own.
         max_iter : int
-            Largest number of passes.
+            Maximum number of passes.
         tol : float
             Tolerance, relative to the objective.
         model : BoundModel, default=None
@@ -84,7 +84,7 @@ class Registry:
         l1 : float, default=0.0
             Strength of an l1 penalty, which "auto" takes into account.
         alpha : float, default=None
-            Regularisation: without it, 0, "auto" is a solver that needs none.
+            Regularization: without it, 0, "auto" is a solver that needs none.
 
         Returns
         -------

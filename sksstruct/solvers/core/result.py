@@ -18,13 +18,13 @@ class SolverResult:
     objective : float
         Primal objective at the weights.
     dual_gap : float
-        Certificate: the objective is at most this much above the optimum; ``inf`` where
-        nothing is known.
+        Certificate: upper bound on the difference between the objective and its
+        minimum; ``inf`` if there is no bound.
     dual_loss : float
         Linear term of the dual, ``dual = dual_loss - alpha/2 |w|^2`` (without bounds);
-        ``-inf`` where there is none.
+        ``-inf`` if there is none.
     n_iter : int
-        Passes.
+        Number of passes.
     status : Status
         Why the run ended: "converged", "max_iter", "callback", "interrupted",
         "stalled", "softened" or "rounds". Its `message` says so in a sentence.
@@ -32,7 +32,7 @@ class SolverResult:
         Columns ``pass``, ``oracle_calls``, ``seconds``, ``primal``, ``dual``, ``gap``,
         and columns of the solver's own.
     target : float
-        The gap asked for.
+        The gap at which training stops.
     dual_state : dict
         Dual variables, or weights, to start from again.
     exact : float

@@ -8,7 +8,7 @@ curvature along a direction is that of |w|^2, from the gains before and after a 
 step, and that of the consistency terms. Steps are repeated until one does not drop a
 basis.
 
-The multipliers move by rho eta |M q_f - q_v|^2, and only if what is minimised lags
+The multipliers move by rho eta |M q_f - q_v|^2, and only if what is minimized lags
 behind by less: else they would turn in circles about a point that is far from theirs,
 which is what the bound of eta in Theorem 1 prevents by constants that nobody knows. The
 slope towards the best basis tells how far it lags behind at most.
@@ -67,7 +67,7 @@ cdef class AwayGDMMState(GDMMState):
             pass
 
     def update(self, double eta):
-        """Move the multipliers, as far as the minimisation keeps up with them.
+        """Move the multipliers, as far as the minimization keeps up with them.
 
         Parameters
         ----------

@@ -57,14 +57,14 @@ cdef class LabelAscent(LabelSteps):
     model : BinaryFactorModel
         The model; its weights are written.
     alpha : float
-        Regularisation.
+        Regularization.
 
     Attributes
     ----------
     gap : float
         Sum of the gaps of the examples visited since it was set.
     calls : int
-        Maximisations of the relaxation.
+        Maximizations of the relaxation.
     """
 
     cdef readonly BinaryFactorModel model

@@ -11,7 +11,7 @@ with observed labels y_true. With
                 the paper's lambda_vf = rho u_vf, in units of p_i
     eta         step of the multipliers, in units of rho
 
-training minimises (12), which is here
+training minimizes (12), which is here
 
     alpha/2 |w|^2 - sum_i p_i sum_v <loss_v, q_v>
       + sum_i p_i rho/2 sum_(f, v) |M_vf q_f - q_v + u_vf|^2
@@ -69,7 +69,7 @@ cdef class GDMMState:
     model : FactorModel
         The model; its weights are written.
     alpha : float
-        Regularisation.
+        Regularization.
     rho : float
         Weight of the quadratic terms.
 

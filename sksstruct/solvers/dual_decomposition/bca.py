@@ -29,26 +29,26 @@ _WORK_OF_A_CALL = 5e5
 class BCA(Solver):
     """Block-coordinate ascent: the default for sets of many labels.
 
-    Maximises the dual of the structured hinge over the LP relaxation of label sets, one
-    example at a time. A visit solves the relaxation at the present weights by a minimum
-    cut of those labels only that bounds leave open, which are few; it is the oracle of
-    block-coordinate Frank-Wolfe [1]_. The labels that differ from the solution then
-    take steps of their own, and groups of them that pairs hold together common ones,
-    with exact line search: the convergence is that of coordinate ascent for one support
-    vector machine for each label, not that of Frank-Wolfe on all of them at once. Every
-    iterate is feasible, and the duality gap is a certificate.
+    Maximizes the dual of the structured hinge over the LP relaxation of label sets, one
+    example at a time. A visit solves the relaxation at the current weights, as the
+    oracle of block-coordinate Frank-Wolfe does [1]_. Bounds decide most labels, and a
+    minimum cut decides the few others. Each label that differs from the solution then
+    makes its own step, and groups of labels that are coupled by pairs make a common
+    step, all with exact line search. The method therefore converges like coordinate
+    ascent for one support vector machine per label, and not like Frank-Wolfe on all
+    labels at once. Every iterate is feasible, and the duality gap is a certificate.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the data.
+        Maximum number of passes over the data.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0, which is the
         number of labels.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective. "auto" computes it when the
-        gaps met in a pass have become clearly smaller, and after five passes at the
-        latest.
+        Number of passes between two computations of the objective. "auto" computes it
+        when the gaps measured during a pass have become clearly smaller, and after at
+        most five passes.
 
     References
     ----------
@@ -100,7 +100,7 @@ class BCARun:
     model : BinaryFactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Random state, threads and output.
     """

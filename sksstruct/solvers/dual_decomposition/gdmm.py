@@ -1,6 +1,6 @@
 """Greedy direction method of multipliers: training through factorwise oracles.
 
-Algorithm 1 of Yen et al. (2016): a pass over the factors that minimises the augmented
+Algorithm 1 of Yen et al. (2016): a pass over the factors that minimizes the augmented
 Lagrangian (12), then a step of the multipliers (13). Notation, blocks and signs are
 stated in `_state.pyx`. The dual value that is reported is that of a feasible point next
 to the iterate (`_feasible.pyx`): a lower bound of the optimum, so that the duality gap
@@ -146,14 +146,14 @@ class GDMM(FactorSolver):
     """Greedy direction method of multipliers: for thousands of labels or many pairs.
 
     Splits training into one multiclass problem for each factor, and passes messages
-    between factors that share a variable. Each visit maximises over the outcomes of one
-    factor, never over labelings, and only outcomes that have proved useful are kept.
-    It is for variables with many labels, or many pairs of binary variables.
+    between factors that share a variable. Each visit maximizes over the outcomes of one
+    factor, and never over labelings. Only outcomes that have proven useful are kept.
+    Use it for variables with many labels, or for many pairs of binary variables.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the factors.
+        Maximum number of passes over the factors.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     update : {"auto", "bcfw", "afw", "bgcd"}, default="auto"
@@ -163,42 +163,45 @@ class GDMM(FactorSolver):
           (Algorithm 4).
         - "afw": away-step Frank-Wolfe on all factors at once (Algorithm 2). This is the
           variant that the theory covers; it is slow, and meant for small problems.
-        - "bgcd": block-greedy coordinate descent, in which every example activates its
-          most promising factor and takes steps for the active ones (Algorithm 3).
+        - "bgcd": block-greedy coordinate descent, in which every example activates the
+          factor with the largest expected gain and makes steps for the active factors
+          (Algorithm 3).
         - "auto": "bgcd" for binary labels, as in `MultilabelPairwise`, else "bcfw",
           which graphs with cliques need.
     oracle : {"sublinear", "scan"}, default="sublinear"
         How the best outcome of a factor is found. "sublinear" keeps the scores of
         indicator factors in order, and searches one part of the labels of inner-product
-        factors at a time; "scan" looks at every outcome.
+        factors at a time; "scan" evaluates every outcome.
     partitions : int or "auto", default="auto"
         Number of parts into which the labels of an inner-product factor are divided.
         Each visit searches one of them. "auto" is about one eighth of the square root
         of the number of labels.
     rho : float or "auto", default="auto"
         Weight of the quadratic terms of the augmented Lagrangian, in the units of the
-        scores. "auto" begins at a multiple of the mean curvature of the factors, and
-        then balances the primal and the dual residual.
+        scores. "auto" starts at a multiple of the mean curvature of the factors, and
+        then balances the primal and the dual residuals.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective and the dual value. "auto"
-        computes them rarely enough that they take a small part of the time.
+        Number of passes between two computations of the objective and the dual value.
+        "auto" chooses it so that the computations take a small part of the time.
     eta : float, default=1.0
         Step size of the multipliers, in units of `rho`. With ``update="afw"`` it is the
-        largest: a step is shortened where the minimisation lags behind.
+        largest step size: steps are shorter if the minimization makes too little
+        progress.
     inner_steps : int, default=1
-        Further steps that a visit takes for each factor of an example, among active
-        outcomes, each after a step of the example's multipliers. Only with
-        ``update="bcfw"``, as `cached_passes`; with zero of both it is Algorithm 4.
+        Number of additional steps per visit for each factor of an example, among active
+        outcomes. Each follows a step of the multipliers of the example. `inner_steps`
+        and `cached_passes` are used only with ``update="bcfw"``. With both at zero, the
+        solver is Algorithm 4.
     cached_passes : int or "auto", default="auto"
-        After each pass with oracles, number of passes among active outcomes only.
-        "auto" is one, and none where pairs, without cliques, are joined in cycles:
-        multipliers that move more often than outcomes come in take longer to settle.
+        Number of passes among active outcomes only, after each pass with oracles.
+        "auto" is one. It is zero for graphs with cycles and without cliques, because
+        multipliers that move more often than outcomes are added converge more slowly.
 
     Notes
     -----
     ``history_`` has two more columns: ``infeasibility``, the mean total variation
     distance between the marginals of the factors and the distributions of their
-    variables, and ``elements``, the number of scores that the oracles have looked at.
+    variables, and ``elements``, the number of scores that the oracles have evaluated.
 
     The objective is that of the LP relaxation. On chains and forests the relaxation is
     tight, and the objective is that of the structured support vector machine.
@@ -249,7 +252,7 @@ class GDMMRun:
     model : FactorModel
         The model bound to its training data; its weights are overwritten.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Random state, threads and output.
     """

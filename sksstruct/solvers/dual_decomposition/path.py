@@ -24,7 +24,7 @@ class FactorGrid:
     gap : float
         Duality gap at which training stops at each alpha, in units of the objective.
     max_iter : int
-        Largest number of passes for each alpha.
+        Maximum number of passes for each alpha.
     random_state, n_jobs
         Random state and number of threads, as for solvers.
     """

@@ -27,14 +27,14 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 class SoftBCFW(FactorSolver):
     """Dual decomposition by penalties without multipliers: a baseline for `GDMM`.
 
-    Papers compare `GDMM` with this baseline, which has the same blocks. It converges to
-    a point near the optimum, at a distance that depends on `rho` and that ``dual_gap_``
-    bounds.
+    Papers compare `GDMM` with this baseline, which uses the same blocks. It converges
+    to a point near the optimum. The distance depends on `rho`, and ``dual_gap_`` is an
+    upper bound on it.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the factors.
+        Maximum number of passes over the factors.
     tol : float, default=3e-3
         Stop when the gap of the softened problem, added up over the visits of a pass,
         is at most ``tol`` times the objective at w = 0.

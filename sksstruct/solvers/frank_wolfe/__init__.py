@@ -1,1 +1,1 @@
-"""Frank-Wolfe methods on the dual, and the regularisation path."""
+"""Frank-Wolfe methods on the dual, and the regularization path."""

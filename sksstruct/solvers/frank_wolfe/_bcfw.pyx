@@ -66,7 +66,7 @@ cdef class BCFWKernel(Blocks):
     weights : Weights
         Zero; the iterate.
     alpha : float
-        Regularisation.
+        Regularization.
     step, cache, cache_factor, cache_nu, inner_steps, max_cached
         As in `sksstruct.solvers.BCFW`.
     sample_by_gap : bool

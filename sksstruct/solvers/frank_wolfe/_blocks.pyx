@@ -5,7 +5,7 @@ a cache need only the mean parameters mu_i, a sparse list of keys and values. Al
 keeps labelings and their weights alpha_i, the active set S_i (Osokin et al., 2016,
 Algorithms 3 and 4) and, with a cache, labelings of weight zero (C_i of Algorithm 5, S_i
 a part of it), with the Gram matrix of their features where it is asked for. `start_at`
-and `rescale` are steps of the regularisation path (Algorithm 6, lines 3-8, and
+and `rescale` are steps of the regularization path (Algorithm 6, lines 3-8, and
 Proposition 1).
 
 Below, j and k number the labelings of a block, which have `size` labels each, and y is
@@ -46,7 +46,7 @@ cdef class Blocks:
     weights : Weights
         Zero; changes of the duals go there.
     alpha : float
-        Regularisation.
+        Regularization.
     use_means : bool
         Whether blocks are mean parameters.
     cache, max_cached

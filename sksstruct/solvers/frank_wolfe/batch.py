@@ -1,13 +1,13 @@
 """Frank-Wolfe on all examples at once.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y) through its dual. Let y_i* be the
 oracle's answers at w, l_s their mean loss, and
 
     w_s = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i(y_i*))
 
 A pass moves (v, l) towards (w_s, l_s) by gap / (alpha |v - w_s|^2), clipped to [0, 1],
 with gap = l_s - l + alpha <w, v - w_s> (Lacoste-Julien et al., 2013, Algorithm 2); w
-is v, truncated to the box where there is one (Osokin et al., 2016, Algorithm 9).
+is v, truncated to the box if there is one (Osokin et al., 2016, Algorithm 9).
 """
 
 from dataclasses import KW_ONLY, dataclass

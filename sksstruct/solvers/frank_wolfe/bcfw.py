@@ -27,7 +27,7 @@ from sksstruct.utils.parallel import run_in_chunks
 class BCFW(Solver):
     """Block-coordinate Frank-Wolfe: the default for the hinge.
 
-    Maximises the dual of
+    Maximizes the dual of
 
         ``alpha/2 |w|^2 + sum_i p_i max_y [L_i(y) + <w, phi(x_i, y) - phi(x_i, y_i)>]``
 
@@ -43,19 +43,19 @@ class BCFW(Solver):
     step : {"fw", "pairwise", "away"}, default="fw"
         Frank-Wolfe (Algorithm 1), pairwise (Algorithm 3) or away steps (Algorithm 4).
     cache : bool, default=False
-        Whether to keep the labelings that the oracle returned, and call it only if none
-        of them promises enough progress (Algorithm 5).
+        Whether to keep the labelings that the oracle returned, and call the oracle only
+        if none of them gives enough progress (Algorithm 5).
     averaging : bool or "suffix", default=True
         Whether to return the average of the iterates with weights 1, 2, 3, ...;
         "suffix" restarts the average whenever the number of passes has grown by a
         factor of the square root of two, so that it forgets the first steps.
     check_every : int or "auto", default=10
-        Passes between two computations of the duality gap. "auto" computes it when the
-        gap is expected to reach the tolerance, going by its last two values, and after
-        ten passes at the latest. Gap sampling computes it earlier when its estimates
-        are used up, a hundredth of the last gap or less.
+        Number of passes between two computations of the duality gap. "auto" predicts
+        from the last two values when the gap will reach the tolerance, and computes it
+        then, or after at most ten passes. Gap sampling computes it earlier if the sum
+        of its estimates is a hundredth of the last gap or less.
     max_iter : int, default=1000
-        Largest number of passes. A pass makes as many visits as there are examples.
+        Maximum number of passes. A pass makes as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0.
     cache_factor : float, default=0.25
@@ -64,17 +64,18 @@ class BCFW(Solver):
     cache_nu : float, default=0.01
         nu in the cache hit criterion: share of the mean block gap.
     max_cached : int, default=20
-        Labelings kept per example. Labelings with a weight are always kept: with plain
-        steps every labeling met keeps its weight, with pairwise and away steps not.
+        Maximum number of labelings kept per example. Labelings with a positive weight
+        are always kept. With plain steps, every labeling keeps a positive weight; with
+        pairwise and away steps, weights can become zero.
     inner_steps : int, default=1
-        Steps on each visit among the labelings known. They use the example's Gram
-        matrix and do not read its features again. Only one step is taken for sequences
-        too long for a Gram matrix, for problems with bounds, and by plain steps without
-        a cache, which keep no labelings.
+        Number of steps per visit among the known labelings of the example. These steps
+        use the Gram matrix of the example and do not read its features again. There is
+        only one step for sequences that are too long for a Gram matrix, for problems
+        with bounds, and for plain steps without a cache, which keep no labelings.
     cached_passes : int or "auto", default=0
-        After each pass, number of passes over known labelings only. Needs ``cache``.
-        "auto" continues while such a pass gains more per unit of work than all work
-        since the oracle was last used.
+        Number of passes over known labelings only, after each pass with the oracle.
+        Needs ``cache``. "auto" continues as long as such a pass gains more per unit of
+        work than all work since the oracle was last used.
     bounds : dict, default=None
         Box constraints on named blocks of weights (Algorithm 9), for instance
         ``{"transitions": (None, 0.0)}``: a lower and an upper bound, each a number,
@@ -82,15 +83,15 @@ class BCFW(Solver):
         "coef", "intercept", "start", "end" and "transitions", in the shapes of its
         attributes.
     gap_every : int or "auto", default="deprecated"
-        The former name of `check_every`.
+        Former name of `check_every`.
 
         .. deprecated:: 0.1
             Use `check_every`, as all solvers call it.
 
     Notes
     -----
-    The dual variables of an example are mean parameters, or labelings with weights:
-    memory grows with the labelings kept and not with the number of weights.
+    The dual variables of an example are mean parameters, or labelings with weights.
+    Memory grows with the number of labelings kept, and not with the number of weights.
 
     References
     ----------
@@ -166,7 +167,7 @@ class BCFW(Solver):
         if self.gap_every == "deprecated":
             return self.check_every
         warnings.warn(
-            "BCFW: gap_every is called check_every now, and will be removed in 0.3",
+            "BCFW: gap_every was renamed to check_every, and will be removed in 0.3",
             FutureWarning,
             stacklevel=2,
         )
@@ -207,7 +208,7 @@ class BCFW(Solver):
         model : BoundModel
             Model with the mini-batch; its p_i are those of the whole stream.
         alpha : float
-            Regularisation.
+            Regularization.
         weights : ndarray
             Flat weights so far, scaled to the p_i of earlier examples.
         averaged : ndarray
@@ -278,7 +279,7 @@ class BCFWState:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         Its `random_state`, `n_jobs` and `dual_state` are read.
 

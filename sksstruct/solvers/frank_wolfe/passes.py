@@ -5,7 +5,7 @@ import numpy as np
 # Table entries decoded between two checks for signals, some tenths of a second: an
 # interrupt waits that long.
 _WORK_OF_A_CALL = 2e8
-# Largest number of passes over known labelings between two passes with the oracle.
+# Maximum number of passes over known labelings between two passes with the oracle.
 _MOST_KNOWN = 100
 # Such a pass leaves out blocks that promise less than this share of the mean.
 _LEAST_PROMISE = 0.1

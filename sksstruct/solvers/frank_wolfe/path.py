@@ -1,4 +1,4 @@
-"""The regularisation path of a structured support vector machine.
+"""The regularization path of a structured support vector machine.
 
 Osokin et al. (2016), Section 4 and Algorithms 6 and 7, with a wider certificate. Let
 the weights w at alpha have the duality gap g, their duals the linear term l, and
@@ -43,7 +43,7 @@ class Segment:
     Parameters
     ----------
     alpha : float
-        Regularisation at which they were trained.
+        Regularization at which they were trained.
     lower, upper : float
         The interval; may reach to 0 or inf. Above the path's first alpha, the weights
         for another alpha' are multiplied by ``alpha / alpha'``.
@@ -90,7 +90,7 @@ class Path:
     kappa : float
         Share of epsilon at which training stops at each breakpoint.
     max_iter : int
-        Largest number of passes for each breakpoint.
+        Maximum number of passes for each breakpoint.
     exact : bool
         Whether gaps are computed, or taken from the last visit of each example.
     random_state, n_jobs

@@ -72,7 +72,7 @@ class Average:
     def current(self, loss):
         """Weights before truncation and the linear term of their dual.
 
-        Those of the iterate, whose linear term is given, where there is no average.
+        Those of the iterate, whose linear term is given, if there is no average.
         """
         if not self.is_on or self.count == 0.0:
             return self.weights.v, loss

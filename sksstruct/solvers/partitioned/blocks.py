@@ -57,7 +57,7 @@ class Outline:
     threshold : float, default=0.0
         What weights are moved towards zero by: l1 / alpha.
     support : ndarray of int, default=None
-        Weights that exist, where they are not all.
+        Weights that exist, if they are not all.
     lean : bool, default=False
         Whether features are on disk, so that nothing as large as they is to be kept.
     """
@@ -85,7 +85,7 @@ class Outline:
 class Lender:
     """Weights for the blocks of a process: one set for each block that is at work.
 
-    A set is a copy of the weights that rounds begin with. Where few of them change from
+    A set is a copy of the weights that rounds begin with. If few of them change from
     one round to the next, only these are copied.
 
     Parameters
@@ -235,7 +235,7 @@ class Check:
     risk : float
         sum_i p_i times the loss of example i.
     gap : float
-        Sum of the gaps of its examples; nan where they were not asked for.
+        Sum of the gaps of its examples; nan if they were not asked for.
     """
 
     risk: float
@@ -254,7 +254,7 @@ class Block:
     number : int
         Number of the block.
     alpha : float
-        Regularisation.
+        Regularization.
     lender : Lender
         Weights for visits.
     """
@@ -375,8 +375,8 @@ class Block:
         # another machine may round otherwise
         if not same or not np.allclose(data, self._probe(), rtol=1e-6, atol=0.0):
             raise ValueError(
-                f"{name} in the checkpoint {checkpoint.url!r} is of other examples; "
-                "train with resume=False to begin anew"
+                f"{name} in the checkpoint {checkpoint.url!r} belongs to other "
+                "examples; train with resume=False to start from the beginning"
             )
         self.restore(state)
 
@@ -524,7 +524,7 @@ def make_block(solver, bind, number, alpha, lender):
     number : int
         Number of the block.
     alpha : float
-        Regularisation.
+        Regularization.
     lender : Lender
         Weights for visits, shared by the blocks of a process.
 

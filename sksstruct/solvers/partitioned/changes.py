@@ -270,7 +270,7 @@ class TreeSum:
     def terms(self):
         """The sum of all blocks, as one or two terms in their order.
 
-        An error where some blocks are missing.
+        An error if some blocks are missing.
         """
         last = self.root - 1
         if set(self.nodes) not in ({(self.root, 0)}, {(last, 0), (last, 1)}):
@@ -278,5 +278,5 @@ class TreeSum:
         return [change for _, change in sorted(self.nodes.items())]
 
     def total(self):
-        """The sum of all blocks; an error where some are missing."""
+        """The sum of all blocks; an error if some are missing."""
         return reduce(add, self.terms())

@@ -80,19 +80,19 @@ class Checkpoint:
         except OSError as error:
             raise ValueError(
                 f"there is no checkpoint in {self.url!r}, or {name} is missing from "
-                "it; train with resume=False to begin anew"
+                "it; train with resume=False to start from the beginning"
             ) from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
             raise ValueError(
                 f"{name} in the checkpoint {self.url!r} is not what was written there; "
-                "train with resume=False to begin anew"
+                "train with resume=False to start from the beginning"
             )
         try:
             return unpack(data)
         except Exception as error:
             raise ValueError(
-                f"{name} in {self.url!r} is no checkpoint, or is cut short; train "
-                "with resume=False to begin anew"
+                f"{name} in {self.url!r} is not a checkpoint, or is truncated; train "
+                "with resume=False to start from the beginning"
             ) from error
 
     def write_driver(self, state):
@@ -104,7 +104,7 @@ class Checkpoint:
         return self.read(_DRIVER)
 
     def remove(self, names):
-        """Remove files, where they are still there."""
+        """Remove files, if they are still there."""
         files, folder = self._files()
         for name in names:
             with suppress(OSError):

@@ -43,7 +43,7 @@ class Executor:
         Parameters
         ----------
         builders : list of callable
-            Makes block b without arguments. Must be picklable where blocks are in other
+            Makes block b without arguments. Must be picklable if blocks are in other
             processes.
         """
         raise NotImplementedError
@@ -92,7 +92,7 @@ class Executor:
         Returns
         -------
         snapshot : object
-            What blocks get as an array. Where calls are not repeated, it is v itself.
+            What blocks get as an array. If calls are not repeated, it is v itself.
         """
         return v.copy() if self.loses_blocks else v
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, minimise
+from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 from sksstruct.solvers.partitioned.changes import TreeSum, compress, dense
 from sksstruct.utils._layout import aligned_zeros
 
@@ -49,7 +49,7 @@ class GradientBlock:
         Returns the model bound to the examples of the block, the p_i being those of all
         data.
     outline : Outline
-        The problem. Where it is lean the block keeps nothing from one call to the next:
+        The problem. If it is lean the block keeps nothing from one call to the next:
         the model is bound anew, and features are read from where they are.
     """
 
@@ -169,8 +169,8 @@ class Record:
 
     def _other_run(self):
         return ValueError(
-            f"the checkpoint in {self.checkpoint.url!r} is of another run: data or "
-            "parameters differ; train with resume=False to begin anew"
+            f"the checkpoint in {self.checkpoint.url!r} belongs to another run: data "
+            "or parameters differ; train with resume=False to start from the beginning"
         )
 
     def next(self, w, sweep):
@@ -191,8 +191,8 @@ class Record:
             )
             if not same:
                 raise ValueError(
-                    f"the checkpoint in {self.checkpoint.url!r} is of other examples; "
-                    "train with resume=False to begin anew"
+                    f"the checkpoint in {self.checkpoint.url!r} belongs to other "
+                    "examples; train with resume=False to start from the beginning"
                 )
         self.n_repeated += 1
         return answer
@@ -226,8 +226,8 @@ class SummedObjective(Objective):
         return executor.sent, executor.received
 
 
-def minimise_sum(solver, outline, executor, alpha, options, record=None):
-    """Minimise the sum of the losses of all blocks.
+def minimize_sum(solver, outline, executor, alpha, options, record=None):
+    """Minimize the sum of the losses of all blocks.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def minimise_sum(solver, outline, executor, alpha, options, record=None):
     executor : Executor
         Has the blocks, each a `GradientBlock`.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     record : Record or None
@@ -256,4 +256,4 @@ def minimise_sum(solver, outline, executor, alpha, options, record=None):
     if record is not None:
         record.loop = loop
         loop.started -= record.seconds
-    return minimise(objective, loop, solver.solver.memory)
+    return run_lbfgs(objective, loop, solver.solver.memory)

@@ -21,7 +21,7 @@ from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
 from sksstruct.solvers.partitioned.executors import Executor, Threads
-from sksstruct.solvers.partitioned.gradients import Record, minimise_sum
+from sksstruct.solvers.partitioned.gradients import Record, minimize_sum
 from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
@@ -46,56 +46,61 @@ _MOST_BYTES = 2**30
 )
 @dataclass(eq=False, repr=False)
 class Partitioned(Solver):
-    """Training in blocks of the examples, side by side: CoCoA+, or L-BFGS.
+    """Parallel training on blocks of the examples: CoCoA+, or L-BFGS.
 
-    The examples are cut into blocks. In a round every block makes visits of its
-    own examples, from the same weights; what they change is added [1]_ [2]_.
-    With `LBFGS` every block computes its gradient, and the gradients are added.
-    Blocks run on the threads of ``n_jobs``, and on other machines by `sksstruct.dask`.
-    The result depends on the number of blocks, and is the same, bit for bit, for any
+    Divides the examples into blocks. In each round, every block starts from the same
+    weights and visits its own examples, and the changes of all blocks are added
+    [1]_ [2]_. With `LBFGS`, every block computes its gradient, and the gradients are
+    added. Blocks run on ``n_jobs`` threads, or on other machines with `sksstruct.dask`.
+    The result depends on the number of blocks. It is bit-for-bit the same for any
     number of threads or machines.
 
     Parameters
     ----------
     solver : BCFW, SDCA, LBFGS or None, default=None
-        The solver of a block: its visits, and for `BCFW` its averaging. Its `max_iter`,
-        `tol` and `check_every` have no effect. None: what "auto" stands for, among
-        `BCFW` and `SDCA`. With `LBFGS`, which has no visits, `rounds`, `scaling`,
-        `check_every` and `keep_every` have no effect.
+        The solver that each block uses for its visits, and for `BCFW`, for averaging.
+        Its `max_iter`, `tol` and `check_every` have no effect. None: `BCFW` or `SDCA`,
+        whichever "auto" selects. With `LBFGS`, which has no visits, `rounds`,
+        `scaling`, `check_every` and `keep_every` have no effect.
     blocks : int or "auto", default="auto"
-        Number of blocks: ranges of the examples, as given. "auto": 2, 4 or 8, with
-        4,000 examples in each where there are more than two, and 1 for fewer than 200
-        examples. No more threads than blocks are of use; more blocks need more passes.
+        Number of blocks. Each block is a range of the examples in the given order.
+        "auto": 2, 4 or 8 blocks, with 4,000 examples in each if there are more than
+        two, and 1 block for fewer than 200 examples. More threads than blocks have no
+        effect. More blocks need more passes.
     max_iter : int, default=1000
-        Largest number of passes, each of as many visits as there are examples.
+        Maximum number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
         gradient, times the objective.
     rounds : int or "auto", default="auto"
-        Rounds of a pass: how often changes are added. More rounds need fewer passes,
-        and more traffic. "auto": 4 with the hinge, 16 with losses that have a gradient.
-        Passes over known labelings have no more rounds than there are blocks.
+        Number of rounds per pass, which is how often changes are added. With more
+        rounds, training needs fewer passes, but more communication. "auto": 4 with the
+        hinge, 16 with losses that have a gradient. Passes over known labelings have at
+        most as many rounds as there are blocks.
     scaling : {"adaptive", "safe"}, default="adaptive"
-        How cautious steps are because blocks do not see each other's changes. "safe":
-        as if all changes were the same, which is sigma' = B. "adaptive": by how alike
-        they were in the last rounds, and as safe as that in the end: see the Notes.
+        How to scale the steps, because blocks do not see the changes of other blocks.
+        "safe": as if the changes of all blocks were equal, which is sigma' = B.
+        "adaptive": by the similarity of the changes in the last rounds, with the same
+        guarantee in the end; see the Notes.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the duality gap. "auto" computes it when it
-        is expected to reach the tolerance, and after ten passes at the latest.
+        Number of passes between two computations of the duality gap. "auto" computes it
+        when it is expected to reach the tolerance, and after at most ten passes.
     keep_every : int, default=5
-        Passes between two times that states are written to the checkpoint, or kept
-        elsewhere where blocks may be lost: no more passes are repeated. States are kept
-        sooner if the weights that were sent since take more than a gigabyte.
+        Number of passes between two times that states are saved, to the checkpoint, or
+        to the client if workers can be lost. After a failure, at most this many passes
+        are repeated. States are saved sooner if the weights sent since the last time
+        take more than a gigabyte.
     checkpoint : str, path or None, default=None
-        Folder that the state of the run is written to every `keep_every` passes: a
-        local one, or a URL that fsspec knows. Workers on other machines must reach it.
+        Folder to which the state of the run is written every `keep_every` passes: a
+        local folder, or a URL that fsspec supports. Workers on other machines must be
+        able to reach it.
     resume : bool, default=False
-        Whether to go on from the checkpoint, with the same bits as a run that was not
-        stopped. The data and all parameters must be those of the run that wrote it,
-        except for `max_iter`, `tol`, `keep_every`, `executor` and `n_jobs`. The
-        checkpoint of `LBFGS` holds the gradient of every sweep.
+        Whether to continue from the checkpoint. The result is bit-for-bit that of a run
+        that was not stopped. The data and all parameters must be those of the run that
+        wrote the checkpoint, except for `max_iter`, `tol`, `keep_every`, `executor` and
+        `n_jobs`. The checkpoint of `LBFGS` contains the gradient of every sweep.
     executor : Executor or None, default=None
-        Where blocks are. None: threads of this process.
+        The executor that runs the blocks. None: threads of this process.
 
     Notes
     -----
@@ -105,10 +110,10 @@ class Partitioned(Solver):
     the dual, which is known exactly, rises by less than a tenth of this, a lower limit
     of sigma' is doubled; it ends at B, which is safe.
 
-    A block holds its dual variables; all blocks that run at the same time hold one copy
-    of the weights each. With `LBFGS` there are no dual variables. Where features are
-    mapped from disk its blocks keep nothing from sweep to sweep, so that memory is
-    that of the blocks that run at the same time.
+    Each block stores its dual variables. Each block that is currently running also
+    stores a copy of the weights. With `LBFGS` there are no dual variables. If the
+    features are memory-mapped, its blocks keep nothing between sweeps, so only the
+    running blocks use memory.
 
     References
     ----------
@@ -160,7 +165,7 @@ class Partitioned(Solver):
         if self.solver is not None:
             self.solver.check()
         if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs a checkpoint to go on from")
+            raise ValueError("resume=True needs a checkpoint to continue from")
 
     def local(self, surrogate: SmoothedHinge | None) -> Solver:
         """The solver of a block.
@@ -189,7 +194,7 @@ class Partitioned(Solver):
         self.local(model.surrogate).check_model(model)
         if "completion" in model.oracles:
             raise ValueError(
-                "Partitioned cannot complete labels that were not observed: for the "
+                "Partitioned cannot complete missing labels: for the "
                 "hinge, use solver='auto'"
             )
         if self.checkpoint is not None and hasattr(model, "memory"):
@@ -200,12 +205,12 @@ class Partitioned(Solver):
             )
 
     def check_alpha(self, alpha: float) -> None:
-        """Raise an error if there is no regularisation, and blocks need it.
+        """Raise an error if there is no regularization, and blocks need it.
 
         Parameters
         ----------
         alpha : float
-            Regularisation.
+            Regularization.
         """
         if self.solver is None:
             super().check_alpha(alpha)
@@ -256,7 +261,7 @@ class Partitioned(Solver):
         model : BoundModel
             Model with its data, or with part of them.
         alpha, l1 : float
-            Regularisation.
+            Regularization.
 
         Returns
         -------
@@ -307,7 +312,7 @@ class Partitioned(Solver):
         builders : list of callable
             Each makes a block, by `make_block`.
         alpha : float
-            Regularisation.
+            Regularization.
         options : Options
             How the problem is to be solved.
 
@@ -328,7 +333,7 @@ class Partitioned(Solver):
                 if isinstance(self.solver, LBFGS):
                     identity = self._identity(outline, executor, alpha, options.l1)
                     record = checkpoint and Record(checkpoint, identity, self.resume)
-                    return minimise_sum(self, outline, executor, alpha, options, record)
+                    return minimize_sum(self, outline, executor, alpha, options, record)
                 rounds = Rounds(self, outline, executor, alpha, int(seed), checkpoint)
                 return Run(self, outline, rounds, alpha, options).run()
             finally:
@@ -364,7 +369,7 @@ class Run:
     rounds : Rounds
         Weights and blocks.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """
@@ -496,8 +501,8 @@ class Run:
             other = state["rounds"]["seed"] != self.rounds.seed
         if other:
             raise ValueError(
-                f"the checkpoint in {checkpoint.url!r} is of another run: data or "
-                "parameters differ; train with resume=False to begin anew"
+                f"the checkpoint in {checkpoint.url!r} belongs to another run: data or "
+                "parameters differ; train with resume=False to start from the beginning"
             )
         return state
 

@@ -32,7 +32,7 @@ class Rounds:
     executor : Executor
         Has the blocks.
     alpha : float
-        Regularisation.
+        Regularization.
     seed : int
         Seed of the run.
     checkpoint : Checkpoint or None

@@ -13,7 +13,7 @@ proof needs no more than
 
 where the ratio is at most B, and far less where blocks have few features in common.
 So sigma' follows the ratios of the rounds before. The dual value is known exactly after
-each round: where it did not rise by a share of what was promised, a lower limit of
+each round: if it did not rise by a share of what was promised, a lower limit of
 sigma' is doubled. It ends at B, where all rounds keep their promise; so there are at
 most log2 B + 1 such rounds, and the convergence is that of CoCoA+.
 

@@ -17,7 +17,7 @@ IDLE = 20
 
 
 class Schedule:
-    """The sequences of Algorithm 4: smoothing, regularisation and accuracy.
+    """The sequences of Algorithm 4: smoothing, regularization and accuracy.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Catalyst:
     schedule : Schedule
         The sequences.
     smoothness : float
-        A: the gradients of the f_i are A / mu_k Lipschitz, or A where mu_k is 0.
+        A: the gradients of the f_i are A / mu_k Lipschitz, or A if mu_k is 0.
     visits : float
         Visits of an epoch.
     start : {"prox_center", "extrapolation", "previous"}
@@ -154,7 +154,7 @@ class Catalyst:
         # extrapolation may leave the box, whose oracles know nothing beyond it
         if self.epochs.box is not None:
             self.epochs.box.clip(w)
-        self._minimise(mu, kappa, on_gradient)
+        self._minimize(mu, kappa, on_gradient)
         last, self.w = self.w, w.copy()
         after = schedule.kappa(k + 1)
         c = self.a**2 * (kappa + self.ridge)
@@ -165,8 +165,8 @@ class Catalyst:
         self.a = a
         self.z_before, self.z = self.z, self.w + beta * (self.w - last)
 
-    def _minimise(self, mu, kappa, on_gradient):
-        """Minimise (25) approximately, from the weights."""
+    def _minimize(self, mu, kappa, on_gradient):
+        """Minimize (25) approximately, from the weights."""
         epochs, ridge = self.epochs, self.ridge + kappa
         w = epochs.w
         linear = -kappa * self.z

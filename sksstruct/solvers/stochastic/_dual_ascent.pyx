@@ -73,7 +73,7 @@ cdef class DualAscentKernel:
     weights : Weights
         The weights that they stand for.
     alpha : float
-        Regularisation.
+        Regularization.
 
     Attributes
     ----------

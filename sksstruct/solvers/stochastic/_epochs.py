@@ -192,11 +192,10 @@ def calibrate(epochs, ridge, at_zero=True):
 
 
 def check_convex(loss):
-    """Refuse losses of labels that were not observed."""
+    """Raise an error for losses of missing labels."""
     if not loss.convex:
         raise ValueError(
-            "labels that were not observed make loss='log' non-convex, which needs "
-            "solver='lbfgs'"
+            "missing labels make loss='log' non-convex, which needs solver='lbfgs'"
         )
 
 

@@ -1,6 +1,6 @@
 """Steps along one example's (sub)gradient, compiled, with weights that shrink lazily.
 
-A factor takes the shrinking by the regulariser, so that a step costs the example's own
+A factor takes the shrinking by the regularizer, so that a step costs the example's own
 features only: w = s v. In variance-reduced steps the part that is the same for all
 examples is added to a row when an example reads it, see `LazyWeights`.
 
@@ -189,7 +189,7 @@ cdef class SubgradientKernel(AveragedIterate):
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
 
     Attributes
     ----------
@@ -265,7 +265,7 @@ cdef class GradientKernel(AveragedIterate):
     loss : SmoothLoss
         The losses.
     alpha : float
-        Regularisation.
+        Regularization.
     """
 
     cdef SmoothLoss smooth

@@ -1,6 +1,6 @@
 """Casimir-SVRG: Catalyst acceleration with smoothing.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y), or a smooth loss, by Algorithm 4 of
 Pillutla et al. (2018): proximal point steps (25) on smoothed objectives, each an epoch
 of SVRG, extrapolated by (27)-(29); parameters are those of Propositions 29-32. A
 gradient g of the smoothed hinge, with the expected loss E, is a plane below the hinge
@@ -58,17 +58,17 @@ _PATIENCE = 5
 @fill_doc(example('solver="casimir", random_state=0'))
 @dataclass(eq=False, repr=False)
 class Casimir(GradientSolver):
-    """Casimir-SVRG: accelerated, for losses with a gradient and the smoothed hinge.
+    """Casimir-SVRG: an accelerated solver for smooth losses and the smoothed hinge.
 
-    Minimises the structured hinge through its smoothing, which is fixed or decreases,
-    or a loss that is smooth already. Each pass is an approximate proximal point step by
+    Minimizes the structured hinge through a fixed or decreasing smoothing, or a loss
+    that is already smooth. Each pass is an approximate proximal point step by
     `SVRG`, followed by an extrapolation [1]_. All parameters follow the paper's
     Propositions 29 to 32 unless given; the step length is found as in `SVRG`.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes.
+        Maximum number of passes.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times an objective: for the hinge the one at
         w = 0, for the other losses the one reached.
@@ -76,10 +76,12 @@ class Casimir(GradientSolver):
         Whether the smoothing decreases (Corollaries 18 and 20), or is fixed so that
         `tol` can be reached (Corollaries 17 and 19).
     smoothing : {"entropy", "l2"}, default="l2"
-        How the hinge is smoothed: through the exp oracle, or the top-K oracle, which
-        tells the hinge, too. The name "casimir" stands for the one that a model has.
+        How the hinge is smoothed: "entropy" with the exp oracle, or "l2" with the top-K
+        oracle, which also computes the hinge. The name "casimir" selects the one that
+        the model supports.
     k : int, default=5
-        Number of labelings for "l2". More take longer, and smaller gaps may need them.
+        Number of labelings for "l2". A larger number takes longer, but small gaps may
+        need it.
     mu : float or None, default=None
         Smoothing of the hinge, the initial one if it decreases. None: the value that
         changes the objective at w = 0 by half of `tol`, or, if it decreases, by a
@@ -89,11 +91,10 @@ class Casimir(GradientSolver):
         Propositions 29 to 32, for the hinge with ``L = 1 / (10 learning_rate)``, and
         not less than alpha.
     learning_rate : float or "auto", default="auto"
-        First length of the steps. For the hinge "auto" is the length with which visits
-        of a few examples help most, and the slopes of the objective along the path of
-        each pass make it longer or shorter. For smooth losses it is
-        ``1 / (L + alpha)``, found as in `SVRG`, and halved if five passes make no
-        progress.
+        Initial step length. For the hinge, "auto" is the length that gives the most
+        progress on visits of a few examples. It is then adapted to the slopes of the
+        objective along the path of each pass. For smooth losses it is ``1 / (L +
+        alpha)``, found as in `SVRG`, and halved if five passes make no progress.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where the visits of a pass start (Section 7.3.1).
     inner : {"budget", "accuracy"}, default="budget"
@@ -105,9 +106,9 @@ class Casimir(GradientSolver):
 
     Notes
     -----
-    Memory is that of `SVRG`. With the hinge, the expected mean parameters of every
-    gradient are dual variables, and the best point on the segment from the earlier ones
-    to these is kept as the certificate.
+    The solver uses as much memory as `SVRG`. With the hinge, the expected mean
+    parameters of every gradient are dual variables. The best point on the segment from
+    the earlier dual variables to these gives the certificate.
 
     Once the smoothing of the hinge is small enough for `tol`, and the gap falls slowly,
     steps are of constant length ``1 / (A / mu + alpha + kappa)``, and ``mu``
@@ -134,7 +135,7 @@ class Casimir(GradientSolver):
     inner: Literal["budget", "accuracy"] = "budget"
     budget: float = 1.0
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     losses = ("hinge", "smooth")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -341,7 +342,7 @@ class CasimirRun:
         )
 
     def _settle(self):
-        """From now on minimise the smoothed objective by steps of constant length.
+        """From now on minimize the smoothed objective by steps of constant length.
 
         Lengths that follow the slopes of paths get too short near the optimum, where
         the slopes are noise.

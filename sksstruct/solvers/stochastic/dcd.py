@@ -1,6 +1,6 @@
 """Dual coordinate descent for losses of margins.
 
-Maximises D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 over one dual variable after the
+Maximizes D(b) = sum of phi(b_k) - alpha/2 |w(b)|^2 over one dual variable after the
 other, each exactly.
 """
 
@@ -23,21 +23,22 @@ GROWTH = 1.25
 class DCD(Solver):
     """Dual coordinate descent: for losses of margins, as in `LinearSSVC`.
 
-    Visits the examples in random order, and finds the best value of one dual variable
-    after the other, the others staying as they are: exactly for the hinge and its
-    square [1]_, by Newton's method for the logistic loss [2]_. Needs no step size, and
-    gives a duality gap. With two classes, examples that seem to stay at a bound of
-    their variable are left out for a while, which is called shrinking.
+    Visits the examples in random order, and maximizes the dual over one variable at a
+    time: exactly for the hinge and the squared hinge [1]_, and by Newton's method for
+    the logistic loss [2]_. It needs no step size, and computes a duality gap. With two
+    classes, it temporarily skips examples whose variable seems to stay at a bound,
+    which is called shrinking.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes over the examples.
+        Maximum number of passes over the examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective and the gap, each of which
-        costs about as much as a pass. "auto": the more, the more passes there were.
+        Number of passes between two computations of the objective and the gap. Each
+        computation takes about as long as a pass. "auto": a number that grows with the
+        number of passes.
 
     References
     ----------

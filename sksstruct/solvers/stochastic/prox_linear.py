@@ -1,6 +1,6 @@
 """The prox-linear method for scores that are not linear in the weights.
 
-Minimises F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
+Minimizes F(w) = alpha/2 |w|^2 + sum_i p_i h(g_i(w)), h being the hinge or a smooth loss
 and g_i nonlinear: Algorithm 5 of Pillutla et al. (2018). Its convex models (61) go to
 L-BFGS, or to Casimir-SVRG as in the paper.
 """
@@ -35,30 +35,31 @@ INNER_ITER = {"lbfgs": 10, "casimir": 5}
 
 @dataclass(eq=False, repr=False)
 class ProxLinear(Solver):
-    """Prox-linear method: for scores that are not linear in the weights.
+    """Prox-linear method: for nonlinear scores.
 
-    For losses h(g(w)) of nonlinear scores g, with a convex h such as the structured
-    hinge. Every pass minimises the loss of the scores linearised at the iterate [1]_,
+    Minimizes losses h(g(w)) of nonlinear scores g, with a convex h such as the
+    structured hinge. Every pass minimizes the loss of the scores linearized at the
+    iterate [1]_,
 
         ``mean_i h(g_i(w_k) + J_i (w - w_k)) + alpha/2 |w|^2 + |w - w_k|^2 / (2 eta)``
 
-    approximately, a hinge being smoothed by mu / k in pass k. The result becomes the
-    next iterate if the objective falls.
+    approximately. A hinge is smoothed by mu / k in pass k. The result becomes the next
+    iterate if the objective falls.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes.
+        Maximum number of passes.
     tol : float, default=3e-3
-        Stop when ten passes have lowered the objective by less than ``tol / 10`` of its
-        first value, which also happens if steps are too short. There is no certificate:
-        the problem is not convex.
+        Stop when ten passes have reduced the objective by less than ``tol / 10`` times
+        its initial value. This also happens if steps are too short. There is no
+        certificate, because the problem is not convex.
     eta : float or "auto", default="auto"
-        Length of the steps. "auto" begins at 1, doubles it after a step that lowers the
-        objective, and divides it by four after any other.
+        Step length. "auto" starts at 1, doubles the length after a step that reduces
+        the objective, and divides it by four after other steps.
     smoothing : {"auto", "entropy", "l2"}, default="auto"
         How the hinge is smoothed: through the exp oracle, or the top-K oracle. "auto"
-        is "l2" for chains, and where a model has no exp oracle.
+        is "l2" for chains, and if a model has no exp oracle.
     k : int, default=10
         Number of labelings for "l2".
     mu : float or None, default=None
@@ -67,23 +68,23 @@ class ProxLinear(Solver):
     schedule : {"adaptive", "constant"}, default="adaptive"
         Whether pass k smoothes by mu / k or by mu.
     inner : {"lbfgs", "casimir"}, default="lbfgs"
-        How the convex models are minimised: by L-BFGS with full gradients, or by
-        Casimir-SVRG, whose steps are those of parts of the examples.
+        Solver of the convex problems: L-BFGS with full gradients, or Casimir-SVRG with
+        stochastic gradients of parts of the examples.
     inner_iter : int or "auto", default="auto"
         Gradients of a pass with L-BFGS, 10, or accelerated steps with Casimir-SVRG, 5,
         each of two oracle calls per example or more.
     learning_rate : float or "auto", default="auto"
-        Length of the stochastic steps of the first pass, with Casimir-SVRG; shorter
-        where the smoothing is less. "auto" is found by trial, and grows after passes
-        that lower the objective.
+        Length of the stochastic steps in the first pass, with Casimir-SVRG. Steps are
+        shorter if the smoothing is smaller. "auto" finds the length by trial, and
+        increases it after passes that reduce the objective.
     start : {"prox_center", "extrapolation", "previous"}, default="prox_center"
         Point where accelerated steps start, with Casimir-SVRG, as in
         `sksstruct.solvers.Casimir`.
 
     Notes
     -----
-    Memory holds, besides the features, some tables as large as all scores, and what the
-    score function keeps of the point where it is linearised.
+    Besides the features, the solver stores a few tables of the size of all scores, and
+    the data that the score function keeps for the linearization.
 
     References
     ----------
@@ -117,7 +118,7 @@ class ProxLinear(Solver):
 
     required_oracles = ("nonlinear",)
     losses = ("hinge", "smooth")
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **Solver._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -200,7 +201,7 @@ class ProxLinearRun:
 
 
 class QuasiNewton:
-    """Minimises convex models with full gradients and L-BFGS.
+    """Minimizes convex models with full gradients and L-BFGS.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ class QuasiNewton:
         """Nothing needs to be adapted: line searches find the length of steps."""
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its centre."""
+        """An approximate minimum of the convex model around its center."""
         run = self.run
 
         def value_and_gradient(w):
@@ -242,12 +243,12 @@ class QuasiNewton:
 
 
 class Accelerated:
-    """Minimises convex models by Casimir-SVRG with a budget of steps.
+    """Minimizes convex models by Casimir-SVRG with a budget of steps.
 
     Parameters
     ----------
     run : ProxLinearRun
-        The run; its loss is linearised and smoothed here for the first time.
+        The run; its loss is linearized and smoothed here for the first time.
     most : int
         Number of accelerated steps.
     """
@@ -270,7 +271,7 @@ class Accelerated:
             self.lipschitz *= SHORTER if not succeeded else 1.0 / LONGER
 
     def minimum(self, center, eta, k):
-        """An approximate minimum of the convex model around its centre."""
+        """An approximate minimum of the convex model around its center."""
         run, epochs = self.run, self.epochs
         ridge, before = run.alpha + 1.0 / eta, epochs.calls
         # L_k = k L_0 where the smoothing is mu / k

@@ -1,6 +1,6 @@
 """Stochastic dual coordinate ascent for losses smoothed by the entropy.
 
-Maximises the dual of P(w) = alpha/2 |w|^2 + l1 |w|_1 + sum_i p_i f_i(w). With dual
+Maximizes the dual of P(w) = alpha/2 |w|^2 + l1 |w|_1 + sum_i p_i f_i(w). With dual
 variables mu_i and v = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i),
 
     D = sum_i p_i (L_i(mu_i) + mu H(mu_i)) - alpha/2 |w|^2
@@ -46,15 +46,16 @@ class SDCA(GradientSolver):
 
     Visits one example after the other, and moves its dual variables, the mean
     parameters of a distribution of its labelings [1]_ [3]_, so that the dual objective
-    rises. A visit calls the sum-product oracle once, and needs no step size: it
-    computes the gain of a step exactly, and finds the length of the next one from it.
-    The duality gap is a sum over the examples, which are drawn in proportion to it. It
-    is known at any regularisation, and minimises the elastic net as well [2]_.
+    rises. A visit calls the sum-product oracle once. There is no step size to set: the
+    solver computes the gain of a step exactly, and uses it to choose the length of the
+    next step. The duality gap is a sum over the examples, which are sampled in
+    proportion to their share. The gap is useful for any strength of regularization. The
+    solver also supports the elastic net [2]_.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of as many visits as there are examples.
+        Maximum number of passes, each of as many visits as there are examples.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective.
     sampling : {"gap", "permutation"}, default="gap"
@@ -62,12 +63,13 @@ class SDCA(GradientSolver):
         gaps, or all examples in a new random order every pass. The first two passes
         are permutations.
     check_every : int or "auto", default="auto"
-        Passes between two computations of the objective and the gap, each of which
-        takes an oracle call per example. "auto": the more, the more passes there were.
+        Number of passes between two computations of the objective and the gap. Each
+        computation takes an oracle call per example. "auto": a number that grows with
+        the number of passes.
 
     Notes
     -----
-    Each example keeps two numbers for each score of its tables: for each position and
+    The solver stores two numbers for each score of each example: for each position and
     label, and for each pair of labels.
 
     References
@@ -136,8 +138,7 @@ class SDCA(GradientSolver):
             )
         if not _observed(model):
             raise ValueError(
-                "labels that were not observed make loss='log' non-convex, which needs "
-                "solver='lbfgs'"
+                "missing labels make loss='log' non-convex, which needs solver='lbfgs'"
             )
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
@@ -163,7 +164,7 @@ class Ascent:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """

@@ -1,6 +1,6 @@
 """Averaged stochastic gradient descent for smooth losses.
 
-Minimises P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
+Minimizes P(w) = alpha/2 |w|^2 + sum_i p_i f_i(w). Step t = 0, 1, ... visits example i:
 
     w <- (1 - eta_t alpha) w - eta_t n p_i grad f_i(w)
     eta_t = eta0 / (1 + alpha eta0 t)
@@ -39,35 +39,35 @@ LEAST_PASSES = 3
 @fill_doc(example('loss="log", solver="sgd", random_state=0'))
 @dataclass(eq=False, repr=False)
 class SGD(GradientSolver):
-    """Averaged stochastic gradient descent: quick and rough, losses with a gradient.
+    """Averaged stochastic gradient descent: a fast and rough solver for smooth losses.
 
-    Also the baseline for scores that are not linear in the weights, with steps along
-    the gradient of the loss on parts of the examples; with the hinge, along its
-    subgradient, through the top-K oracle.
+    It is also the baseline for nonlinear scores. For these it makes steps along the
+    gradient of the loss on mini-batches; for the hinge, along its subgradient, through
+    the top-K oracle.
 
-    Visits one example after the other, and makes a step along its gradient. Steps get
-    shorter as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_.
-    The weights shrink lazily, so that a step costs what the non-zero features of its
-    example do. It needs no memory besides a few vectors of weights. `SDCA` comes as
-    far in about as many passes, with a certificate, where the oracle is sum-product.
+    Visits one example at a time, and makes a step along its gradient. Steps get shorter
+    as ``eta0 / (1 + alpha eta0 t)`` [1]_, and the iterates are averaged [2]_. The
+    weights shrink lazily, so the cost of a step depends only on the nonzero features of
+    its example. It needs no memory besides a few vectors of weights. If the oracle is
+    sum-product, `SDCA` makes as much progress in about as many passes, and has a
+    certificate.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of two oracle calls per example: one for the
+        Maximum number of passes, each of two oracle calls per example: one for the
         step, and one for the objective.
     tol : float, default=3e-3
-        Stop when the second half of the passes so far has lowered the objective by less
-        than ``tol`` times itself, or when the duality gap is less than that. The gap
-        is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose where alpha is
-        small.
+        Stop when the second half of the passes so far has reduced the objective by less
+        than ``tol`` times its value, or when the duality gap is less than that. The gap
+        is ``|gradient|^2 / (2 alpha)``, as in `LBFGS`, and is loose if alpha is small.
     eta0 : float or "auto", default="auto"
-        First step length, at most ``0.5 / alpha``. "auto" is the length with which the
-        average over a part of the examples has the lowest objective, a search of some
-        sweeps; it becomes shorter where the objective rises above that at the start.
+        Initial step length, at most ``0.5 / alpha``. "auto" searches in a few sweeps
+        for the length with which the average over a part of the examples has the lowest
+        objective. It is reduced if the objective rises above its initial value.
     averaging : bool, default=True
         Whether to return the mean of the iterates since the last pass whose number is a
-        power of two, and not the last one.
+        power of two, instead of the last iterate.
 
     References
     ----------
@@ -85,7 +85,7 @@ class SGD(GradientSolver):
     eta0: float | Literal["auto"] = "auto"
     averaging: bool = True
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     required_oracles = (*GradientSolver.required_oracles, "nonlinear")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
@@ -133,7 +133,7 @@ class Descent:
     model : BoundModel
         The model with its data.
     alpha : float
-        Regularisation.
+        Regularization.
     options : Options
         How the problem is to be solved.
     """
@@ -307,7 +307,7 @@ class PartKernel:
     loss : NonlinearLoss
         The loss.
     alpha : float
-        Regularisation.
+        Regularization.
     n_jobs : int or None
         Threads.
     """

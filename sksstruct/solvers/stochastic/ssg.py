@@ -1,6 +1,6 @@
 """Stochastic subgradient method.
 
-Minimises alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, for which the
+Minimizes alpha/2 |w|^2 + sum_i p_i max_y H_i(y). Step t visits example i, for which the
 oracle returns y:
 
     w <- (1 - rate_t alpha) w + rate_t n p_i A_i^T (mu_i(y_i) - mu_i(y))
@@ -28,26 +28,26 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 @fill_doc(example('solver="ssg", random_state=0'))
 @dataclass(eq=False, repr=False)
 class SSG(Solver):
-    """Stochastic subgradient method (Pegasos): quick first passes.
+    """Stochastic subgradient method (Pegasos): fast first passes.
 
-    Visits one example after the other, and makes a step along the subgradient that its
-    loss-augmented labeling gives. The weights shrink lazily, so that the cost of a step
-    depends only on the non-zero features of its example.
+    Visits one example at a time, and makes a step along the subgradient given by its
+    loss-augmented labeling. The weights shrink lazily, so the cost of a step depends
+    only on the nonzero features of its example.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of one oracle call per example.
+        Maximum number of passes, each of one oracle call per example.
     tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0. Where there is no
+        Stop at a duality gap of ``tol`` times the objective at w = 0. If there is no
         gap, stop when the lowest of ten computed objectives is less than a tenth of
         that amount below the lowest of the ten before.
     step_size : {"pegasos", "constant_then_decay"}, default="pegasos"
         Step t has length ``1 / (alpha t)`` [1]_, or
         ``eta0 / (1 + floor(t / t0))`` [2]_ (Section 7.2).
     eta0 : float or None, default=None
-        First step length of "constant_then_decay". None: ``1 / (alpha n)``, n being the
-        number of examples.
+        Initial step length of "constant_then_decay". None: ``1 / (alpha n)``, where n
+        is the number of examples.
     t0 : int or None, default=None
         Number of steps until the length halves. None: n.
     averaging : bool, default=True
@@ -56,17 +56,17 @@ class SSG(Solver):
         "permutation": all examples in a new random order every pass; "uniform": with
         replacement.
     check_every : int, default=1
-        Passes between two computations of the objective, each of which takes one oracle
-        call per example.
+        Number of passes between two computations of the objective. Each computation
+        takes one oracle call per example.
 
     Notes
     -----
     With steps ``1 / (alpha t)`` the iterate is ``1 / (alpha t)`` times the sum of all
     subgradients so far. With permutations, the oracle has been called equally often for
-    every example at the end of a pass. The iterate then stands for dual variables, the
-    mean of the oracle's answers, and their dual value is the certificate. There is no
-    certificate for the other options, nor where weights are confined to a box, to which
-    every step is projected.
+    every example at the end of a pass. The iterate then corresponds to dual variables,
+    which are the mean of the labelings that the oracle returned. Their dual value gives
+    the certificate. There is no certificate with other options, or with bounds on
+    weights, onto which every step is projected.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Stochastic variance-reduced gradient.
 
-Minimises P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
+Minimizes P(w) = alpha/2 |w|^2 + f(w), f = sum_i p_i f_i being smooth (Johnson and
 Zhang, 2013, Procedure SVRG). At every anchor P(w) - |grad P(w)|^2 / (2 alpha) is a
 dual value.
 """
@@ -30,39 +30,39 @@ from sksstruct.utils._param_validation import Interval, StrOptions
 @fill_doc(example('loss="log", solver="svrg"'))
 @dataclass(eq=False, repr=False)
 class SVRG(GradientSolver):
-    """Stochastic variance-reduced gradient: many examples, losses with a gradient.
+    """Stochastic variance-reduced gradient: for many examples and smooth losses.
 
-    A pass visits examples one by one, with steps along [1]_
+    A pass visits examples one at a time, and makes steps along [1]_
 
         ``grad f_i(w) - grad f_i(anchor) + grad f(anchor) + alpha w``
 
     and then computes the gradient of the mean loss f at the new anchor. The cost of a
-    step depends only on the non-zero features of its example. For conditional random
-    fields on many sequences it is the fastest solver here.
+    step depends only on the nonzero features of its example.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of passes, each of ``1 + epoch_size`` oracle calls per example.
+        Maximum number of passes, each of ``1 + epoch_size`` oracle calls per example.
     tol : float, default=3e-3
         Stop at a duality gap of ``tol`` times the objective. The gap is
-        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. Where there is no gap, stop when
+        ``|gradient|^2 / (2 alpha)``, as in `LBFGS`. If there is no gap, stop when
         the lowest objective of ten passes is less than a tenth of that amount below the
         lowest of the ten before.
     learning_rate : float or "auto", default="auto"
-        Length of the steps, less than ``1 / alpha``. "auto" starts from half the length
-        that gains most on a tenth of the examples, and halves it whenever the objective
-        rises.
+        Step length, less than ``1 / alpha``. "auto" starts with half the length that
+        reduces the objective most on a tenth of the examples, and halves it whenever
+        the objective rises.
     epoch_size : float, default=2.0
-        Visits of a pass, as a multiple of the number of examples; at least 200 visits.
+        Number of visits per pass, as a multiple of the number of examples. There are at
+        least 200 visits.
     first_pass : bool, default=True
         Whether training from zero begins with a pass of plain stochastic gradients.
 
     Notes
     -----
-    Besides a few vectors of weights, memory holds the node means of all positions and a
-    table of label pairs for each example. For sentences with 20 labels that is as much
-    again as the features take, with 200 labels ten times as much.
+    Besides a few vectors of weights, the solver stores the node means of all positions
+    and a table of label pairs for each example. For sentences with 20 labels, this
+    takes as much memory as the features. With 200 labels, it takes ten times as much.
 
     References
     ----------
@@ -81,7 +81,7 @@ class SVRG(GradientSolver):
     epoch_size: float = 2.0
     first_pass: bool = True
 
-    bounded = unregularised = True
+    bounded = unregularized = True
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
         "learning_rate": [

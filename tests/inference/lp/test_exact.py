@@ -158,7 +158,7 @@ def test_many_values():
         assert BranchAndBound().solve(mixed, random_state=1).score == result.score
 
 
-def colouring(n, edges, n_states):
+def coloring(n, edges, n_states):
     table = np.where(np.eye(n_states, dtype=bool), -np.inf, 0.0)
     return FactorGraph(np.zeros((n, n_states)), edges, table)
 
@@ -167,10 +167,10 @@ def colouring(n, edges, n_states):
 def test_infeasible_is_proved(solver):
     """Five variables that all differ, in four states; and with five states."""
     edges = list(itertools.combinations(range(5), 2))
-    result = solver.solve(colouring(5, edges, 4), random_state=0)
+    result = solver.solve(coloring(5, edges, 4), random_state=0)
     assert result.status == "infeasible"
     assert result.score == result.bound == -np.inf
-    result = solver.solve(colouring(5, edges, 5), random_state=0)
+    result = solver.solve(coloring(5, edges, 5), random_state=0)
     assert result.status == "optimal"
     assert sorted(result.labeling) == [0, 1, 2, 3, 4]
 

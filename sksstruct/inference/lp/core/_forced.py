@@ -25,7 +25,7 @@ class Forced:
     offset : float
         Score of what has no free variable left.
     feasible : bool
-        False where some variable has no state left.
+        False if some variable has no state left.
     places : ndarray of shape (n_edges + n_factors,)
         After `rest`: the numbers of edges and factors in the rest; -1: they are gone.
     """

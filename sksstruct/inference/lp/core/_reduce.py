@@ -25,7 +25,7 @@ class Reduced:
     Attributes
     ----------
     graph : FactorGraph
-        The reduced graph; the given one where there was nothing to do.
+        The reduced graph; the given one if there was nothing to do.
     offset : float
         Number to add to scores of the reduced graph to get scores of the given one.
     penalty : float
@@ -34,7 +34,7 @@ class Reduced:
         Where there was -inf: a threshold that, by the scores of the reduced graph,
         separates the allowed labelings of the given graph, above it, from all others.
     feasible : bool
-        False where some variable has no state left, or some table no finite score.
+        False if some variable has no state left, or some table no finite score.
     """
 
     def __init__(self, graph, margin=1.0):
@@ -53,9 +53,9 @@ class Reduced:
         if len(self.free) < graph.n_variables or (graph.evidence >= 0).any():
             graph = forced.rest()
             self.places = forced.places
-        self.graph = self._penalise(graph)
+        self.graph = self._penalize(graph)
 
-    def _penalise(self, graph):
+    def _penalize(self, graph):
         """The graph with finite scores."""
         infinite = [_has_inf(table) for table in graph.tables]
         used = np.union1d(graph.edge_tables, graph.factor_tables).astype(np.intp)
@@ -71,7 +71,7 @@ class Reduced:
         weights = _weights(graph)
         np.minimum.at(smallest, graph.edge_tables, np.where(weights > 0, weights, 1.0))
         tables = [
-            _penalised(table, spread, least) if has_inf else table
+            _penalized(table, spread, least) if has_inf else table
             for table, has_inf, least in zip(
                 graph.tables, infinite, smallest, strict=True
             )
@@ -146,7 +146,7 @@ def _has_inf(table):
     return isinstance(table, DenseTable) and table.values.min() == -np.inf
 
 
-def _penalised(table, spread, smallest_weight):
+def _penalized(table, spread, smallest_weight):
     """A table with finite numbers in the place of -inf."""
     values = table.dense()
     # below every finite score of the table, as well

@@ -25,7 +25,7 @@ cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
     void sks_extremes(Py_ssize_t rows, Py_ssize_t cols, const double* table,
                       double* row_high, double* col_high) noexcept
 
-# Tables with fewer rows or columns are multiplied in full: a vectorised product of that
+# Tables with fewer rows or columns are multiplied in full: a vectorized product of that
 # size costs less than sorting out states.
 cdef Py_ssize_t LARGE = 48
 
@@ -249,7 +249,7 @@ cdef void _pruned(const TableSpec* table, double weight, bint backward,
         lowest = sks_row_raise(n_receivers, incoming[best], weight,
                                table.data + best * table.cols, out)
     n_left = _promising(n_senders, best, lowest, scratch)
-    # where many states are left, the vectorised product of all is faster; columns are
+    # where many states are left, the vectorized product of all is faster; columns are
     # strided, and so lose to it sooner than rows
     if by_column and n_left * 8 > n_senders:
         sks_backward(table.rows, table.cols, weight, incoming, table.data, out)

@@ -9,7 +9,7 @@ from sksstruct.utils.progress import Status
 
 @dataclass
 class MAPResult:
-    """A labeling, and how good it is known to be.
+    """A labeling, its score, and an upper bound on all scores.
 
     Parameters
     ----------
@@ -18,10 +18,10 @@ class MAPResult:
     score : float
         Its score; -inf where it is forbidden.
     bound : float
-        Upper bound of the score of every labeling; inf where the method has none.
+        Upper bound on the score of every labeling; inf if the method has none.
     marginals : list of ndarrays of shape (n_states[i],), or None
         Fractional solution: a distribution over the states of each variable. None
-        where the method has none.
+        if the method has none.
     status : Status
         How the run ended: the string "optimal", "fractional" (the relaxation is solved,
         no labeling reaches it), "stalled", "max_iter", "time_limit", "stopped" (by the
@@ -33,7 +33,7 @@ class MAPResult:
     solver : str
         Name of the solver that ran last.
     plan_ : list of str
-        The steps of ``"auto"``: what was run, and why; empty for other solvers.
+        The steps of ``"auto"``, with the reason for each. Empty for other solvers.
 
     Examples
     --------

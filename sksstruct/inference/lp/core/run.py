@@ -20,7 +20,7 @@ class MAPRun(Progress):
     tol : float
         Relative difference of bound and score that counts as optimal.
     max_iter : int
-        Largest number of iterations.
+        Maximum number of iterations.
     time_limit : float or None
         Seconds.
     rng : RandomState

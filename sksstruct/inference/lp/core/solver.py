@@ -21,18 +21,18 @@ from sksstruct.utils.progress import Status, Trace
 _TOL = """
 tol : float, default=1e-6
     A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-    bound; where all scores are far below 1, any labeling is."""
+    bound. If all scores are far below 1, any labeling satisfies this condition."""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "tol": _TOL,
     "tol_relaxed": f"""{_TOL} The
-    relaxation is solved where the residuals of its constraints and the distance of its
+    relaxation is solved if the residuals of its constraints and the distance of its
     value to the bound are below `tol`.""",
 }
 
 
 class MAPSolver(BaseEstimator):
-    """Base of the solvers of MAP problems; subclasses implement ``_run(run)``."""
+    """Base class of the solvers of MAP problems; subclasses implement ``_run(run)``."""
 
     # Whether factors of three or more variables are refused.
     _pairwise = True
@@ -61,12 +61,12 @@ class MAPSolver(BaseEstimator):
         graph : FactorGraph
             The graph.
         time_limit : float, default=None
-            Seconds after which to stop, from this call on; None: as long as it takes.
+            Time limit in seconds, counted from this call. None: no limit.
         random_state : int, RandomState instance or None, default=None
-            Source of random choices. With an int, results repeat unless the time limit
-            ends the run.
+            Source of random choices. With an int, results are reproducible unless the
+            time limit ends the run.
         verbose : int, default=0
-            1: print progress from time to time; 2: print every iteration.
+            1: print progress occasionally. 2: print every iteration.
         callback : callable, default=None
             ``callback(iteration, score, bound)``; if it returns true the run stops.
 

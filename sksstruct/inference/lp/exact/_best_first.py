@@ -3,7 +3,7 @@
 D. Allouche, S. de Givry, G. Katsirelos, T. Schiex and M. Zytnicki, Anytime hybrid
 best-first search with tree decomposition for weighted CSP, CP 2015. A depth-first
 search has a number of dead ends; what it leaves open goes into a heap. That number
-doubles where going to nodes takes more than a tenth of the work, and halves below a
+doubles if going to nodes takes more than a tenth of the work, and halves below a
 twentieth.
 """
 

@@ -45,7 +45,7 @@ def tree_of_clusters(sizes, scopes, late):
     Returns
     -------
     order : list of int, or None
-        The variables, cluster by cluster, each before those below it. None where it
+        The variables, cluster by cluster, each before those below it. None if it
         is of no use.
     clusters : list of tuples (begin, own_end, end, parent, separator)
         Places in the order where its variables begin, where those below it do, and
@@ -244,7 +244,7 @@ class TreeComponent(Component):
 
 
 def make_component(unaries, scopes, tables, limit, grain, start, late):
-    """The search in one component, along a tree of clusters where that is worth it.
+    """The search in one component, along a tree of clusters if that is worth it.
 
     Parameters
     ----------

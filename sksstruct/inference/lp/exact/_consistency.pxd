@@ -32,7 +32,7 @@ cdef class Consistency(CostNetwork):
     cdef bint _directed_arcs(self, Py_ssize_t variable) except -1 nogil
     cdef bint _project(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) except -1 nogil
-    cdef void _minimise_pair(self, Py_ssize_t factor, Py_ssize_t target,
+    cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil
     cdef int _extend(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil
     cdef int _extend_pair(self, Py_ssize_t factor, Py_ssize_t target) except -1 nogil

@@ -212,9 +212,9 @@ cdef class Consistency(CostNetwork):
         self.culprit = factor
         # pairs are most of the work, and have a way of their own
         if pair:
-            self._minimise_pair(factor, target, full)
+            self._minimize_pair(factor, target, full)
         else:
-            self.minimise(factor, target, full)
+            self.minimize(factor, target, full)
         first = self.first[variable]
         for k in range(self.size[variable]):
             if self.least[self.values[first + k]] > 0:
@@ -235,7 +235,7 @@ cdef class Consistency(CostNetwork):
         # what the target did not take goes back, to earlier variables first
         for k in range(self.scope_first[factor], self.scope_first[factor + 1]):
             if k != target:
-                self.minimise(factor, k, False)
+                self.minimize(factor, k, False)
                 if not self._accept(k):
                     return False
         return True
@@ -271,9 +271,9 @@ cdef class Consistency(CostNetwork):
             enqueue(&self._lost, variable)
         return True
 
-    cdef void _minimise_pair(self, Py_ssize_t factor, Py_ssize_t target,
+    cdef void _minimize_pair(self, Py_ssize_t factor, Py_ssize_t target,
                              bint full) noexcept nogil:
-        """As `minimise`, for two variables; values that had a support may still do."""
+        """As `minimize`, for two variables; values that had a support may still do."""
         cdef bint column = target > self.scope_first[factor]
         cdef Py_ssize_t source = target - 1 if column else target + 1
         cdef Py_ssize_t variable = self.scope[target], other = self.scope[source]

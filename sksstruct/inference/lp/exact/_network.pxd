@@ -58,5 +58,5 @@ cdef class CostNetwork:
     cdef bint settle(self, Py_ssize_t variable) except -1 nogil
     cdef int64_t too_much(self, Py_ssize_t variable) noexcept nogil
     cdef Py_ssize_t n_tuples(self, Py_ssize_t factor) noexcept nogil
-    cdef void minimise(self, Py_ssize_t factor, Py_ssize_t target,
+    cdef void minimize(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) noexcept nogil

@@ -225,7 +225,7 @@ cdef class CostNetwork:
                 return 1_000_000
         return n
 
-    cdef void minimise(self, Py_ssize_t factor, Py_ssize_t target,
+    cdef void minimize(self, Py_ssize_t factor, Py_ssize_t target,
                        bint full) noexcept nogil:
         """Least cost of a factor for each value of the variable at a place of its
         scope, in `least`; with `full` plus the costs of its other variables."""

@@ -84,7 +84,7 @@ class Simplified:
             n_entries = np.prod([self._sizes[u] for u in neighbors])
             if n_entries > _ENTRIES[len(neighbors)]:
                 continue
-            self._maximise_out(v, neighbors)
+            self._maximize_out(v, neighbors)
             for u in neighbors:
                 heapq.heappush(heap, (self._degree(u), u))
 
@@ -95,7 +95,7 @@ class Simplified:
         # variables with one value come first: they have no factors
         return len(self._neighbors(v))
 
-    def _maximise_out(self, v, neighbors):
+    def _maximize_out(self, v, neighbors):
         """Replace a variable by the least costs for the values of its neighbors."""
         scope = (*neighbors, v)
         total = np.zeros([self._sizes[u] for u in scope], dtype=np.int64)

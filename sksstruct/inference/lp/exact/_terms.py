@@ -35,7 +35,7 @@ class Terms:
     tol : float
         Difference of scores that does not matter.
     messages : Messages or Tightening, default=None
-        Message passing, whose reparametrisation the costs start from.
+        Message passing, whose reparametrization the costs start from.
     bound : float, default=inf
         Its bound.
 
@@ -64,7 +64,7 @@ class Terms:
             messages = None
         whole = tol < 1.0 and all(_whole(term, lowest) for term in (*rows, *tables))
         if messages is not None:
-            rows, scopes, tables = messages.reparametrise(rows, scopes, tables)
+            rows, scopes, tables = messages.reparametrize(rows, scopes, tables)
         for scope, table in zip(scopes, tables, strict=True):
             self._add(scope, table)
         del tables
@@ -106,7 +106,7 @@ class Terms:
         Returns
         -------
         finer : bool
-            False, and nothing is changed, where little would be gained.
+            False, and nothing is changed, if little would be gained.
         """
         if self._exact is None or root.limit - root.c0 > _FINER * self.limit:
             return False
@@ -189,7 +189,7 @@ def _whole(scores, lowest):
 
 
 def consistent_root(terms, limit, late):
-    """A network with as much as possible in c0; None where nothing is below the limit.
+    """A network with as much as possible in c0; None if nothing is below the limit.
 
     Parameters
     ----------

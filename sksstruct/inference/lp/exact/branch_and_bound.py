@@ -17,25 +17,25 @@ _WORK = 20_000_000
 class BranchAndBound(MAPSolver):
     """Hybrid best-first branch and bound, which proves that its labeling is optimal.
 
-    The scores of the graph become costs, which are moved to where they bound most:
-    first by sweeps through all variables, then, after every decision, by existential
-    directional arc consistency [1]_. States that cannot be part of a better labeling
-    are removed. Depth-first searches start from the open node with the best bound [2]_.
-    Variables with up to three neighbors are eliminated, and components searched on
-    their own. Where clusters of variables are joined by few of them, the search follows
-    a tree of clusters and keeps what it has found out about each [3]_.
+    The scores of the graph become costs, which are moved to where they improve the
+    bound most: first by sweeps through all variables, and then, after every decision,
+    by existential directional arc consistency [1]_. States that cannot be part of a
+    better labeling are removed. Depth-first searches start from the open node with the
+    best bound [2]_. Variables with up to three neighbors are eliminated, and components
+    are searched separately. If clusters of variables are connected by few variables,
+    the search follows a tree of clusters and stores the results for each cluster [3]_.
 
-    It is for graphs with tables that are small and nearly decided, or hard; it also
-    proves that no labeling is allowed. A time limit does not end the first step, which
-    writes out all tables.
+    Use it for graphs with small tables whose bound is nearly tight, or that have hard
+    constraints. It can also prove that no labeling is allowed. A time limit does not
+    interrupt the first step, which writes out all tables.
 
     Parameters
     ----------
     max_iter : int, default=100000
-        Largest number of iterations, of some million table entries each.
+        Maximum number of iterations, of some million table entries each.
     tol : float, default=1e-6
         A labeling is optimal if its score is within ``tol * max(1, |score|)`` of the
-        bound; where all scores are far below 1, any labeling is.
+        bound; if all scores are far below 1, any labeling is.
 
     References
     ----------

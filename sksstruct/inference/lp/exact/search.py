@@ -19,7 +19,7 @@ _SLICE = 500_000
 
 
 def n_entries(graph):
-    """Number of entries of all tables, written out; inf where one is too large.
+    """Number of entries of all tables, written out; inf if one is too large.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def n_entries(graph):
 
 
 def check_entries(graph, name):
-    """Raise an error where tables written out would be too large.
+    """Raise an error if tables written out would be too large.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def build_seconds(graph):
     Returns
     -------
     seconds : float
-        The time; inf where tables are too large.
+        The time; inf if tables are too large.
     """
     entries = n_entries(graph)
     if entries > MOST_ENTRIES:

@@ -416,7 +416,7 @@ cdef Py_ssize_t _best_flip(const int32_t[::1] states,
 
 cdef double solve_edge(double a, double b, double c, double* first,
                        double* second) noexcept nogil:
-    """Minimise (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); u, v and y(1, 1).
+    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y(1, 1); u, v and y(1, 1).
 
     Over the marginals of an edge: u, v and y(1, 1) are P(x_u = 1), P(x_v = 1) and
     P(x_u = x_v = 1).
@@ -441,7 +441,7 @@ cdef double solve_edge(double a, double b, double c, double* first,
 
 
 def edge_marginals(double a, double b, double c):
-    """Minimise (u - a)^2 / 2 + (v - b)^2 / 2 - c y over the marginals of an edge.
+    """Minimize (u - a)^2 / 2 + (v - b)^2 / 2 - c y over the marginals of an edge.
 
     Parameters
     ----------

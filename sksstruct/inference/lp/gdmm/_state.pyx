@@ -1,7 +1,7 @@
 """Greedy direction method of multipliers for large domains: Algorithm 1.
 
 X. Huang et al., Greedy direction method of multiplier for MAP inference of large output
-domain, AISTATS 2017, minimise the augmented Lagrangian (3) of the LP relaxation over
+domain, AISTATS 2017, minimize the augmented Lagrangian (3) of the LP relaxation over
 the marginals x_i of variables and y_f of factors, which are zero but for a few states:
 
     sum_i -theta_i' x_i + sum_f -theta_f' y_f

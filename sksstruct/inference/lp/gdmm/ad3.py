@@ -8,9 +8,9 @@ from sksstruct.utils._doc import fill_doc
 class AD3(MAPGDMM):
     """Alternating directions with quadratic programs per edge, in the manner of AD3.
 
-    Has the augmented Lagrangian of `MAPGDMM`, but solves the quadratic program of each
-    edge by an active set of its entries before the others move [1]_, and chooses
-    entries among all of them. It is meant for comparison.
+    Uses the augmented Lagrangian of `MAPGDMM`, but solves the quadratic program of each
+    edge by an active-set method before it moves the other edges [1]_. It chooses
+    entries among all entries of a table. Use it for comparisons.
 
     Parameters
     ----------

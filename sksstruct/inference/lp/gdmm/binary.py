@@ -18,20 +18,21 @@ class MAPBinaryGDMM(MAPSolver):
     """Greedy direction method of multipliers (GDMM) for many binary factors.
 
     Algorithm 2 of [1]_, for binary variables and very many edges, most of which do not
-    matter: variables and edges take part only once they can raise the score.
+    affect the result. Variables and edges become active only when they can increase the
+    score.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of iterations.
+        Maximum number of iterations.
     %(tol_relaxed)s
     rho : "auto" or float, default="auto"
         Weight of the quadratic terms; "auto" begins with a tenth of a typical score and
         balances the residuals.
     patience : int, default=100
         Number of iterations after which the solver stops if neither the labeling has
-        become better nor the bound fallen by more than `tol`. With very many edges that
-        attract and are left out the bound may still be high then.
+        improved nor the bound has fallen by more than `tol`. With very many attractive
+        edges that are not active, the bound can still be high.
 
     References
     ----------

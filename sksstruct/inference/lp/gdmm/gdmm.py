@@ -24,11 +24,11 @@ TEXTS = {
     **COMMON,
     "parameters": f"""
 max_iter : int, default=2000
-    Largest number of iterations.
+    Maximum number of iterations.
 {COMMON["tol_relaxed"].strip()}
 rho : "auto" or float, default="auto"
-    Weight of the quadratic terms; "auto" begins with a tenth of the typical difference
-    of scores and balances the residuals.
+    Weight of the quadratic terms. "auto" starts with a tenth of the typical difference
+    of scores, and then balances the residuals.
 """,
     "gdmm": """
 .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,
@@ -44,10 +44,10 @@ class MAPGDMM(MAPSolver):
     """Greedy direction method of multipliers (GDMM) for large domains.
 
     Algorithm 1 of [1]_ solves the LP relaxation by an augmented Lagrangian whose
-    vectors are zero except for a few states of each variable. The entries that should
-    become positive are found by sorted lists, which are made when they are first asked
-    for and shared by all edges with the same table; factors of three or more variables
-    have one list of all entries of a table.
+    vectors are zero except for a few states of each variable. Sorted lists find the
+    entries that should become positive. The lists are created when they are first
+    needed, and all edges with the same table share them. Factors of three or more
+    variables have one list of all entries of a table.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class MAPGDMM(MAPSolver):
 
 
 def balance(state):
-    """Adapt rho where one of the residuals is far above the other."""
+    """Adapt rho if one of the residuals is far above the other."""
     if state.primal_residual > 4.0 * state.dual_residual:
         state.rho *= 1.5
     elif state.dual_residual > 4.0 * state.primal_residual:

@@ -49,7 +49,7 @@ cdef class Buckets:
         """Put a part into the bucket of the place of its scope with the lowest rank."""
         cdef Part* table = &self.parts[part]
         cdef Py_ssize_t k, place = table.scope[0]
-        # whoever is eliminated first has to maximise over everything it is in
+        # whoever is eliminated first has to maximize over everything it is in
         for k in range(1, table.count):
             if order.rank[table.scope[k]] < order.rank[place]:
                 place = table.scope[k]

@@ -2,7 +2,7 @@
 
 Labelings that a local search ends with are wrong in different places, each a large part
 of the graph that would have to change at once. Where they differ, the parts can be told
-apart: `Cells`. The best of all combinations of the parts is found exactly where the
+apart: `Cells`. The best of all combinations of the parts is found exactly if the
 graph of the cells is narrow (Houdayer and Martin, Phys. Rev. E 64, 2001; for two
 labelings: partition crossover, Whitley et al., GECCO 2009), else it is searched for.
 """
@@ -87,7 +87,7 @@ def combined(problem, labelings, seed, seconds=None):
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        The result; None where a factor has too many cells, never with two labelings.
+        The result; None if a factor has too many cells, never with two labelings.
     n_cells : int
         Number of cells.
     """

@@ -47,7 +47,7 @@ cdef class Elimination:
     cdef double improve(self, MAPProblem problem, int32_t* labeling,
                         const int32_t* variables, Py_ssize_t size, double budget,
                         double total, uint64_t* random) except? -1.0 nogil
-    cdef bint _maximise(self, MAPProblem problem) except -1 nogil
+    cdef bint _maximize(self, MAPProblem problem) except -1 nogil
     cdef Py_ssize_t _prepare(self, EliminationOrder order,
                              Py_ssize_t place) except -1 nogil
     cdef bint _open_bucket(self, Scan* scan, Py_ssize_t place,

@@ -1,7 +1,7 @@
 """Best states of many variables at once by eliminating them one after the other.
 
 Dechter, Bucket elimination (Artificial Intelligence 113, 1999), for a maximum. In the
-order of `EliminationOrder`, each variable is maximised over for all states of its
+order of `EliminationOrder`, each variable is maximized over for all states of its
 neighbors: the maxima are a new table over these, the best states are remembered. Then
 the variables get their states in the reverse order. Variables whose tables would be too
 large keep their states, so that what is solved exactly is a subgraph of bounded width,
@@ -91,14 +91,14 @@ cdef class Elimination:
         # out of the gain
         self._buckets.load(problem, self.window, self.order, labeling)
         before = self._buckets.value(problem, self.window, labeling)
-        if not self._maximise(problem):
+        if not self._maximize(problem):
             return 0.0
         # nothing has changed before this, whatever failed
         self._read_off(problem, labeling)
         self.solved = self.order.n_fixed == 0
         return self._maximum - before
 
-    cdef bint _maximise(self, MAPProblem problem) except -1 nogil:
+    cdef bint _maximize(self, MAPProblem problem) except -1 nogil:
         """Eliminate the variables in order; False: no time, or a bucket is too full."""
         cdef Py_ssize_t rank, place, made
         cdef const Part* table
@@ -191,7 +191,7 @@ cdef class Elimination:
 
     cdef void _visit(self, Scan* scan, Py_ssize_t place,
                      double* out) noexcept nogil:
-        """Maximise over a place for all states of its neighbors."""
+        """Maximize over a place for all states of its neighbors."""
         cdef const double* entries = self._buckets.entries
         cdef int32_t* choice = &self._choices[self._begin[place]]
         cdef Py_ssize_t n_entries = self._n_choices - self._begin[place]

@@ -100,7 +100,7 @@ class Levels:
         The best entry of each edge, and of each larger factor.
     limits : list of tuples (limit, unit)
         What an entry misses at least to be a violation, and the mean of what all others
-        miss, 1 where they miss nothing; those with the most between them first.
+        miss, 1 if they miss nothing; those with the most between them first.
     """
 
     def __init__(self, problem):

@@ -1,7 +1,7 @@
 """Weighted search: violated constraints first, the score second.
 
 An entry of a table is a violation if it is below the best one by more than a limit. The
-search maximises the sum of all other entries, minus a weight for each factor that is
+search maximizes the sum of all other entries, minus a weight for each factor that is
 violated. In a local maximum the weights of all violated factors grow, until the maximum
 is none any more (breakout; P. Morris, The breakout method for escaping from local
 minima, AAAI 1993). Where nothing is violated for a while, all weights shrink, so that

@@ -26,14 +26,14 @@ cdef class HigherFactors:
     cdef Py_ssize_t[::1] _order, _rank
 
     cdef double n_entries(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef void maximise(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
-    cdef void maximise_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil
+    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil
-    cdef void _maximise_table(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil
-    cdef void _maximise_table_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil
-    cdef void _maximise_condition(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil
     cdef void _collect_gains(self, const TableSpec* table, Gains* gains) noexcept nogil
     cdef void _sum_up(self, Gains* gains) noexcept nogil

@@ -51,27 +51,27 @@ cdef class HigherFactors:
             total *= problem.states[problem.scope[k]]
         return total
 
-    cdef void maximise(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
+    cdef void maximize(self, MAPProblem problem, Py_ssize_t factor) noexcept nogil:
         """Max-marginals of all variables of a factor, in `best`."""
         cdef Py_ssize_t arity = (problem.scope_first[factor + 1]
                                  - problem.scope_first[factor])
         if problem.specs[problem.higher_table[factor]].kind == DENSE:
-            self._maximise_table(problem, factor, arity)
+            self._maximize_table(problem, factor, arity)
         else:
-            self._maximise_condition(problem, factor, arity)
+            self._maximize_condition(problem, factor, arity)
 
-    cdef void maximise_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void maximize_for(self, MAPProblem problem, Py_ssize_t factor,
                            Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable, which has incoming scores of zero."""
         if problem.specs[problem.higher_table[factor]].kind == DENSE:
-            self._maximise_table_for(problem, factor, place)
+            self._maximize_table_for(problem, factor, place)
         else:
             # closed forms know all of them at once
-            self.maximise(problem, factor)
+            self.maximize(problem, factor)
 
     # ---- tables ----
 
-    cdef void _maximise_table(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table(self, MAPProblem problem, Py_ssize_t factor,
                               Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a table plus what its variables have."""
         cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]
@@ -102,7 +102,7 @@ cdef class HigherFactors:
             if i < 0:
                 return
 
-    cdef void _maximise_table_for(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_table_for(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t place) noexcept nogil:
         """Max-marginals of one variable of a table."""
         cdef const double* entries = problem.specs[problem.higher_table[factor]].data
@@ -143,7 +143,7 @@ cdef class HigherFactors:
 
     # ---- conditions ----
 
-    cdef void _maximise_condition(self, MAPProblem problem, Py_ssize_t factor,
+    cdef void _maximize_condition(self, MAPProblem problem, Py_ssize_t factor,
                                   Py_ssize_t arity) noexcept nogil:
         """Max-marginals of a condition plus what its variables have."""
         cdef const TableSpec* table = &problem.specs[problem.higher_table[factor]]

@@ -58,7 +58,7 @@ cdef class Messages:
         """
         yield from ()
 
-    def reparametrise(self, rows, scopes, tables):
+    def reparametrize(self, rows, scopes, tables):
         """Move what the messages say from tables to the rows of variables.
 
         Parameters

@@ -162,7 +162,7 @@ cdef class MaxProductLP(Messages):
             message = &self._messages[self._start_higher[begin + i]]
             for k in range(problem.states[variable]):
                 self._higher.incoming[i, k] = belief[k] - message[k]
-        self._higher.maximise(problem, factor)
+        self._higher.maximize(problem, factor)
         # each variable gets its share, 1 / |f|, of what all have together
         for i in range(arity):
             variable = problem.scope[begin + i]

@@ -23,10 +23,10 @@ _TIE = 1e-6
 TEXTS = {
     "sweeps": f"""
 max_iter : int, default=1000
-    Largest number of sweeps.
+    Maximum number of sweeps.
 {COMMON["tol"].strip()}
 search : bool, default=True
-    Whether labelings are improved by a local search from time to time.
+    Whether a local search occasionally improves the labelings.
 patience : int, default=40
     Number of sweeps after which the solver stops if the bound has not fallen by more
     than a hundredth of the gap.

@@ -3,7 +3,7 @@
 V. Kolmogorov, Convergent tree-reweighted message passing for energy minimization, IEEE
 PAMI 28 (2006), for monotonic chains in the order of the variables (Figure 3 there, with
 maxima in the place of minima). Node i is in n_i = max(earlier neighbors, later
-neighbors) chains and gives each of them 1 / n_i of its reparametrised scores theta'_i,
+neighbors) chains and gives each of them 1 / n_i of its reparametrized scores theta'_i,
 the beliefs; a sweep sends, from each node i to its later neighbors j,
 
     M_ij(x_j) = max_{x_i}  theta'_i(x_i) / n_i - M_ji(x_i) + theta_ij(x_i, x_j)
@@ -281,7 +281,7 @@ cdef class TreeReweighted(Messages):
             message = &self._taken[self._start_higher[i]]
             for k in range(problem.states[problem.scope[i]]):
                 self._higher.incoming[i - begin, k] = 0.0 if i == place else -message[k]
-        self._higher.maximise_for(problem, factor, place - begin)
+        self._higher.maximize_for(problem, factor, place - begin)
         top = sks_largest(problem.states[variable], found)
         # messages do not grow; what the last one leaves out is the maximum of the rest
         if variable == self._first_of(factor, not backward):

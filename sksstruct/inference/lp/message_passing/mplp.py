@@ -11,7 +11,7 @@ class MPLP(MessagePassing):
 
     Block-coordinate descent on the dual of the LP relaxation [1]_. Factors of three or
     more variables are tables, or conditions such as "exactly one", which take linear
-    time. `TRWS` has the same bound and as a rule is faster.
+    time. `TRWS` minimizes the same bound and is usually faster.
 
     Parameters
     ----------

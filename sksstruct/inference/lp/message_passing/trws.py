@@ -9,11 +9,11 @@ from sksstruct.utils._doc import fill_doc
 class TRWS(MessagePassing):
     """Sequential tree-reweighted max-product (TRW-S), for factors of any size.
 
-    Block-coordinate descent on the dual of the LP relaxation [1]_: the upper bound
-    never rises, and it may end above the value of the relaxation. Messages through
-    Potts tables and truncated distances take linear time [2]_; messages through large
-    tables visit only the states that can matter, and are exact nevertheless. Factors of
-    three or more variables take part in the same order of the variables [3]_.
+    Block-coordinate descent on the dual of the LP relaxation [1]_. The upper bound
+    never rises, but it can end above the value of the relaxation. Messages through
+    Potts tables and truncated distances take linear time [2]_. Messages through large
+    tables visit only the states that can change the result, and are exact. Factors of
+    three or more variables are processed in the same order of the variables [3]_.
 
     Parameters
     ----------
@@ -21,10 +21,10 @@ class TRWS(MessagePassing):
 
     Notes
     -----
-    Where the labeling is optimal, the marginals of a result are those of the labeling.
-    Otherwise they are spread evenly over the states of each variable whose
-    reparametrised scores tie: an indication of what the relaxation cannot decide, not a
-    solution of it. `HiGHS` and `MAPGDMM` return solutions.
+    If the labeling is optimal, the marginals of a result are those of the labeling.
+    Otherwise the marginals of a variable are uniform over the states whose
+    reparametrized scores are tied. They indicate what the relaxation leaves undecided,
+    but they are not a solution of it. `HiGHS` and `MAPGDMM` return solutions.
 
     References
     ----------

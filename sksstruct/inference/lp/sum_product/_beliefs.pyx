@@ -41,7 +41,7 @@ cdef class Beliefs:
         The graph.
     shares : ndarray of shape (n_factors,)
         The r_f; edges before larger factors.
-    maximise : bool, default=False
+    maximize : bool, default=False
         Whether sums are maxima: max-product, for shares of 1.
 
     Attributes
@@ -56,7 +56,7 @@ cdef class Beliefs:
     cdef MAPProblem problem
     cdef FactorSums _sums
     cdef Py_ssize_t _n_factors
-    cdef bint _maximise
+    cdef bint _maximize
     cdef const double[::1] _share
     cdef double[::1] _messages, _beliefs
     # of the first message of each factor, and the order of the sweeps
@@ -65,10 +65,10 @@ cdef class Beliefs:
     cdef readonly double residual
 
     def __init__(self, MAPProblem problem, const double[::1] shares,
-                 bint maximise=False):
+                 bint maximize=False):
         cdef Py_ssize_t factor, i, size
         self.problem, self._share, self.damping = problem, shares, 0.0
-        self._maximise = maximise
+        self._maximize = maximize
         self._sums = FactorSums(problem)
         self._n_factors = problem.n_edges + problem.n_higher
         self._start = np.zeros(self._n_factors + 1, dtype=np.intp)
@@ -135,7 +135,7 @@ cdef class Beliefs:
         cdef double top, old, new
         cdef double* belief
         self._gather(problem, factor)
-        self._sums.run(problem, factor, 0.0 if self._maximise else share)
+        self._sums.run(problem, factor, 0.0 if self._maximize else share)
         for i in range(arity_of(problem, factor)):
             variable = variable_at(problem, factor, i)
             belief = &self._beliefs[problem.first[variable]]
@@ -290,7 +290,7 @@ cdef class Beliefs:
                 if not is_root[variable]:
                     continue
                 begin, size = problem.first[variable], problem.states[variable]
-                total += (_largest(&score[begin], size) if self._maximise
+                total += (_largest(&score[begin], size) if self._maximize
                           else _log_sum(&score[begin], size, 1.0))
         return total
 
@@ -310,7 +310,7 @@ cdef class Beliefs:
             if i != parent:
                 is_root[variable] = 0
             at += size
-        self._sums.run(problem, factor, 0.0 if self._maximise else share)
+        self._sums.run(problem, factor, 0.0 if self._maximize else share)
         variable = variable_at(problem, factor, parent)
         begin = problem.first[variable]
         for k in range(problem.states[variable]):

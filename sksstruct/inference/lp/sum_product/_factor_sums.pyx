@@ -145,7 +145,7 @@ cdef class FactorSums:
                 self._higher.incoming[i, k] = self.incoming[i, k]
                 self.out[i, k] = 0.0
         # the largest term of each sum first
-        self._higher.maximise(problem, factor)
+        self._higher.maximize(problem, factor)
         # every entry once: it is a term of one sum for each variable
         while share > 0.0:
             total = entries[0]
@@ -189,7 +189,7 @@ cdef class FactorSums:
             for i in range(arity):
                 for k in range(2):
                     self._higher.incoming[i, k] = self.incoming[i, k]
-            self._higher.maximise(problem, factor)
+            self._higher.maximize(problem, factor)
             for i in range(arity):
                 for k in range(2):
                     self.out[i, k] = self._higher.best[i, k]

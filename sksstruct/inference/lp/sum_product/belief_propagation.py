@@ -31,32 +31,32 @@ COLUMNS = ("iteration", "seconds", "residual", "bound")
 
 @dataclass(eq=False, repr=False)
 class BeliefPropagation(BaseEstimator):
-    """Marginals and partition functions by messages, for factors of any size.
+    """Marginals and partition functions by message passing, for factors of any size.
 
-    The probability of a labeling is in proportion to the exponential of its score. Both
+    The probability of a labeling is proportional to the exponential of its score. Both
     kinds are exact on graphs without cycles. Factors are updated one after the other,
-    forward and backward in turns.
+    in alternating forward and backward sweeps.
 
     Parameters
     ----------
     kind : {"bethe", "trw"}, default="bethe"
-        "bethe": plain loopy belief propagation; where it settles, the marginals are a
+        "bethe": loopy belief propagation. If it converges, the marginals are a
         stationary point of the Bethe free energy, which estimates log Z. "trw":
-        tree-reweighted belief propagation [1]_; it has one fixed point, and an upper
-        bound of log Z, the mean of those of spanning forests, that holds whether the
-        messages have settled or not.
+        tree-reweighted belief propagation [1]_. It has one fixed point, and an upper
+        bound on log Z, which is the mean of those of spanning forests. The bound is
+        valid whether or not the messages have converged.
     max_iter : int, default=1000
         Largest number of sweeps.
     tol : float, default=1e-6
-        The messages have settled if none changes by more in a sweep, relative to its
-        size where that is above 1.
+        Tolerance. The messages have converged if no message changes by more than this
+        in a sweep, relative to its size if the size is above 1.
     damping : "auto" or float, default="auto"
-        Share of the old message in a new one, below 1. "auto" begins with 0 and goes
-        half of the way to 1 whenever the largest change of a message has not fallen in
-        some sweeps.
+        Weight of the old message in the new message, below 1. "auto" starts with 0 and
+        moves halfway to 1 whenever the largest change of a message has not fallen for
+        several sweeps.
     factors : bool, default=False
-        Whether to return the marginals of edges and larger factors as well; conditions
-        may have up to 20 variables then.
+        Whether to also return the marginals of edges and larger factors. Conditions can
+        then have up to 20 variables.
 
     References
     ----------

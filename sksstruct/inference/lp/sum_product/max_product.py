@@ -21,9 +21,8 @@ from sksstruct.utils.progress import Status
 class MaxProduct(MAPSolver):
     """Loopy max-product belief propagation, for factors of any size.
 
-    It solves graphs without cycles; on others its messages may never settle, and its
-    bounds, those of the messages as they are, are no better than those of `TRWS`. It is
-    meant for comparison.
+    It solves graphs without cycles. On other graphs the messages may not converge, and
+    the bounds are not better than those of `TRWS`. Use it for comparisons.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ class MaxProduct(MAPSolver):
         Largest number of sweeps.
     %(tol)s
     damping : float, default=0.3
-        Share of the old message in a new one, below 1.
+        Weight of the old message in the new message, below 1.
 
     Examples
     --------

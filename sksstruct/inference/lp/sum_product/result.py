@@ -17,14 +17,15 @@ class MarginalResult:
         A distribution over the states of each variable; None if no labeling is allowed,
         or none was found.
     log_partition : float
-        The logarithm of the sum of exp(score) over all labelings, as far as it is
-        known: an estimate for ``kind="bethe"``, the upper bound for ``kind="trw"``;
-        -inf if no labeling is allowed.
+        The logarithm of the sum of exp(score) over all labelings: an estimate for
+        ``kind="bethe"``, the upper bound for ``kind="trw"``, and -inf if no labeling is
+        allowed.
     bound : float
-        Upper bound of it, converged or not; inf for ``kind="bethe"``.
+        Upper bound on it, whether or not the messages converged; inf for
+        ``kind="bethe"``.
     status : Status
         How the run ended: the string "settled", "max_iter", "time_limit", "stopped" (by
-        the callback), "infeasible", or "not_found" where the estimate or the marginals
+        the callback), "infeasible", or "not_found" if the estimate or the marginals
         are those of forbidden labelings; `message` explains it.
     n_iter : int
         Sweeps.

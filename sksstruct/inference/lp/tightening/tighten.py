@@ -1,4 +1,4 @@
-"""Rounds of message passing and of new clusters, where the bound is loose."""
+"""Rounds of message passing and of new clusters, if the bound is loose."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Tightening:
         self.run, self.work = run, 0.0
         rows, scopes, tables = written_out(run.problem.graph)
         if run.messages is not None:
-            rows, scopes, tables = run.messages.reparametrise(rows, scopes, tables)
+            rows, scopes, tables = run.messages.reparametrize(rows, scopes, tables)
         # what misses the best by more than twice the gap is in no better labeling, and
         # with less to miss sums are more precise
         top = sum(float(term.max()) for term in (*rows, *tables))
@@ -182,7 +182,7 @@ class Tightening:
 
     # ---- for branch and bound ----
 
-    def reparametrise(self, rows, scopes, tables):
+    def reparametrize(self, rows, scopes, tables):
         """The scores as they have been moved, instead of those given.
 
         Labelings that are worse than the best one known may have other scores, which

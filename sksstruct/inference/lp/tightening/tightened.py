@@ -19,19 +19,19 @@ from sksstruct.utils.progress import Status
 class Tightened(MAPSolver):
     """TRW-S, and then message passing with triplets that make the relaxation tighter.
 
-    Where TRW-S ends above its best labeling, triplets of variables whose edges
-    contradict each other become clusters, in which edges have to agree [1]_. They are
-    found among the triangles of the graph, and in cycles with an odd number of
-    contradictions [2]_, which are cut into triplets; edges that these need have scores
-    of zero. The bound is never above that of TRW-S. `Auto` does the same on graphs that
-    are not too large, and goes on with branch and bound.
+    If the bound of TRW-S ends above the score of its best labeling, triplets of
+    variables whose edges contradict each other become clusters, in which edges have to
+    agree [1]_. The triplets are found among the triangles of the graph, and in cycles
+    with an odd number of contradictions [2]_. Cycles are cut into triplets, with new
+    edges of score zero. The bound is never above that of TRW-S. On graphs that are not
+    too large, `Auto` does the same, and continues with branch and bound.
 
-    Factors of three or more variables take part in TRW-S, but not in the clusters.
+    TRW-S uses factors of three or more variables, but the clusters do not.
 
     Parameters
     ----------
     max_iter : int, default=1000
-        Largest number of sweeps of TRW-S and of rounds with new clusters together.
+        Maximum number of sweeps of TRW-S and of rounds with new clusters, in total.
     %(tol)s
 
     References
