@@ -91,8 +91,8 @@ def _summary(documented):
     return " ".join(first.split())
 
 
-def _table(header, rows):
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+def _table(header, rows, style="described"):
+    lines = [".. list-table::", "   :header-rows: 1", f"   :class: {style}", ""]
     for row in [header, *rows]:
         lines += [f"   {'-' if k else '* -'} {cell}" for k, cell in enumerate(row)]
     return "\n".join(line.replace("   - ", "     - ", 1) for line in lines) + "\n"

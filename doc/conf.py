@@ -37,6 +37,13 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sksstruct"
 html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# Pages without pages below them: a list of those would be an empty sidebar.
+_ALONE = ("choose", "citing", "faq", "genindex", "glossary", "papers", "promises")
+html_sidebars = {page: [] for page in (*_ALONE, "whats_new")}
+# "fit()" instead of "ChainCRF.fit()" beside a page, where there is little room
+toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 
 # The address of the published site, which has a folder for each version. Without it, as
