@@ -94,6 +94,8 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("sksstruct",),
     "show_memory": False,
+    # sharp on a phone
+    "image_srcset": ["2x"],
     "parallel": 2,
     "write_computation_times": False,
     "abort_on_example_error": True,
@@ -123,7 +125,7 @@ def _draw_tables_again(app, env, added, changed, removed):
     """Pages with figures of tables: the directive does not know what a script reads."""
     drawn = Path(app.doctreedir).parent / "plot_directive" / "benchmarks"
     shutil.rmtree(drawn, ignore_errors=True)
-    return ["benchmarks/index"]
+    return [page for page in env.found_docs if page.startswith("benchmarks/")]
 
 
 def setup(app):
