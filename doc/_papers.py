@@ -60,7 +60,8 @@ _VERDICTS = "held", "not held", "not testable"
 
 def _plain(text):
     """Text in which nothing is markup."""
-    return re.sub(r"([\\*`|_])", r"\\\1", text)
+    # a lone hyphen would be a bullet
+    return re.sub(r"([\\*`|_]|^-$)", r"\\\1", text)
 
 
 def _page(record):

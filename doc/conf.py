@@ -110,7 +110,7 @@ plot_apply_rcparams = True
 plot_rcparams = {
     # readable on a phone
     "figure.figsize": (6, 3.7),
-    "font.size": 12,
+    "font.size": 13,
     "axes.titlesize": "medium",
     "figure.constrained_layout.use": True,
     "legend.fontsize": "small",
