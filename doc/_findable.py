@@ -1,7 +1,8 @@
 """Check that newcomers' questions are answered two clicks from the landing page.
 
 ``python doc/_findable.py doc/_build/html`` fails where the page of a question is
-further away, or where the search does not find it by the words of the question.
+further away, or where the search does not find it by the words of the question; and
+where a page has a sidebar without a link.
 """
 
 import json
@@ -30,6 +31,8 @@ QUESTIONS = {
     "gap theorem": "explanation/hinge",
 }
 LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
+# what the theme writes where a page has no pages below it or beside it
+EMPTY = re.compile(r'<div class="bd-toc-item navbar-nav">\s*</div>')
 
 
 def pages_found(index, words):
@@ -84,6 +87,10 @@ def main(folder):
         if page not in pages_found(index, words):
             code = 1
             print(f"searching for {words!r} does not find {page}")
+    for path in sorted(html.rglob("*.html")):
+        if EMPTY.search(path.read_text(encoding="utf-8")):
+            code = 1
+            print(f"{path.relative_to(html)} has an empty sidebar")
     return code
 
 

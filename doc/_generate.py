@@ -6,6 +6,7 @@ solver, model or oracle. `write` is called by ``conf.py`` before Sphinx looks fo
 
 import importlib
 import inspect
+import re
 from dataclasses import is_dataclass
 from pathlib import Path
 
@@ -61,12 +62,24 @@ def write(folder):
         ("map_solvers", _map_solvers()),
     ):
         _update(tables / f"{name}.inc", text)
+    changes = folder.parent / "CHANGELOG.md"
+    _update(tables / "changes.inc", _changes(changes.read_text(encoding="utf-8")))
 
 
 def _update(path, text):
     # an unchanged page is not built again
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
+
+
+def _changes(text):
+    """The list of changes, which is in Markdown: headings, items and code."""
+    _, *versions = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
+    lines = []
+    for version, items in zip(versions[::2], versions[1::2], strict=True):
+        code = re.sub(r"`+([^`]+)`+", r"``\1``", items.strip())
+        lines += [version, "-" * len(version), "", code, ""]
+    return "\n".join(lines)
 
 
 def _api():
@@ -91,8 +104,8 @@ def _summary(documented):
     return " ".join(first.split())
 
 
-def _table(header, rows):
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+def _table(header, rows, style="described"):
+    lines = [".. list-table::", "   :header-rows: 1", f"   :class: {style}", ""]
     for row in [header, *rows]:
         lines += [f"   {'-' if k else '* -'} {cell}" for k, cell in enumerate(row)]
     return "\n".join(line.replace("   - ", "     - ", 1) for line in lines) + "\n"

@@ -52,7 +52,7 @@ def write(folder):
         for k, (where, axes, title) in enumerate(figures):
             _draw(claims[where], axes, title, target / f"{name}_{k}.png")
     header = "paper", *_VERDICTS
-    _generate._update(target / "counts.inc", _generate._table(header, counts))
+    _generate._update(target / "counts.inc", _generate._table(header, counts, "counts"))
 
 
 _VERDICTS = "held", "not held", "not testable"
@@ -60,7 +60,8 @@ _VERDICTS = "held", "not held", "not testable"
 
 def _plain(text):
     """Text in which nothing is markup."""
-    return re.sub(r"([\\*`|_])", r"\\\1", text)
+    # a lone hyphen would be a bullet
+    return re.sub(r"([\\*`|_]|^-$)", r"\\\1", text)
 
 
 def _page(record):
@@ -70,7 +71,8 @@ def _page(record):
          _plain(row["saw"]))
         for row in record["claims"]
     ]  # fmt: skip
-    table = _generate._table(("where", "claim", "verdict", "what we see"), rows)
+    header = "where", "claim", "verdict", "what we see"
+    table = _generate._table(header, rows, "stacked")
     # texts are long: the last column gets the room
     table = table.replace(
         ":header-rows: 1", ":header-rows: 1\n   :widths: 12 34 10 44", 1
@@ -93,7 +95,8 @@ def _page(record):
 def _numbers(rows):
     """Rows of an experiment as a table."""
     cells = [[_cell(value) for value in row.values()] for row in rows]
-    return _generate._table([_plain(str(name)) for name in rows[0]], cells)
+    header = [_plain(str(name)) for name in rows[0]]
+    return _generate._table(header, cells, "numbers")
 
 
 def _cell(value):
@@ -109,12 +112,12 @@ def _draw(row, axes, title, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(5.2, 3.7), layout="constrained")
     for label, (x, y) in row["curves"].items():
         ax.plot(x, y, label=label, marker="." if len(x) < 20 else "")
     ax.set(xlabel=row["axes"][0], ylabel=row["axes"][1], title=title)
     ax.set_xscale("log" if "x" in axes else "linear")
     ax.set_yscale("log" if "y" in axes else "linear")
     ax.legend(fontsize="small")
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=150)
     plt.close(figure)

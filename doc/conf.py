@@ -37,6 +37,13 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sksstruct"
 html_theme_options = {"header_links_before_dropdown": 5}
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# Pages without pages below them: a list of those would be an empty sidebar.
+_ALONE = ("choose", "citing", "faq", "genindex", "glossary", "papers", "promises")
+html_sidebars = {page: [] for page in (*_ALONE, "whats_new")}
+# "fit()" instead of "ChainCRF.fit()" beside a page, where there is little room
+toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 
 # The address of the published site, which has a folder for each version. Without it, as
@@ -87,6 +94,8 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("sksstruct",),
     "show_memory": False,
+    # sharp on a phone
+    "image_srcset": ["2x"],
     "parallel": 2,
     "write_computation_times": False,
     "abort_on_example_error": True,
@@ -101,7 +110,7 @@ plot_apply_rcparams = True
 plot_rcparams = {
     # readable on a phone
     "figure.figsize": (6, 3.7),
-    "font.size": 12,
+    "font.size": 13,
     "axes.titlesize": "medium",
     "figure.constrained_layout.use": True,
     "legend.fontsize": "small",
@@ -116,7 +125,7 @@ def _draw_tables_again(app, env, added, changed, removed):
     """Pages with figures of tables: the directive does not know what a script reads."""
     drawn = Path(app.doctreedir).parent / "plot_directive" / "benchmarks"
     shutil.rmtree(drawn, ignore_errors=True)
-    return ["benchmarks/index"]
+    return [page for page in env.found_docs if page.startswith("benchmarks/")]
 
 
 def setup(app):

@@ -49,12 +49,16 @@ for name, labels in (("alone", read), ("with hints", helped)):
     print(f"error of the first three digits, {name}: {100 * wrong.mean():.2f} %")
 
 # %%
-figure, (left, middle, right_axis) = plt.subplots(
-    1, 3, figsize=(11, 3.6), layout="constrained"
+figure, axes = plt.subplot_mosaic(
+    [["strings", "strings"], ["probabilities", "calibration"]],
+    figsize=(5.4, 4.8),
+    height_ratios=[1, 2.5],
+    layout="constrained",
 )
-left.imshow(np.hstack(data.X_test[doubtful].reshape(-1, 8, 8)), cmap="gray_r")
-left.set_axis_off()
-left.set_title("least sure of: " + "".join(map(str, data.y_test[doubtful])))
+strings, middle, right_axis = axes.values()
+strings.imshow(np.hstack(data.X_test[doubtful].reshape(-1, 8, 8)), cmap="gray_r")
+strings.set_axis_off()
+strings.set_title("least sure of: " + "".join(map(str, data.y_test[doubtful])))
 middle.imshow(probabilities[doubtful].T, cmap="Blues", vmin=0, vmax=1)
 middle.set(title="probabilities", xlabel="position", ylabel="digit")
 middle.set_yticks(range(10), crf.classes_)

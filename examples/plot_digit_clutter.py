@@ -78,7 +78,7 @@ print(f"duality gap {classifier.dual_gap_:.4f} after {classifier.n_iter_} passes
 
 # %%
 # Some test images with the boxes that were found.
-fig, axes = plt.subplots(2, 5, figsize=(10, 4.4))
+fig, axes = plt.subplots(2, 5, figsize=(6, 3))
 for k, ax in enumerate(axes.ravel()):
     (top, left, bottom, right), label = found[k]
     ax.imshow(test.images[k], cmap="gray")

@@ -61,8 +61,9 @@ print(
 # %%
 # Strings that the classifier misread and the chain read correctly, the weights of the
 # transitions, and the course of the training.
-figure = plt.figure(figsize=(11, 4.2), layout="constrained")
-left, middle, right = figure.subfigures(1, 3, width_ratios=[1.1, 1.1, 1])
+figure = plt.figure(figsize=(5.8, 5.8), layout="constrained")
+upper, lower = figure.subfigures(2, 1, height_ratios=[1.5, 1])
+left, middle = upper.subfigures(1, 2, width_ratios=[1, 1.3])
 fixed = np.flatnonzero(
     (read_alone != y_test).any(axis=1) & (read == y_test).all(axis=1)
 )
@@ -83,7 +84,7 @@ ax.set_xticks(range(10), tagger.classes_)
 ax.set_yticks(range(10), tagger.classes_)
 middle.colorbar(image, ax=ax, shrink=0.7)
 
-ax = right.subplots()
+ax = lower.subplots()
 history = tagger.history_
 ax.plot(history["pass"], history["primal"], label="primal")
 ax.plot(history["pass"], history["dual"], label="dual")

@@ -89,14 +89,14 @@ for name, model, form in (
 
 # %%
 # What the three see in six test images.
-fig, axes = plt.subplots(4, 6, figsize=(11, 6.5))
+fig, axes = plt.subplots(4, 6, figsize=(6.4, 4.4))
 for column, k in zip(axes.T, range(0, 60, 10), strict=True):
     i = test[k]
     column[0].imshow(data.images[i])
     for ax, labels in zip(column[1:], results.values(), strict=True):
         ax.imshow(labels[k][numbers[i]], cmap="gray", vmin=0, vmax=1)
 for ax, name in zip(axes[:, 0], ["image", *results], strict=True):
-    ax.set_ylabel(name)
+    ax.set_ylabel(name, fontsize="small")
 for ax in axes.ravel():
     ax.set(xticks=[], yticks=[])
 fig.tight_layout()

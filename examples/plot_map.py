@@ -64,7 +64,7 @@ print(f"the true photograph scores {graph.score(photo.astype(int).ravel()):.1f}"
 # %%
 # Scores rise and bounds fall. What lies between them is what is not known about the
 # best labeling: less than a thousandth here.
-figure, axes = plt.subplots(2, 2, figsize=(9, 7))
+figure, axes = plt.subplots(2, 2, figsize=(6.6, 5.4))
 for ax, image, title in zip(
     axes.ravel(), (noisy, labelings["auto"], photo), ("seen", "cleaned", "true"),
     strict=False,

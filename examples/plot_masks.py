@@ -69,7 +69,7 @@ print(f"weights of the pairs: {segmenter.edge_coef_.round(2)}")
 
 # %%
 # Three test images.
-fig, axes = plt.subplots(3, 6, figsize=(11, 5.5))
+fig, axes = plt.subplots(3, 6, figsize=(6.6, 3.6), layout="constrained")
 for k, row in enumerate(axes):
     pictures = [*np.moveaxis(test_images[k], -1, 0), *(z[k] for z in found.values())]
     for ax, picture in zip(row, [*pictures, test_masks[k]], strict=True):
@@ -77,5 +77,4 @@ for k, row in enumerate(axes):
         ax.set(xticks=[], yticks=[])
 for ax, name in zip(axes[0], ["noise", "shade", *found, "mask"], strict=True):
     ax.set_title(name)
-fig.tight_layout()
 plt.show()

@@ -50,8 +50,8 @@ print(
 )
 
 # %%
-fig, axes = plt.subplots(1, 3, figsize=(12, 3.6))
+fig, axes = plt.subplots(3, 1, figsize=(5.4, 7.5), sharex=True, layout="constrained")
 for ax, what in zip(axes, ("score", "gap", "oracle_calls"), strict=True):
     PathDisplay.from_estimator(search, y=what, ax=ax)
-fig.tight_layout()
+    ax.label_outer()
 plt.show()

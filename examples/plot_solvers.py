@@ -25,7 +25,7 @@ from sksstruct.plotting import ConvergenceDisplay
 from sksstruct.solvers import SSG, Casimir
 
 data = load_digit_strings(n_train=100)
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+figure, (upper, lower) = plt.subplots(2, 1, figsize=(5.4, 7), layout="constrained")
 warnings.simplefilter("ignore", ConvergenceWarning)
 for solver in (
     "auto",
@@ -36,7 +36,7 @@ for solver in (
 ):
     tagger = ChainCRF(alpha=0.01, solver=solver, max_iter=100, random_state=0)
     tagger.fit(data.X_train, data.y_train)
-    for ax, x in ((left, "seconds"), (right, "oracle_calls")):
+    for ax, x in ((upper, "seconds"), (lower, "oracle_calls")):
         ConvergenceDisplay.from_estimator(tagger, x=x, ax=ax)
         ax.set_xscale("log")
     error = 1 - tagger.score(data.X_test, data.y_test)

@@ -54,7 +54,7 @@ for name, edges, n_types in (
 
 # %%
 # Four test images: what was drawn, and what was found.
-fig, axes = plt.subplots(4, 4, figsize=(8, 10))
+fig, axes = plt.subplots(4, 4, figsize=(5.2, 6.8))
 for k, column in enumerate(axes.T):
     for ax, joints in zip(column, [test.joints, *found.values()], strict=True):
         ax.imshow(test.images[k], cmap="gray")

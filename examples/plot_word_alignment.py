@@ -77,7 +77,7 @@ for name, weight in zip(names, classifier.coef_, strict=True):
 # dots.
 k = next(i for i, p in enumerate(test) if 12 <= len(p.english) <= 14)
 pair, columns = test[k], found[k]
-fig, ax = plt.subplots(figsize=(7, 6))
+fig, ax = plt.subplots(figsize=(6, 5.2))
 for value, size in ((1, 200), (-1, 50)):
     rows, where = np.nonzero(pair.links == value)
     ax.scatter(where, rows, s=size, marker="s", facecolor="none", edgecolor="C0")

@@ -3,6 +3,29 @@
 import re
 from pathlib import Path
 
+# One color for a program in all figures: blue is sksstruct, light blue its second bar.
+OWN, SECOND = "C0", "C9"
+PEERS = {
+    "CRFsuite": "C7",
+    "liblinear": "C1",
+    "scikit-learn": "C1",
+    "toulbar2": "C3",
+    "AD3": "C6",
+    "PyMaxflow": "C5",
+    "C loop": "C2",
+    "published": "C8",
+}
+# Color and line of a solver.
+SOLVERS = {
+    "BCFW, auto": ("C0", "o-"),
+    "BCFW, as published": ("C9", "o--"),
+    "Casimir, adaptive": ("C2", "s-"),
+    "n-slack cutting planes": ("C3", "^-"),
+    "SSG, 1 / (alpha t)": ("C4", "v-"),
+    "BMRM": ("C5", "D-"),
+    "Frank-Wolfe": ("C6", "x-"),
+}
+
 
 def rows(page, *columns):
     """Rows of the first simple table of a page with these first columns, as dicts.
@@ -36,8 +59,13 @@ def rows(page, *columns):
 
 def number(cell):
     """The number in a cell, the middle of a range, or None."""
+    ends = between(cell)
+    return None if ends is None else sum(ends) / 2
+
+
+def between(cell):
+    """Both ends of the range in a cell, the same where it is a number, or None."""
     found = re.fullmatch(r"([\d.]+)(?:-([\d.]+))?", cell)
     if found is None:
         return None
-    first, last = found.group(1), found.group(2) or found.group(1)
-    return (float(first) + float(last)) / 2
+    return float(found.group(1)), float(found.group(2) or found.group(1))

@@ -1,7 +1,7 @@
 """Training of taggers of CoNLL-2000: seconds and F1, beside python-crfsuite."""
 
 import matplotlib.pyplot as plt
-from _tables import number, rows
+from _tables import OWN, PEERS, number, rows
 
 table = rows("taggers", "who", "CPU seconds", "F1")
 table += rows("taggers", "who", "CPU seconds", "iterations", "F1")[:1]
@@ -16,7 +16,8 @@ ours = [name.startswith("Chain") for name in names]
 
 figure, ax = plt.subplots()
 seconds = [number(row["CPU seconds"]) for row in table]
-bars = ax.barh(names, seconds, color=["C0" if own else "C7" for own in ours])
+colors = [OWN if own else PEERS["CRFsuite"] for own in ours]
+bars = ax.barh(names, seconds, color=colors)
 labels = [f" F1 {row['F1']}" for row in table]
 ax.bar_label(bars, labels, fontsize="small")
 ax.set(

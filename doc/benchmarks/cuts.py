@@ -2,13 +2,14 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _tables import number, rows
+from _tables import OWN, PEERS, SECOND, number, rows
 
+colors = OWN, SECOND, PEERS["PyMaxflow"]
 columns = "new graph", "scores changed a little", "PyMaxflow, new graph"
 table = rows("oracles", "graph", *columns)
 places = np.arange(len(table))
 figure, ax = plt.subplots(figsize=(6, 2.8))
-for k, (column, color) in enumerate(zip(columns, ("C0", "C9", "C7"), strict=True)):
+for k, (column, color) in enumerate(zip(columns, colors, strict=True)):
     values = [number(row[column]) for row in table]
     bars = ax.barh(places + 0.27 * (1 - k), values, 0.25, color=color, label=column)
     ax.bar_label(bars, padding=2, fontsize="small")

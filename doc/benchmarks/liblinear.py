@@ -1,7 +1,7 @@
 """Time of training to the same objective, in units of liblinear's."""
 
 import matplotlib.pyplot as plt
-from _tables import number, rows
+from _tables import OWN, PEERS, SECOND, number, rows
 
 table = rows("models", "data", "C", "gap", "seconds", "liblinear", "ratio")
 figure, ax = plt.subplots()
@@ -12,11 +12,12 @@ for data, marker in (("digits", "o"), ("OCR", "s")):
             [float(row["C"]) for row in chosen],
             [number(row["ratio"]) for row in chosen],
             marker + "-",
-            color="C0" if data == "digits" else "C1",
+            color=OWN if data == "digits" else SECOND,
             fillstyle=face,
             label=f"{data}, to {gap}",
         )
-ax.axhline(1, color="black", linewidth=0.8)
+ax.axhline(1, color=PEERS["liblinear"])
+ax.text(1, 0.97, "liblinear", va="top", ha="right", color=PEERS["liblinear"])
 ax.set(
     title="Multiclass hinge: SSVMClassifier beside liblinear",
     xlabel="C",

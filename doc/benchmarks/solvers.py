@@ -1,25 +1,16 @@
 """Distance to the optimum against oracle calls, for the solvers of the hinge."""
 
 import matplotlib.pyplot as plt
-from _tables import number, rows
+from _tables import SOLVERS, number, rows
 
 CALLS = 10, 30, 100
 LEAST = 5e-5  # the table has four digits
-styles = {
-    "BCFW, auto": "o-",
-    "BCFW, as published": "o--",
-    "Casimir, adaptive": "s-",
-    "n-slack cutting planes": "^-",
-    "SSG, 1 / (alpha t)": "v-",
-    "BMRM": "D-",
-    "Frank-Wolfe": "x-",
-}
 table = {row["solver"]: row for row in rows("solvers", "solver", "OCR, 10")}
 
 figure, ax = plt.subplots()
-for name, style in styles.items():
+for name, (color, style) in SOLVERS.items():
     values = [max(number(table[name][f"OCR, {calls}"]), LEAST) for calls in CALLS]
-    ax.plot(CALLS, values, style, label=name)
+    ax.plot(CALLS, values, style, color=color, label=name)
 ax.set(
     title="OCR letters, 626 words, alpha = 1 / 626",
     xlabel="oracle calls for each example",

@@ -20,6 +20,7 @@ from sksstruct.models.scores.score import ELUScore, ScoreFunction
 from sksstruct.models.scores.torch_score import TorchScore
 from sksstruct.models.structured import StructuredModel
 
+#: Classes of the models that :class:`~sksstruct.SSVMClassifier` knows by name.
 MODELS: dict[str, type[StructuredModel]] = {
     "multiclass": MulticlassModel,
     "graph": GraphModel,

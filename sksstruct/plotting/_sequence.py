@@ -15,8 +15,10 @@ _STYLES = {
     "table": "border-collapse:collapse;display:inline-table;margin:4px 0",
     "token": "padding:2px 6px;text-align:center;font-weight:bold",
     "right": "padding:2px 6px;text-align:center",
-    "wrong": "padding:2px 6px;text-align:center;color:#b00020;font-weight:bold",
-    "head": "padding:2px 6px;text-align:right;color:gray",
+    "wrong": "padding:2px 6px;text-align:center;font-weight:bold;"
+    # readable on dark pages, too
+    "color:#b00020;background:#fde8ea",
+    "head": "padding:2px 6px;text-align:right;opacity:0.7",
 }
 
 

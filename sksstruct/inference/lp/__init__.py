@@ -25,6 +25,7 @@ from sksstruct.inference.lp.sum_product.result import MarginalResult
 from sksstruct.inference.lp.tightening.tightened import Tightened
 from sksstruct.inference.lp.toulbar2 import Toulbar2
 
+#: Makers of the solvers that :class:`~sksstruct.LPMAPPredictor` knows by name.
 MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "auto": Auto,
     "trws": TRWS,
