@@ -20,8 +20,8 @@ colors = [OWN if own else PEERS["CRFsuite"] for own in ours]
 bars = ax.barh(names, seconds, color=colors)
 labels = [f" F1 {row['F1']}" for row in table]
 ax.bar_label(bars, labels, fontsize="small")
+ax.set_title("CoNLL-2000 chunking, one thread", loc="right")
 ax.set(
-    title="CoNLL-2000 chunking, one thread",
     xlabel="CPU seconds of training",
     xlim=(0, 1.35 * max(seconds)),
 )

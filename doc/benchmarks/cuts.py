@@ -8,7 +8,7 @@ colors = OWN, SECOND, PEERS["PyMaxflow"]
 columns = "new graph", "scores changed a little", "PyMaxflow, new graph"
 table = rows("oracles", "graph", *columns)
 places = np.arange(len(table))
-figure, ax = plt.subplots(figsize=(6, 2.8))
+figure, ax = plt.subplots(figsize=(6, 3.3))
 for k, (column, color) in enumerate(zip(columns, colors, strict=True)):
     values = [number(row[column]) for row in table]
     bars = ax.barh(places + 0.27 * (1 - k), values, 0.25, color=color, label=column)
@@ -16,4 +16,4 @@ for k, (column, color) in enumerate(zip(columns, colors, strict=True)):
 ax.set(title="Minimum cuts", xlabel="CPU milliseconds for each graph", xlim=(0, 0.75))
 ax.set_yticks(places, [row["graph"].replace(", ", ",\n") for row in table])
 ax.grid(axis="y", visible=False)
-ax.legend()
+figure.legend(loc="outside lower center", ncols=2)

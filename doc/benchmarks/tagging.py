@@ -26,9 +26,6 @@ figure, ax = plt.subplots(figsize=(6, 3.2))
 bars = ax.barh(names, middle, xerr=error, color=colors)
 ax.bar_label(bars, padding=3, fontsize="small", fmt="%.2f")
 ax.invert_yaxis()
-ax.set(
-    title="Tagging CoNLL-2000, one thread",
-    xlabel="million tokens a second",
-    xlim=(0, 6.5),
-)
+ax.set_title("Tagging CoNLL-2000, one thread", loc="right")
+ax.set(xlabel="million tokens a second", xlim=(0, 6.5))
 ax.grid(axis="y", visible=False)
