@@ -1,15 +1,16 @@
 """
-==================================================
-Sure or not: probabilities, runners-up and hints
-==================================================
+================================================
+Probabilities, k-best labelings and known labels
+================================================
 
-A conditional random field says how sure it is of every digit of a handwritten year, and
-what else the year might be. Digits that are known from elsewhere help with the others.
+This example trains a conditional random field that reads handwritten years. It computes
+the probability of every digit and the five best readings, and uses known digits to
+improve the prediction of the others.
 """
 
 # %%
-# Strings of four digits from scikit-learn's images; the likelihood is one parameter
-# away from the structured hinge.
+# The data are strings of four digits made from scikit-learn's images. To train on
+# the likelihood instead of the structured hinge, set one parameter.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,8 +25,8 @@ print(
 )
 
 # %%
-# Marginal probabilities of the labels of ``predict``. They should come true as often as
-# they say.
+# Compute the marginal probabilities of the predicted labels. In a calibrated model,
+# labels with probability p are correct with frequency p.
 read = np.stack(crf.predict(data.X_test))
 probabilities = np.stack(crf.predict_proba(data.X_test))
 sure = np.take_along_axis(probabilities, read[:, :, None], axis=2)[:, :, 0]
@@ -33,14 +34,16 @@ right = read == data.y_test
 print(f"digit error {100 * (1 - right.mean()):.2f} %")
 
 # %%
-# The five best readings of the year it is least sure of, with their scores.
+# Print the five best readings of the year with the least confident prediction, and
+# their scores.
 doubtful = int(sure.min(axis=1).argmin())
 labelings, scores = crf.predict_topk(data.X_test[doubtful : doubtful + 1], 5)
 for labels, score in zip(labelings[0], scores[0], strict=True):
     print("".join(map(str, labels)), f"{score:.2f}")
 
 # %%
-# Somebody tells the last digit of each year, and that it begins with 1 or 2.
+# Suppose that the last digit of each year is known, and that each year begins with 1
+# or 2. Pass this information to ``predict``.
 known = [[None, None, None, int(row[-1])] for row in data.y_test]
 rules = [(None, digit) for digit in (0, 3, 4, 5, 6, 7, 8, 9)]
 helped = np.stack(crf.predict(data.X_test, known=known, forbidden_transitions=rules))

@@ -1,23 +1,23 @@
 """
-===============================================
-Digits in clutter: the best of many boxes
-===============================================
+================================
+Localization: a digit in clutter
+================================
 
-Somewhere in the image is a digit: where, and which? All boxes of a few sizes are
-candidates, each may hold any digit, and the loss is 1 minus the overlap with the right
-box if the digit is right. The baseline is a classifier of cut-out digits that looks at
-all boxes and takes its most confident answer.
+This example finds a digit in an image and recognizes it. All boxes of a few sizes are
+candidates, and each candidate can contain any digit. The loss is 1 minus the overlap
+with the true box if the digit is right. The baseline is a classifier of cut-out digits
+that evaluates all boxes and returns its most confident prediction.
 
-The scenes are synthetic, made of the handwriting that comes with scikit-learn:
-`sksstruct.datasets.make_digit_clutter` says how. The example imports
+The images are synthetic, and made from the handwritten digits of scikit-learn; see
+`sksstruct.datasets.make_digit_clutter`. The example imports
 :download:`clutter_features.py <../../examples/clutter_features.py>`;
-put it into the same folder.
+put this file into the same folder.
 """
 
 # %%
-# Candidates: boxes of nine sizes, every other row and column. A box is described by its
-# content, shrunk to 8 x 8, and by how bright the strips around it are
-# (``clutter_features.py``).
+# The candidates are boxes of nine sizes, at every other row and column. The features
+# of a box are its content, scaled to 8 x 8 pixels, and the brightness of the strips
+# around it (``clutter_features.py``).
 import matplotlib.pyplot as plt
 import numpy as np
 from clutter_features import boxes_of, describe, overlap
@@ -47,8 +47,8 @@ def report(name, found):
 
 
 # %%
-# The baseline is trained on the right boxes, and on five of the wrong ones of each
-# image, "no digit".
+# The baseline is trained on the true boxes, and on five wrong boxes of each image
+# with the label "no digit".
 rng = np.random.default_rng(0)
 rows, labels = [], []
 for features, box, digit in zip(F_train, train.boxes, train.labels, strict=True):
@@ -65,8 +65,8 @@ for features in F_test:
 report("LinearSVC on cut-out boxes", found)
 
 # %%
-# The model is trained on all boxes at once: the right one must win, by more the less
-# the other overlaps.
+# The structured model is trained on all boxes at once. The true box must have a
+# higher score than every other box, with a larger margin for boxes with less overlap.
 X_train, X_test = ([(f, boxes) for f in F] for F in (F_train, F_test))
 y_train = list(zip(train.boxes.tolist(), train.labels, strict=True))
 model = CandidatesModel(overlap="iou")
@@ -77,7 +77,7 @@ report("SSVMClassifier", found)
 print(f"duality gap {classifier.dual_gap_:.4f} after {classifier.n_iter_} passes")
 
 # %%
-# Some test images with the boxes that were found.
+# Plot some test images with the predicted boxes.
 fig, axes = plt.subplots(2, 5, figsize=(6, 3))
 for k, ax in enumerate(axes.ravel()):
     (top, left, bottom, right), label = found[k]

@@ -1,16 +1,16 @@
 """
-=============================================
-Reading handwritten years: letters in context
-=============================================
+==========================
+Tagging: handwritten years
+==========================
 
-A chain model reads strings of handwritten digits, here years between 1950 and 2029,
-and is compared with a linear SVM that reads every image by itself. What the chain knows
-more is which digit follows which.
+This example compares a chain model with a linear SVM on strings of handwritten digits,
+which are years between 1950 and 2029. The SVM classifies each image separately. The
+chain model also learns which digits follow each other.
 """
 
 # %%
-# The data come with scikit-learn: images of digits, strung into years. Training and
-# test strings share no image.
+# The strings are made from the images of digits in scikit-learn. Training and test
+# strings have no images in common.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import GridSearchCV
@@ -29,14 +29,15 @@ X_train, y_train, X_test, y_test = (
 print(f"{len(X_train)} training strings, {len(X_test)} test strings of 4 digits")
 
 # %%
-# The plain classifier: one image at a time, its parameter chosen by cross-validation.
+# The SVM classifies one image at a time. Its parameter is chosen by
+# cross-validation.
 svc = GridSearchCV(LinearSVC(random_state=0), {"C": [0.01, 0.1, 1.0]}, cv=3)
 svc.fit(X_train.reshape(-1, 64), y_train.ravel())
 read_alone = svc.predict(X_test.reshape(-1, 64)).reshape(y_test.shape)
 
 # %%
-# The chain, chosen in the same way. Each string is an array of shape (4, 64); a list of
-# arrays of different lengths would do as well.
+# The parameter of the chain model is chosen in the same way. Each string is an array
+# of shape (4, 64). Strings of different lengths can be passed as a list of arrays.
 search = GridSearchCV(
     ChainCRF(tol=1e-3, random_state=0), {"alpha": [0.003, 0.01, 0.03, 0.1]}, cv=3
 )
@@ -45,8 +46,8 @@ tagger = search.best_estimator_
 read = np.stack(tagger.predict(X_test))
 
 # %%
-# Errors of both, per digit and per string, and the certificate of the training: the
-# objective is at most the duality gap above its minimum.
+# Compare the errors of both models per digit and per string, and print the duality
+# gap. The objective is at most the duality gap above its minimum.
 for name, labels in (("LinearSVC, image by image", read_alone), ("ChainCRF", read)):
     wrong = labels != y_test
     print(
@@ -59,8 +60,8 @@ print(
 )
 
 # %%
-# Strings that the classifier misread and the chain read correctly, the weights of the
-# transitions, and the course of the training.
+# Plot strings that only the chain model read correctly, the weights of the
+# transitions, and the convergence of training.
 figure = plt.figure(figsize=(5.8, 5.8), layout="constrained")
 upper, lower = figure.subfigures(2, 1, height_ratios=[1.5, 1])
 left, middle = upper.subfigures(1, 2, width_ratios=[1, 1.3])

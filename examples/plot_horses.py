@@ -1,25 +1,26 @@
 """
-====================================================
-Horses: minimum cuts, trees, and superpixels alone
-====================================================
+===============================================
+Segmentation of superpixels with cuts and trees
+===============================================
 
-Images of horses are cut into superpixels, and each is horse or background. A model
-that knows which superpixels are neighbors, and how alike they are, is compared with
-one that looks at every superpixel by itself, and with a tree of neighbors.
+This example divides images into superpixels, and labels each superpixel as horse or
+background. A graph model uses the neighbors of each superpixel and their similarity. It
+is compared with a tree of neighbors, and with a model that labels each superpixel
+separately.
 
 The example imports
 :download:`horse_features.py <../../examples/horse_features.py>`;
-put it into the same folder.
+put this file into the same folder.
 
-The data are the Weizmann horses, 64 pixels wide. The library cannot fetch them;
-`sksstruct.datasets.load_weizmann_horses` says which file it reads, and from which
+The data are the Weizmann horses, 64 pixels wide. The library cannot download them. The
+documentation of `sksstruct.datasets.load_weizmann_horses` names the file and the
 folder.
 """
 
 # %%
-# 200 images to train on, 128 to test. ``horse_features.py`` computes the features:
-# for a superpixel words of color and texture and their place, for a pair similarities
-# of color.
+# Use 200 images for training and 128 for testing. ``horse_features.py`` computes the
+# features. Superpixels are described by visual words of color and texture and by their
+# position, and pairs by color similarities.
 import matplotlib.pyplot as plt
 import numpy as np
 from horse_features import codebooks, graph, majority
@@ -40,16 +41,16 @@ y = [majority(n, mask) for n, mask in zip(numbers, data.masks, strict=True)]
 print(f"{np.mean([len(z) for z in y]):.0f} superpixels in an image on average")
 
 # %%
-# Neighbors that agree score by how alike they are, with weights that are not negative:
-# the best labeling is then a minimum cut. The loss counts errors on the horse, the
-# smaller class, more, and superpixels by their areas, which are the weights of the
-# nodes.
+# Neighbors with the same label get a score that depends on their similarity. Its
+# weights are not negative, so the best labeling is a minimum cut. The loss gives a
+# higher weight to errors on the horse, the smaller class. It weights superpixels by
+# their areas, which are the node weights.
 cuts = GraphModel("potts", inference="cut", class_weight="balanced")
 
 # %%
-# The tree: of all pairs of neighbors the most similar ones that do not close a cycle.
-# Here any table of scores is allowed, and the best labeling is found by max-product.
-# Features are divided by the number of nodes as they are for cuts.
+# The tree consists of the most similar pairs of neighbors that do not close a cycle.
+# The scores of its edges can be any table, and max-product finds the best labeling.
+# Features are divided by the number of nodes, as for cuts.
 tables = GraphModel("full", inference="tree", class_weight="balanced", normalize=True)
 
 
@@ -63,7 +64,7 @@ def spanning_tree(x):
 
 
 # %%
-# The baseline: the same features, loss and training, and no edges.
+# The baseline has the same features, loss and training, but no edges.
 def alone(x):
     return x._replace(edges=np.zeros((0, 2), int), edge_features=np.zeros((0, 4)))
 
@@ -88,7 +89,7 @@ for name, model, form in (
     )
 
 # %%
-# What the three see in six test images.
+# Plot the predictions of the three models for six test images.
 fig, axes = plt.subplots(4, 6, figsize=(6.4, 4.4))
 for column, k in zip(axes.T, range(0, 60, 10), strict=True):
     i = test[k]

@@ -1,19 +1,20 @@
 """
-======================================
-Keypoints: matching turning landmarks
-======================================
+=================================
+Matching: landmarks in two images
+=================================
 
-Thirty landmarks of a toy house, seen in two frames of a sequence in which the camera
-moves: which is which? The shapes around two landmarks tell, and training tells which
-features of the shape to trust (Caetano et al., 2009).
+This example matches thirty landmarks of a toy house between two frames of a sequence in
+which the camera moves. Landmarks are compared by the shapes around them. Training
+learns which features of the shapes are useful (Caetano et al., 2009).
 
-The data are the CMU house sequence. The library cannot fetch them;
-`sksstruct.datasets.load_cmu_house` says which file it reads, and from which folder.
+The data are the CMU house sequence. The library cannot download them. The documentation
+of `sksstruct.datasets.load_cmu_house` names the file and the folder.
 """
 
 # %%
-# A pair of landmarks is described by the squared differences of their shape contexts,
-# 60 numbers. Training uses pairs of frames among the first 20, tests later ones.
+# The features of a pair of landmarks are the 60 squared differences of their shape
+# contexts. Training uses pairs of frames among the first 20, and testing uses later
+# frames.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -48,8 +49,8 @@ for apart in (10, 50, 90):
     )
 
 # %%
-# Two frames that are 90 apart and were not trained on, side by side. Lines join what
-# the last classifier matched; a red one is wrong.
+# Plot two test frames that are 90 frames apart. Lines connect the landmarks that the
+# last classifier matched. Red lines are errors.
 first, second = 11, 101
 left = house.points[first]
 right = house.points[second] + [1.4 * np.ptp(left[:, 0]), 0]

@@ -1,12 +1,12 @@
 """
-======================================
-Labels that exclude and require others
-======================================
+==============================================
+Multilabel classification with pairs of labels
+==============================================
 
-Each digit has properties: it is even, it is prime, it is at least five, it has a loop,
-it is drawn without a curve, it is a square. A classifier of each property alone answers
-with sets that no digit has; one with scores of pairs of labels learns which of them go
-together.
+This example predicts properties of digits: whether a digit is even, is prime, is at
+least five, has a loop, is drawn without a curve, and is a square. Separate classifiers
+predict combinations of properties that no digit has. A classifier with scores for pairs
+of labels learns which properties occur together.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,8 @@ Y = np.array([[digit in member for member in members] for digit in digits]).asty
 X, X_test, Y, Y_test = train_test_split(X, Y, train_size=300, random_state=0)
 
 # %%
-# The same loss and regularization for both. Without pairs the two would be the same.
+# Use the same loss and regularization for both. Without pairs, the two classifiers
+# would be equal.
 C = 10.0
 alone = OneVsRestClassifier(LinearSVC(C=C, max_iter=50000)).fit(X, Y)
 pairs = MultilabelPairwise(alpha=1 / (len(X) * C), random_state=0).fit(X, Y)
@@ -52,7 +53,8 @@ for name, classifier in (("one-vs-rest", alone), ("with pairs", pairs)):
     )
 
 # %%
-# What it learned: red pairs attract, blue ones exclude each other.
+# Plot the interactions. Red pairs attract each other, and blue pairs exclude each
+# other.
 InteractionsDisplay.from_estimator(pairs, names=names)
 plt.tight_layout()
 plt.show()

@@ -1,16 +1,17 @@
 """
-=======================================
-MAP: cleaning a photograph, with bounds
-=======================================
+=====================================
+MAP inference: denoising a photograph
+=====================================
 
-A photograph with noise becomes a factor graph: a variable for each pixel whose states
-are gray levels, and edges between neighbors that like similar levels, up to a limit,
-so that contours stay sharp. ``LPMAPPredictor`` finds a labeling of all pixels and an
-upper bound of the score of every labeling.
+This example removes noise from a photograph. The factor graph has a variable for each
+pixel, whose states are gray levels. Its edges prefer similar gray levels of neighbors.
+The penalty is limited, so that contours stay sharp. ``LPMAPPredictor`` finds a labeling
+of all pixels, and an upper bound on the score of every labeling.
 """
 
 # %%
-# The photograph comes with scikit-learn; 24 gray levels, 96 x 128 pixels.
+# The photograph comes with scikit-learn. It is reduced to 24 gray levels and 96 x
+# 128 pixels.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_sample_image
@@ -30,9 +31,9 @@ salt = rng.integers(0, LEVELS, photo.shape)
 noisy = np.where(rng.random(photo.shape) < 0.05, salt, noisy)
 
 # %%
-# A pixel's score is minus its truncated squared distance to what was seen. All edges
-# share one table, which is never written out: messages through it are distance
-# transforms, linear in the number of levels.
+# The score of a gray level is minus its truncated squared distance to the observed
+# level. All edges share one table, which is never written out. Messages through it are
+# distance transforms, which take linear time in the number of levels.
 levels = np.arange(LEVELS)
 unaries = -np.minimum((levels - noisy.reshape(-1, 1)) ** 2, 30.0)
 pixels = np.arange(photo.size).reshape(photo.shape)
@@ -44,8 +45,8 @@ graph = FactorGraph(unaries, edges, TruncatedQuadratic(LEVELS, scale=2.0, limit=
 print(graph)
 
 # %%
-# The default solver, with a limit of five seconds; and two message passing solvers by
-# themselves, with less.
+# Run the default solver with a time limit of five seconds, and two message passing
+# solvers with shorter limits.
 runs = {
     "auto": LPMAPPredictor(time_limit=5.0, random_state=0),
     "TRW-S": LPMAPPredictor(TRWS(), time_limit=2.0, random_state=0),
@@ -62,8 +63,8 @@ for name, predictor in runs.items():
 print(f"the true photograph scores {graph.score(photo.astype(int).ravel()):.1f}")
 
 # %%
-# Scores rise and bounds fall. What lies between them is what is not known about the
-# best labeling: less than a thousandth here.
+# Scores rise and bounds fall over time. The best score lies between them. The final
+# gap is less than a thousandth.
 figure, axes = plt.subplots(2, 2, figsize=(6.6, 5.4))
 for ax, image, title in zip(
     axes.ravel(), (noisy, labelings["auto"], photo), ("seen", "cleaned", "true"),

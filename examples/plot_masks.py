@@ -1,16 +1,17 @@
 """
-=============================================
-Masks from images: a segmenter in three lines
-=============================================
+=============================
+Segmentation: masks of images
+=============================
 
-Which pixels belong to the blobs? One channel says so, under more noise than there is
-signal. The other shows the blobs clearly, but in another shade in every image, so that
-no shade means blob. Neighbors are on the same side as a rule, less so where the shade
-changes. How much all of this counts is learned from images and masks.
+This example segments blobs in images with two channels. The first channel marks the
+blobs, but has more noise than signal. The second channel shows the blobs clearly, but
+with a different shade in every image, so the shade of a single pixel is not
+informative. Neighboring pixels usually have the same label, except where the shade
+changes. The weights of these features are learned from images and masks.
 """
 
 # %%
-# Images of blobs, and masks of the same shape.
+# Generate images of blobs, and masks of the same shape.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -35,9 +36,9 @@ images, masks = blobs(30, rng)
 test_images, test_masks = blobs(30, rng)
 
 # %%
-# Every pixel is a node and has four neighbors; pairs have a feature that is constant
-# and one for how alike the two are in the second channel, the guide. Two labels that
-# attract each other are found by a minimum cut, and come back as masks.
+# Every pixel is a node with four neighbors. Pairs of neighbors have two features: a
+# constant, and their similarity in the second channel, the guide. With two labels that
+# attract each other, a minimum cut finds the best labeling. Predictions are masks.
 X = [grid_graph(image[..., 0], guide=image[..., 1]) for image in images]
 segmenter = SSVMClassifier(GraphModel("potts"), random_state=0).fit(X, masks)
 cuts = segmenter.predict(
@@ -46,7 +47,7 @@ cuts = segmenter.predict(
 
 
 # %%
-# The same where all pairs are alike, and pixel by pixel.
+# For comparison, train the same model without the guide, and without edges.
 def alike(image):
     return grid_graph(image[..., 0], edge_features=None)
 
@@ -68,7 +69,7 @@ for name, predicted in found.items():
 print(f"weights of the pairs: {segmenter.edge_coef_.round(2)}")
 
 # %%
-# Three test images.
+# Plot three test images.
 fig, axes = plt.subplots(3, 6, figsize=(6.6, 3.6), layout="constrained")
 for k, row in enumerate(axes):
     pictures = [*np.moveaxis(test_images[k], -1, 0), *(z[k] for z in found.values())]

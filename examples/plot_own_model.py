@@ -1,19 +1,20 @@
 """
-=================================
-A model of your own, from nothing
-=================================
+====================
+Write your own model
+====================
 
-A structured model is four methods: features of an input and an output, a loss, and two
-searches. This example writes one in Python, has it checked, and trains it.
+A structured model has four methods: the features of an input and an output, a loss, and
+two searches. This example writes your own model in Python, checks it, and trains it.
 
-The task: a strip of handwritten digits has one stretch of high digits, 5 to 9, among
-low ones, 0 to 4; but a few digits inside are low, and a few outside high. Where does
-the stretch begin and end?
+The task is to find an interval in a strip of handwritten digits. Most digits inside the
+interval are high (5 to 9), and most digits outside are low (0 to 4). The output is the
+interval.
 """
 
 # %%
-# The data: strips of twelve digits from scikit-learn, one in ten of the wrong kind. An
-# output is a pair ``(first, last)``, the last one outside.
+# The data are strips of twelve digits from scikit-learn. One digit in ten is of the
+# wrong kind. An output is a pair ``(first, last)``, where ``last`` is the position
+# after the interval.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -47,15 +48,16 @@ X_test, y_test = strips(500, slice(1200, 1797), seed=1)
 
 
 # %%
-# **The joint feature map.** A digit inside the stretch counts by its pixels, and 1 for
-# a bias: the features of an output are sums over the digits inside. Scores are then
-# sums of numbers, one for each digit.
+# **The joint feature map.** The features of an output are the sum of the pixels of
+# the digits inside the interval, and their number as a bias. The score of an output is
+# therefore a sum over these digits.
 #
-# **The loss** is 1 minus the overlap of two stretches.
+# **The loss** is 1 minus the overlap of two intervals.
 #
-# **The searches.** There are fewer than a hundred stretches in a strip; cumulative sums
-# give the scores of all of them at once. What they must return is an output that
-# maximizes the score, or the sum of loss and score.
+# **The searches.** One search must return an output that maximizes the score, and the
+# other an output that maximizes the sum of loss and score. There are fewer than a
+# hundred intervals in a strip, and cumulative sums give the scores of all of them at
+# once.
 class StretchModel(StructuredModel):
     """The best stretch of a strip."""
 
@@ -93,16 +95,16 @@ class StretchModel(StructuredModel):
 
 
 # %%
-# **The check.** `check_model` calls the methods on some data and says what is wrong, if
-# anything: here against the best of all stretches.
+# **The check.** `check_model` calls the methods on some data and reports errors.
+# Here it compares the searches with all intervals.
 check_model(
     StretchModel(), X_train[:10], y_train[:10], enumerate_outputs=True, random_state=0
 )
 
 
 # %%
-# It finds mistakes that training would hide. This search forgets the loss of the output
-# itself:
+# `check_model` finds mistakes that training would hide. The search below omits the
+# loss of the observed output:
 class Mistaken(StretchModel):
     def loss_augmented_decode(self, x, y, w):
         return self.decode(x, w)
@@ -114,8 +116,8 @@ except ValueError as error:
     print(error)
 
 # %%
-# **Training.** Any solver that needs the max oracle only can do it, with a duality gap
-# as certificate.
+# **Training.** Any solver that needs only the max oracle can train the model, and
+# reports a duality gap.
 classifier = SSVMClassifier(StretchModel(), alpha=3e-3, tol=0.01, random_state=0)
 classifier.fit(X_train, y_train)
 print(
@@ -124,8 +126,8 @@ print(
 )
 
 # %%
-# **The baseline** classifies every digit by itself and takes the longest run of high
-# ones.
+# **The baseline** classifies each digit separately, and returns the longest run of
+# high digits.
 single = LogisticRegression(max_iter=1000)
 inside = [np.arange(len(x)) for x in X_train]
 inside = [(k >= a) & (k < b) for k, (a, b) in zip(inside, y_train, strict=True)]
@@ -156,8 +158,8 @@ for name, found in (
     )
 
 # %%
-# Five strips of the test data. The upper line is the true stretch, the lower line the
-# one that was found.
+# Plot five strips of the test data. The upper line is the true interval, and the
+# lower line is the predicted interval.
 predicted = classifier.predict(X_test[:5])
 figure, axes = plt.subplots(5, 1, figsize=(7, 4.5), layout="constrained")
 for ax, x, true, found in zip(axes, X_test, y_test, predicted, strict=False):

@@ -1,15 +1,16 @@
 """
-==========================================
-Choosing alpha along the whole path
-==========================================
+============================================
+Choosing alpha along the regularization path
+============================================
 
-How much regularization is best? A grid of values answers for these values. The
-regularization path answers for all: it says, for every alpha, weights whose objective
-is at most epsilon above the minimum, and it finds out by itself where to train.
+This example chooses the strength of the regularization. A grid search evaluates only
+the values of the grid. The regularization path covers all values: for every alpha, it
+gives weights whose objective is at most epsilon above the minimum. It chooses the
+values at which it trains.
 """
 
 # %%
-# Strings of handwritten digits, read by a chain model.
+# The data are strings of handwritten digits, read by a chain model.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -21,16 +22,16 @@ data = load_digit_strings(n_train=300)
 X, y = list(data.X_train), list(data.y_train)
 
 # %%
-# One path, down to alpha = 1e-5. Each line is a breakpoint; its weights are good for
-# the alphas of a whole segment.
+# Compute a path down to alpha = 1e-5. Each line is a breakpoint. Its weights are
+# valid for all alphas of a segment.
 path = ssvm_path(ChainCRF(random_state=0), X, y, epsilon=0.02, verbose=1)
 print(
     f"{len(path)} segments, {path.oracle_calls[-1] / len(X):.0f} sweeps over the data"
 )
 
 # %%
-# A tagger with the weights of any alpha. The guarantee can be looked at: its objective
-# is at most epsilon above a lower bound that training at this alpha gives.
+# Get a tagger with the weights for any alpha. To check the guarantee, train at this
+# alpha: the objective of the tagger is at most epsilon above the lower bound.
 tagger = path.estimator(0.02)
 precise = ChainCRF(0.02, tol=1e-4, random_state=0).fit(X, y)
 print(
@@ -39,8 +40,8 @@ print(
 )
 
 # %%
-# With cross-validation the held-out score is known for every alpha, and the best one is
-# trained on all data.
+# Cross-validation gives the held-out score for every alpha. The final model is
+# trained on all data with the best alpha.
 search = SSVMPathCV(ChainCRF(tol=1e-3, random_state=0), epsilon=0.02, cv=5)
 search.fit(X, y)
 errors = np.stack(search.predict(data.X_test)) != data.y_test

@@ -1,22 +1,22 @@
 """
-==========================================================
-Recurrent scores: a network in JAX under a likelihood
-==========================================================
+=======================
+Recurrent scores in JAX
+=======================
 
-The scores of a tagger may come from any function with a Jacobian. Here a recurrent
-layer reads each sequence in both directions, and a chain of labels is on top of it, as
-in [1]_: the transitions, and the likelihood of whole labelings, are those of
-`sksstruct.ChainCRF`.
+The scores of a tagger can be computed by any differentiable function. In this example a
+recurrent layer reads each sequence in both directions, and `sksstruct.ChainCRF` adds
+transitions and the likelihood of whole labelings [1]_.
 
-A position holds one of four symbols. Its label says whether the symbol occurs earlier
-in the sequence, later, both, or only once. No score of single positions can tell.
+Each position contains one of four symbols. Its label states whether the symbol also
+occurs earlier in the sequence, later, both, or neither. Scores of single positions
+cannot predict this label.
 
 .. [1] Z. Huang, W. Xu and K. Yu, "Bidirectional LSTM-CRF models for sequence tagging",
    arXiv:1508.01991, 2015.
 """
 
 # %%
-# The sequences.
+# Generate the sequences.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -52,9 +52,9 @@ X_train, y_train = sequences(150, 0)
 X_test, y_test = sequences(200, 1)
 
 # %%
-# The network: parameters are arrays in dicts, and `apply` scores the rows of many
-# sequences at once. The offsets say where each begins, and the state of a layer begins
-# anew there.
+# The parameters of the network are arrays in dicts. `apply` scores the rows of many
+# sequences at once. The offsets contain the first row of each sequence, where the state
+# of a layer is reset.
 N_UNITS = 12
 
 
@@ -92,8 +92,8 @@ def apply(parameters, X, offsets):
 
 
 # %%
-# Linear scores, a network of single positions, and the recurrent one. Training goes on
-# as long as you like: forty passes are enough to see the difference.
+# Train linear scores, a network of single positions, and the recurrent network.
+# Forty passes are enough to see the difference.
 warnings.simplefilter("ignore", ConvergenceWarning)
 scores = {"linear": None, "two layers": ELUScore(16)}
 if jax is not None:
@@ -111,7 +111,7 @@ for name, score in scores.items():
     )
 
 # %%
-# A test sequence, and what the last tagger makes of it.
+# Print a test sequence with the predictions of the recurrent tagger.
 for symbol, truth, found in zip(
     X_test[0].argmax(axis=1), y_test[0], tagger.predict(X_test[:1])[0], strict=True
 ):

@@ -1,16 +1,18 @@
 """
-=============================================
-Many solvers, one problem: which one, and why
-=============================================
+=====================
+Comparison of solvers
+=====================
 
-Every solver takes the same problem and says how far it is from the optimum. Here they
-train a tagger of handwritten years, then a conditional random field, a binary support
-vector machine, and a tagger whose scores are a small neural network.
+All solvers take the same kind of problem and report how far the result can be from the
+optimum. In this example they train a tagger of handwritten years, a conditional random
+field, a binary support vector machine, and a tagger whose scores are computed by a
+small neural network.
 """
 
 # %%
-# The structured hinge loss. A name stands for a solver with its defaults; an object
-# brings its own parameters. All stop at the same duality gap.
+# Compare solvers of the structured hinge loss. A name selects a solver with its
+# defaults. A solver object has its own parameters. All solvers stop at the same duality
+# gap.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -46,19 +48,19 @@ for solver in (
     )
 
 # %%
-# Where calls of the oracle are what costs, cutting planes are the choice; where they
-# are as cheap as here, block steps are.
+# Use cutting planes if oracle calls are expensive. If they are cheap, as in this
+# example, use block-coordinate steps.
 #
-# Losses with a gradient have other solvers: dual coordinate ascent, the counterpart of
-# BCFW; L-BFGS; and variance-reduced stochastic gradients.
+# For losses with a gradient there are other solvers: dual coordinate ascent, which is
+# the counterpart of BCFW; L-BFGS; and variance-reduced stochastic gradients.
 for solver in ("sdca", "lbfgs", "svrg", "casimir"):
     crf = ChainCRF(alpha=0.01, loss="log", solver=solver, random_state=0)
     crf.fit(data.X_train, data.y_train)
     print(f"{solver:8} {crf.n_iter_:3d} passes, objective {crf.objective_:.5f}")
 
 # %%
-# Two classes: the same solvers behind a plain classifier. Pragam can leave the bias out
-# of the regularization.
+# Use the same solvers for a classifier with two classes. Pragam can train with an
+# unregularized bias.
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16, y % 2, random_state=0)
 for solver, penalize in (("auto", True), ("pragam", True), ("pragam", False)):
@@ -72,8 +74,8 @@ for solver, penalize in (("auto", True), ("pragam", True), ("pragam", False)):
     )
 
 # %%
-# Scores need not be linear: the prox-linear method trains through any score function
-# that multiplies its Jacobian with vectors.
+# Scores can be nonlinear. The prox-linear method trains any score function that can
+# multiply its Jacobian with vectors.
 tagger = ChainCRF(
     alpha=0.01, score_function=ELUScore(12), max_iter=8, tol=0.05, random_state=0
 )

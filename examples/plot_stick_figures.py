@@ -1,21 +1,20 @@
 """
-==================================================
-Stick figures: parts on a grid, held by springs
-==================================================
+=============================
+Parts: poses of stick figures
+=============================
 
-Where are the joints of a figure? Looked at one by one, elbows, hands, knees and feet
-are hard to tell apart, and stray strokes look like limbs. Springs between the joints
-know where a hand may be when the elbow is here.
+This example finds the joints of stick figures. Single elbows, hands, knees and feet
+look similar, and stray strokes look like limbs. The model adds springs between joints,
+which score the position of each joint relative to its neighbor.
 
-The images are synthetic: `sksstruct.datasets.make_stick_figures` says how they are
-drawn. The example imports
-:download:`figure_features.py <../../examples/figure_features.py>`;
-put it into the same folder.
+The images are synthetic; see `sksstruct.datasets.make_stick_figures`. The example
+imports :download:`figure_features.py <../../examples/figure_features.py>`; put this
+file into the same folder.
 """
 
 # %%
-# What a position is worth to a joint is a linear function of the pixels around it,
-# which ``figure_features.py`` collects. Half of the arms are raised.
+# The score of a position for a joint is a linear function of the pixels around it,
+# which ``figure_features.py`` extracts. Half of the arms are raised.
 import matplotlib.pyplot as plt
 import numpy as np
 from figure_features import patches
@@ -30,10 +29,10 @@ test = make_stick_figures(100, **figures, random_state=1)
 X_train, X_test = ([patches(image) for image in d.images] for d in (train, test))
 
 # %%
-# Without springs, with springs, and with two types of springs for each bone: arms that
-# hang down and arms that are raised become types by themselves, and which of them an
-# arm is of, the image at both ends tells. The loss of a joint grows with the squared
-# distance, to 1 at a distance of 5 pixels (a truncated quadratic loss).
+# Train a model without springs, a model with springs, and a model with two types of
+# springs for each bone. Training learns separate types for lowered and raised arms. The
+# image at both ends of an arm determines its type. The loss of a joint is a truncated
+# quadratic function of the distance, which reaches 1 at 5 pixels.
 found = {}
 for name, edges, n_types in (
     ("joints alone", [], 1),
@@ -53,7 +52,7 @@ for name, edges, n_types in (
     )
 
 # %%
-# Four test images: what was drawn, and what was found.
+# Plot the true and the predicted joints of four test images.
 fig, axes = plt.subplots(4, 4, figsize=(5.2, 6.8))
 for k, column in enumerate(axes.T):
     for ax, joints in zip(column, [test.joints, *found.values()], strict=True):

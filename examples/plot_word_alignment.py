@@ -1,24 +1,24 @@
 """
-======================================
-Word alignment: learning to match
-======================================
+========================
+Matching: word alignment
+========================
 
-Which English word goes with which French one? Every word is linked to one word of the
-other language at most, so that an alignment is a matching. What a pair of words is
-worth is learned from 100 sentences with known links.
+This example aligns the words of English and French sentences. Every word is linked to
+at most one word of the other language, so an alignment is a matching. The scores of
+pairs of words are learned from 100 sentences with known links.
 
 The example imports
 :download:`alignment_features.py <../../examples/alignment_features.py>`;
-put it into the same folder.
+put this file into the same folder.
 
-The data are the Hansards of the Canadian parliament as prepared for a shared task of
-2003. The library cannot fetch them; `sksstruct.datasets.load_hansards` says which files
-it reads, and from which folder.
+The data are the Hansards of the Canadian parliament, as prepared for a shared task in
+2003. The library cannot download them. The documentation of
+`sksstruct.datasets.load_hansards` names the files and the folder.
 """
 
 # %%
-# 100 pairs of sentences to train on, 347 to test. How often words occur together is
-# counted over all sentences, of which 2383 more have no links.
+# Use 100 pairs of sentences for training and 347 for testing. The co-occurrences of
+# words are counted in all sentences, including 2383 sentences without links.
 import matplotlib.pyplot as plt
 import numpy as np
 from alignment_features import dice_counts, pair_features
@@ -37,8 +37,8 @@ y_train, y_test = ([p.links for p in part] for part in (train, test))
 
 
 # %%
-# The baseline: the best matching by Dice's coefficient, without the pairs below a
-# threshold, which is the best one for the training sentences.
+# The baseline is the best matching by Dice's coefficient, without the pairs below a
+# threshold. The threshold is the best one on the training sentences.
 def match_by_dice(pair, threshold):
     worth = np.maximum(dice(pair) - threshold, 0.0)
     columns = np.full(len(pair.english), -1)
@@ -57,8 +57,8 @@ rate = alignment_error_rate(y_test, [match_by_dice(p, best) for p in test])
 print(f"matching by Dice's coefficient     AER {100 * rate:5.1f} %")
 
 # %%
-# The model: seven features of a pair. A link that is missed costs three times a wrong
-# one, as the wrong ones are more; possible links cost nothing.
+# The model has seven features for each pair. A missed link costs three times as much
+# as a wrong link, because there are more wrong pairs. Possible links have no cost.
 model = MatchingModel(false_cost=1.0, miss_cost=3.0)
 classifier = SSVMClassifier(model, alpha=0.01, tol=1e-3, random_state=0)
 classifier.fit(X_train, y_train)
@@ -73,8 +73,8 @@ for name, weight in zip(names, classifier.coef_, strict=True):
     print(f"  {name:15s} {weight:6.2f}")
 
 # %%
-# One sentence: sure links are squares, possible ones small squares, what was found are
-# dots.
+# Plot one sentence. Large squares are sure links, small squares are possible links,
+# and dots are predicted links.
 k = next(i for i, p in enumerate(test) if 12 <= len(p.english) <= 14)
 pair, columns = test[k], found[k]
 fig, ax = plt.subplots(figsize=(6, 5.2))

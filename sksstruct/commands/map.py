@@ -30,23 +30,28 @@ def add_parsers(commands):
     best = commands.add_parser("map", help="find the best labeling of a factor graph")
     best.add_argument(
         "file",
-        help="FILE.uai, .LG, .erg, .wcsp, .cfn or .fg, or .gz, .bz2 or .xz of it",
+        help="input: .uai, .LG, .erg, .wcsp, .cfn or .fg; .gz, .bz2 and .xz work too",
     )
     best.add_argument(
-        "--evidence", help="evidence file (FILE.uai.evid, if it is there)"
+        "--evidence", help="evidence file (default: FILE.uai.evid, if it exists)"
     )
     best.add_argument(
-        "--solver", default="auto", choices=list(MAP_SOLVERS), help="MAP solver (auto)"
+        "--solver",
+        default="auto",
+        choices=list(MAP_SOLVERS),
+        help="MAP solver (default: auto)",
     )
-    best.add_argument("--time-limit", type=float, help="seconds (no limit)")
-    best.add_argument("--max-iter", type=int, help="iterations (by the solver)")
-    best.add_argument("--tol", type=float, default=1e-6, help="tolerance (1e-6)")
-    best.add_argument("--seed", type=int, default=0, help="of random choices (0)")
-    best.add_argument("--output", help="result file (FILE.MPE)")
+    best.add_argument("--time-limit", type=float, help="seconds (default: no limit)")
+    best.add_argument("--max-iter", type=int, help="maximum number of iterations")
+    best.add_argument(
+        "--tol", type=float, default=1e-6, help="tolerance (default: 1e-6)"
+    )
+    best.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    best.add_argument("--output", help="result file (default: FILE.MPE)")
     best.add_argument("--json", action="store_true", help="print one JSON object")
     best.add_argument(
         "-v", "--verbose", action="count", default=0,
-        help="show progress; -vv: every iteration",
+        help="show progress; -vv shows every iteration",
     )  # fmt: skip
     best.set_defaults(run=run)
 

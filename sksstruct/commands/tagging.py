@@ -28,25 +28,23 @@ def add_parsers(commands):
         "by white space, the word first and the label last. An empty line ends a "
         "sentence.",
     )
-    train.add_argument("file", nargs="+", help="training data; .gz as well")
-    train.add_argument("-m", "--model", required=True, help="file to write")
+    train.add_argument("file", nargs="+", help="training data, also as .gz")
+    train.add_argument("-m", "--model", required=True, help="output file")
+    train.add_argument("--template", help="CRF++ template (default: built-in features)")
     train.add_argument(
-        "--template", help="template of CRF++; without it the usual features"
+        "--min-count", type=int, default=1, help="drop rarer features (default: 1)"
     )
     train.add_argument(
-        "--min-count", type=int, default=1, help="leave rarer features out (1)"
+        "--loss", choices=["hinge", "log"], help="'log': likelihood (default: hinge)"
     )
-    train.add_argument(
-        "--loss", choices=["hinge", "log"], help="'log' is the likelihood (hinge)"
-    )
-    train.add_argument("--alpha", type=float, help="regularization (by the loss)")
-    train.add_argument("--c1", type=float, help="that of CRFsuite, for the likelihood")
-    train.add_argument("--c2", type=float, help="that of CRFsuite, for the likelihood")
-    train.add_argument("--bio", action="store_true", help="well-formed BIO labels only")
-    train.add_argument("--test", help="file to report the chunks of")
-    train.add_argument("--max-seconds", type=float, help="limit of the training (none)")
-    train.add_argument("--jobs", type=int, help="threads (1)")
-    train.add_argument("--seed", type=int, default=0, help="of random orders (0)")
+    train.add_argument("--alpha", type=float, help="regularization (default: auto)")
+    train.add_argument("--c1", type=float, help="c1 of CRFsuite; selects --loss log")
+    train.add_argument("--c2", type=float, help="c2 of CRFsuite; selects --loss log")
+    train.add_argument("--bio", action="store_true", help="allow only valid BIO labels")
+    train.add_argument("--test", help="file to evaluate on, by chunks")
+    train.add_argument("--max-seconds", type=float, help="time limit of training")
+    train.add_argument("--jobs", type=int, help="number of threads (default: 1)")
+    train.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     train.add_argument("-v", "--verbose", action="store_true", help="show progress")
     train.set_defaults(run=run_train)
 
@@ -56,14 +54,14 @@ def add_parsers(commands):
         description="Append a column of predicted labels to the columns of a file. "
         "Reading a model runs code: use only models that you trust.",
     )
-    tag.add_argument("file", help="data; .gz as well; - for standard input")
-    tag.add_argument("-m", "--model", required=True, help="file that train wrote")
-    tag.add_argument("-o", "--output", help="file to write (standard output)")
+    tag.add_argument("file", help="data, also as .gz; - for standard input")
+    tag.add_argument("-m", "--model", required=True, help="model file written by train")
+    tag.add_argument("-o", "--output", help="output file (default: standard output)")
     tag.add_argument(
         "--test", action="store_true",
-        help="the last column has true labels: print a report instead",
+        help="the last column has true labels; print a report instead",
     )  # fmt: skip
-    tag.add_argument("--jobs", type=int, help="threads (1)")
+    tag.add_argument("--jobs", type=int, help="number of threads (default: 1)")
     tag.set_defaults(run=run_tag)
 
 

@@ -68,7 +68,7 @@ class Distributed(OnCluster):
         """
         if getattr(self, "warm_start", False):
             raise ValueError(
-                "warm_start=True needs all dual variables in one place; to go on from "
+                "warm_start=True needs all dual variables in one place; to continue "
                 "a run on a cluster, use Partitioned(checkpoint=, resume=True)"
             )
         return train(self, X, y, sample_weight, self._noun)

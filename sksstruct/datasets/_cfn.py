@@ -32,7 +32,7 @@ def load_cfn(path: PathLike) -> FactorGraph:
     ----------
     path : path-like
         A ``.cfn`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Cost
-        functions with a "type" are refused by its name.
+        functions with a "type" raise an error that names it.
 
     Returns
     -------

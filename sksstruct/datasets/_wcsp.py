@@ -28,11 +28,11 @@ def load_wcsp(path: PathLike) -> FactorGraph:
     Parameters
     ----------
     path : path-like
-        A ``.wcsp`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. Cost
-        functions by keyword become tables: comparisons, ``disj``, ``sdisj``,
+        A ``.wcsp`` file; ``.gz``, ``.bz2`` and ``.xz`` files are decompressed. These
+        keyword cost functions become tables: comparisons, ``disj``, ``sdisj``,
         ``salldiff``, ``clique``, the knapsacks and ``wregular``. Other keywords,
-        functions that are too large to be written out, and interval domains are
-        refused.
+        functions that are too large to be written out, and interval domains raise an
+        error.
 
     Returns
     -------

@@ -99,6 +99,6 @@ def has_probabilities(flat):
             hint = ""
             if model is not None and model._has_marginals:
                 hint = f"; use {other}"
-            raise AttributeError(f"{name} is not for {model!r}{hint}")
+            raise AttributeError(f"{name} is not available for {model!r}{hint}")
 
     return check

@@ -85,13 +85,13 @@ def choose_scaling(estimator, spec, examples):
 
 
 def _warn(trials):
-    """Warn of trials that ended before the gap was as small as asked for, once."""
+    """Warn once if trials ended before the gap was small enough."""
     if not trials:
         return
     scaling, result = max(trials, key=lambda trial: trial[1].dual_gap)
     warnings.warn(
-        f"{len(trials)} trial(s) of an interaction_scaling did not converge, so that "
-        f"another one may be better: with {scaling:.3g}, after {result.n_iter} passes, "
+        f"{len(trials)} trial(s) of an interaction_scaling did not converge, so "
+        f"another may be better: with {scaling:.3g}, after {result.n_iter} passes, "
         f"the duality gap is {result.dual_gap:.3g}, the tolerance {result.target:.3g}. "
         f"{Status(result.status).remedy}",
         ConvergenceWarning,

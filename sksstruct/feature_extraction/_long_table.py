@@ -180,8 +180,8 @@ def _parts(ids, by, contiguous):
                 f"{name} {value!r}" for name, value in zip(by, key, strict=True)
             )
             raise ValueError(
-                f"the sequence of {shown} ended at row {parts[key][-1]} and goes on at "
-                f"row {row}: name in `by` all columns that tell sequences apart, or "
+                f"the sequence of {shown} ended at row {parts[key][-1]} and continues "
+                f"at row {row}: name in `by` all columns that tell sequences apart, or "
                 "pass contiguous=False to bring its rows together"
             )
         parts[key].append(row)

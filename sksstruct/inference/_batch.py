@@ -34,7 +34,7 @@ def batch(
     n_jobs: int | None = None,
     **options: Any,
 ) -> list:
-    """Results of an oracle on many problems.
+    """Apply an oracle to many problems.
 
     Parameters
     ----------

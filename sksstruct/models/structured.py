@@ -103,7 +103,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         phi : ndarray of shape (n_weights,) or sparse matrix of shape (1, n_weights)
-            Features; sparse ones save memory and time where most are zero.
+            Features; sparse vectors save memory and time if most entries are zero.
         """
         raise NotImplementedError(f"{type(self).__name__} must define joint_feature")
 
@@ -120,13 +120,13 @@ class StructuredModel(ModelSpec, BaseEstimator):
         Returns
         -------
         loss : float
-            Not negative; 0 where the two are equal. Losses of at most 1 keep the score
+            Not negative; 0 if the two are equal. Losses of at most 1 keep the score
             of the classifier, one minus the mean loss, from becoming negative.
         """
         raise NotImplementedError(f"{type(self).__name__} must define loss")
 
     def decode(self, x: Any, w: np.ndarray) -> Any:
-        """Output of highest score (max oracle).
+        """Output with the highest score (max oracle).
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must define decode")
 
     def loss_augmented_decode(self, x: Any, y: Any, w: np.ndarray) -> Any:
-        """Output of highest sum of score and loss.
+        """Output with the highest sum of score and loss.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class StructuredModel(ModelSpec, BaseEstimator):
         )
 
     def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
-        """The k outputs of highest score; optional.
+        """The k outputs with the highest scores; optional.
 
         Parameters
         ----------

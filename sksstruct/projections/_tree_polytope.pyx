@@ -484,7 +484,7 @@ def project_tree_polytope(m, edges):
         stay zero.
     edges : array-like of shape (n_edges, 2)
         Pairs of variables, numbered from zero, without a cycle. The trees of a forest
-        are projected each by itself.
+        are projected separately.
 
     Returns
     -------

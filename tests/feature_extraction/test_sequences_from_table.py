@@ -79,7 +79,7 @@ def test_ids_that_stand_in_the_first_row_only():
 
 def test_rows_that_are_not_contiguous():
     table = {"doc": [1, 1, 2, 2], "s": [0, 1, 0, 1], "w": list("abcd")}
-    with pytest.raises(ValueError, match=r"s 0 ended at row 0 and goes on at row 2"):
+    with pytest.raises(ValueError, match=r"s 0 ended at row 0 and continues at row 2"):
         sequences_from_table(table, "s")
     words, _ = sequences_from_table(table, ["doc", "s"], columns="w")
     assert words == [["a"], ["b"], ["c"], ["d"]]

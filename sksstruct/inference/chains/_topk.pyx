@@ -298,8 +298,8 @@ def viterbi_topk(unary, pairwise, k):
     Returns
     -------
     labelings : ndarray of shape (n, T), int32
-        The n <= k best labelings, all different; fewer than k where fewer are allowed.
-        Labelings of equal score are in the order of their last label, then the last
+        The n <= k best labelings, all different; fewer than k if fewer are allowed.
+        Labelings with equal scores are in the order of their last label, then the last
         but one, and so on; the first is that of `viterbi`.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.

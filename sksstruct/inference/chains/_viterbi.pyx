@@ -71,18 +71,19 @@ def viterbi(unary, pairwise):
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K), or sparse (K, K)
-        Score of each pair of neighboring labels, from -> to: one table for all
-        places, or one for each pair of positions. ``-inf`` forbids a pair. Pairs that
-        a sparse table does not store score zero, and cost no time.
+        Score of each pair of neighboring labels, from -> to: one table for all places,
+        or one for each pair of positions. ``-inf`` forbids a pair. Pairs that are not
+        stored in a sparse table have the score zero, and take no time.
 
     Returns
     -------
     labeling : ndarray of shape (T,), int32
-        A labeling of highest score. Among several, the one whose last label is the
-        lowest, then the last but one, and so on.
+        A labeling with the highest score. If there are several, the one whose last
+        label is the lowest. Remaining ties are decided by the last label but one, and
+        so on.
     score : float
-        Its score; ``-inf`` if every labeling is forbidden, and the one returned means
-        nothing.
+        Its score. If every labeling is forbidden, the score is ``-inf``, and the
+        labeling is arbitrary.
 
     Raises
     ------

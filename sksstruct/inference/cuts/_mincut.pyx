@@ -164,7 +164,7 @@ cdef class CutKernel(FlowTrees):
         -------
         max_marginals : ndarray of shape (n_variables, 2)
             For each variable and label the score of the best labeling that has it;
-            ``-inf`` where all of them are forbidden.
+            ``-inf`` if all of them are forbidden.
 
         Raises
         ------
@@ -410,8 +410,8 @@ cdef class CutKernel(FlowTrees):
 class MinCut(CutKernel):
     """Best labelings of binary variables whose pairs favor agreement, on any graph.
 
-    The flow of one problem is kept for the next, so that several problems on the same
-    graph are solved faster one after the other than each on its own.
+    The flow of one problem is kept for the next problem. Solving several problems on
+    the same graph with one object is faster than solving each of them from scratch.
 
     Parameters
     ----------
@@ -422,9 +422,9 @@ class MinCut(CutKernel):
 
     Notes
     -----
-    Among several best labelings, the one with label 1 only where all of them have it is
-    returned. Arithmetic is in double precision. The flow is found by the algorithm of
-    Boykov and Kolmogorov [1]_ and reused as by Kohli and Torr [2]_.
+    If several labelings are best, the solver returns the one that has label 1 only
+    where all of them have it. Arithmetic is in double precision. The flow is found by
+    the algorithm of Boykov and Kolmogorov [1]_ and reused as by Kohli and Torr [2]_.
 
     References
     ----------
@@ -462,8 +462,8 @@ def min_cut(unary, edges, pairwise):
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        State of each variable. Among several best labelings, it is the one with label 1
-        only where all of them have it.
+        State of each variable. If several labelings are best, it is the one that has
+        label 1 only where all of them have it.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
 
@@ -504,7 +504,7 @@ def min_cut_max_marginals(unary, edges, pairwise):
     -------
     max_marginals : ndarray of shape (n_variables, 2)
         For each variable and label the score of the best labeling that has it;
-        ``-inf`` where all of them are forbidden.
+        ``-inf`` if all of them are forbidden.
 
     Raises
     ------

@@ -445,7 +445,7 @@ def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):
     Returns
     -------
     max_marginals : ndarray of shape (n_parts, height, width)
-        Scores; ``-inf`` where every placement is forbidden.
+        Scores; ``-inf`` if every placement is forbidden.
 
     Raises
     ------

@@ -259,13 +259,13 @@ def bmmf(max_marginals, unary, k, *, max_product=None):
     max_product : callable, default=None
         ``max_product(unary)`` returns the best labeling and its score, ``-inf`` where
         every labeling is forbidden. With it `max_marginals` is called less often, and
-        labelings of equal score cost no more than others.
+        labelings with equal scores cost no more than others.
 
     Returns
     -------
     labelings : ndarray of shape (n, p), int32
-        The n <= k best labelings, all different; fewer than k where fewer are allowed.
-        The order of labelings of equal score depends on the oracles only.
+        The n <= k best labelings, all different; fewer than k if fewer are allowed.
+        The order of labelings with equal scores depends on the oracles only.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 

@@ -122,8 +122,8 @@ class Exhaustive:
         Returns
         -------
         labelings : ndarray of shape (n, p), int32
-            Best first; labelings of equal score are ordered by the state of their last
-            variable, then of the last but one, and so on.
+            Labelings, the best first. Labelings with equal scores are ordered by the
+            state of their last variable, then of the last but one, and so on.
         scores : ndarray of shape (n,)
             Their scores.
         """

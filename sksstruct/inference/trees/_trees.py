@@ -31,9 +31,10 @@ def max_product(
     Returns
     -------
     labeling : ndarray of shape (p,), int32
-        A labeling of highest score. Among several, in each tree the last variable takes
-        the lowest of its best states, then every other variable the lowest given its
-        neighbor on the way to the last one.
+        A labeling with the highest score. If there are several, the last variable of
+        each tree takes the lowest of its best states. Every other variable then takes
+        its lowest best state, given the state of its neighbor on the path to the last
+        variable.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
 

@@ -356,7 +356,7 @@ class RelaxedGraphModel(StructuredModel):
         return self._answer(x, result.labeling)
 
     def decode_topk(self, x: Any, w: np.ndarray, k: int) -> list:
-        """The k outputs of highest score.
+        """The k outputs with the highest scores.
 
         On trees and forests they are exact. On graphs with cycles one MAP problem is
         solved for each node and output, and they are exact if `solver` proves its
