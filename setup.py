@@ -11,6 +11,8 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 debug = os.environ.get("SKSSTRUCT_DEBUG_CYTHON", "0") not in ("", "0")
 directives = {
@@ -47,6 +49,55 @@ extensions = [
 ]
 # One shared copy of Cython's utility code instead of one per kernel.
 shared = "sksstruct._cyutility"
+# The row kernels, sksstruct/utils/_simd.h, and the options of their instruction sets
+kernels = "sksstruct.utils._simd"
+avx2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe"]
+avx512 = ["-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl"]
+levels = {
+    "baseline": [],
+    "avx2": avx2,
+    "avx512": [*avx2, *avx512, "-mprefer-vector-width=512"],
+}
+microsoft = {"baseline": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]}
+
+
+class BuildExt(build_ext):
+    """Compile the row kernels once for each instruction set, into one extension."""
+
+    def build_extension(self, ext):
+        path = self.get_ext_fullpath(ext.name)
+        if ext.name == kernels and (
+            self.force or newer_group([*ext.sources, *ext.depends], path)
+        ):
+            # universal2: both processors in one file
+            universal = self.plat_name.endswith("universal2")
+            x86 = universal or self.plat_name.endswith(("x86_64", "amd64"))
+            if x86:
+                ext.define_macros.append(("SKS_X86_LEVELS", None))
+            for level in levels if x86 else ["baseline"]:
+                ext.extra_objects += self.compile_level(ext, level, universal)
+        super().build_extension(ext)
+
+    def compile_level(self, ext, level, universal):
+        """Return the objects of one instruction set."""
+        if self.compiler.compiler_type == "msvc":
+            options = microsoft[level]
+        else:
+            options = levels[level]
+            if universal:
+                options = [part for o in options for part in ("-Xarch_x86_64", o)]
+            # gcc's way, so that compilers agree on digits; no vector crosses a call
+            options = [*options, "-ffp-contract=fast", "-Wno-psabi"]
+        source = Path(self.build_temp, f"simd_{level}.c")
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text('#include "sksstruct/utils/_simd_kernels.h"\n')
+        return self.compiler.compile(
+            [str(source)],
+            output_dir=self.build_temp,
+            macros=[("SKS_LEVEL", level)],
+            include_dirs=ext.include_dirs,
+            extra_postargs=[*ext.extra_compile_args, *options],
+        )
 
 
 def main():
@@ -61,7 +112,9 @@ def main():
     )
     setup(
         options={"build_ext": {"parallel": os.cpu_count()}},
-        ext_modules=modules,
+        cmdclass={"build_ext": BuildExt},
+        # what takes longest first
+        ext_modules=sorted(modules, key=lambda module: module.name != kernels),
     )
 
 

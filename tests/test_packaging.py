@@ -69,7 +69,8 @@ def test_wheel_contents(built):
         names = archive.namelist()
     for name in ("protocols/_bound_model.pxd", "chain/_chain.pxd"):
         assert f"sksstruct/models/{name}" in names
-    assert "sksstruct/utils/_simd.h" in names
+    for name in ("_simd.h", "_simd_common.h", "_simd.pxd"):
+        assert f"sksstruct/utils/{name}" in names
     for name in ("py.typed", "inference/chains/_viterbi.pyi"):
         assert f"sksstruct/{name}" in names
     assert any(

@@ -4,7 +4,7 @@
 #ifndef SKSSTRUCT_SIMD_MANY_H
 #define SKSSTRUCT_SIMD_MANY_H
 
-#include "sksstruct/utils/_simd.h"
+#include "sksstruct/utils/_simd_common.h"
 
 /* ---- searches ---- */
 
@@ -27,7 +27,7 @@ SKS_INLINE int sks_any(sks_m8 m)
 #endif
 
 /* The first b < n with x[b] = value; n if there is none. */
-SKS_CLONES SKS_UNUSED ptrdiff_t sks_first(ptrdiff_t n, const double *x, double value)
+static ptrdiff_t sks_first(ptrdiff_t n, const double *x, double value)
 {
     ptrdiff_t b = 0;
 #ifdef SKS_VECTORS
@@ -43,7 +43,7 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_first(ptrdiff_t n, const double *x, double v
 }
 
 /* max x[b] over the b < n with x[b] < bound; -inf without any */
-SKS_CLONES SKS_UNUSED double sks_max_below(ptrdiff_t n, const double *x, double bound)
+static double sks_max_below(ptrdiff_t n, const double *x, double bound)
 {
     double best[8], top;
     ptrdiff_t b = 0;
@@ -60,7 +60,7 @@ SKS_CLONES SKS_UNUSED double sks_max_below(ptrdiff_t n, const double *x, double 
 }
 
 /* The maximum of each block of 64 of the n entries; returns that of all. */
-SKS_CLONES SKS_UNUSED double sks_block_maxima(ptrdiff_t n, const double *x, double *out)
+static double sks_block_maxima(ptrdiff_t n, const double *x, double *out)
 {
     double best[8], top = -INFINITY;
     for (ptrdiff_t b = 0; b < n; out++) {
@@ -79,9 +79,9 @@ SKS_CLONES SKS_UNUSED double sks_block_maxima(ptrdiff_t n, const double *x, doub
 
 /* Writes the b < n with x[b] + y[b] >= least to out, which has room for n, and returns
    their number. */
-SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
-                                             const double *y, double least,
-                                             int32_t *out)
+static ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
+                              const double *y, double least,
+                              int32_t *out)
 {
     ptrdiff_t count = 0, b = 0;
 #ifdef SKS_VECTORS
@@ -141,7 +141,7 @@ SKS_CLONES SKS_UNUSED ptrdiff_t sks_reaching(ptrdiff_t n, const double *x,
             sks_product_block_##suffix(1, width, n, value + r * n, weights, ld, init,  \
                                        out + r * ld);                                  \
     }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_product_##suffix(                                   \
+    static void sks_product_##suffix(                                                  \
         ptrdiff_t rows, ptrdiff_t n, const real *value, const double *weights,         \
         ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
     {                                                                                  \

@@ -5,7 +5,7 @@
 #ifndef SKSSTRUCT_SIMD_SINGLE_H
 #define SKSSTRUCT_SIMD_SINGLE_H
 
-#include "sksstruct/utils/_simd.h"
+#include "sksstruct/utils/_simd_common.h"
 
 #ifdef SKS_VECTORS
 typedef float sks_f16 __attribute__((vector_size(64), aligned(4), may_alias));
@@ -41,7 +41,7 @@ SKS_INLINE void sks_single_fma(const int width, float v, const float *row, float
                            weights + (index ? index[p] : p) * ld, acc);                \
         for (int j = 0; j < width; j++) out[j] = acc[j];                               \
     }                                                                                  \
-    SKS_CLONES SKS_UNUSED void sks_single_scores_##suffix(                             \
+    static void sks_single_scores_##suffix(                                            \
         ptrdiff_t n, const int32_t *index, const real *value, const float *weights,    \
         ptrdiff_t ld, const float *init, float *out)                                   \
     {                                                                                  \
@@ -81,17 +81,17 @@ SKS_INLINE void sks_single_maxplus_block(const int width, ptrdiff_t n, ptrdiff_t
 }
 #define SKS_BODY(width, b) \
     sks_single_maxplus_block(width, n, ld, prev, table + (b), out + (b))
-SKS_CLONES SKS_UNUSED void sks_single_maxplus(ptrdiff_t n, ptrdiff_t ld,
-                                              const float *prev, const float *table,
-                                              float *out)
+static void sks_single_maxplus(ptrdiff_t n, ptrdiff_t ld,
+                               const float *prev, const float *table,
+                               float *out)
 {
     SKS_BLOCKS(ld, SKS_BODY);
 }
 #undef SKS_BODY
 
 /* The first a of the largest x[a] + y[a]; y is -inf in the padding. */
-SKS_CLONES SKS_UNUSED ptrdiff_t sks_single_best(ptrdiff_t ld, const float *x,
-                                                const float *y)
+static ptrdiff_t sks_single_best(ptrdiff_t ld, const float *x,
+                                 const float *y)
 {
     float best[8], top = -INFINITY;
     const int width = ld == 4 ? 4 : 8;

@@ -27,9 +27,14 @@ from libc.string cimport memset
 
 from sksstruct.inference.chains._pair_index cimport PairIndex
 from sksstruct.utils._memory cimport reserve, resize
-from sksstruct.utils._simd cimport sks_axpy, sks_max, sks_prefetch
-from sksstruct.utils._simd_many cimport (
-    sks_block_maxima, sks_first, sks_max_below, sks_reaching,
+from sksstruct.utils._simd cimport (
+    sks_axpy,
+    sks_block_maxima,
+    sks_first,
+    sks_max,
+    sks_max_below,
+    sks_prefetch,
+    sks_reaching,
 )
 
 from sksstruct.inference._checks import check_positions, check_scores, check_sums

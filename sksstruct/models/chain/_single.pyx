@@ -16,9 +16,12 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 
 from sksstruct.models.tables._feature_rows cimport FeatureRows, RowEntries
-from sksstruct.utils._simd cimport sks_prefetch
-from sksstruct.utils._simd_single cimport (
-    sks_single_best, sks_single_maxplus, sks_single_scores_f32, sks_single_scores_f64,
+from sksstruct.utils._simd cimport (
+    sks_prefetch,
+    sks_single_best,
+    sks_single_maxplus,
+    sks_single_scores_f32,
+    sks_single_scores_f64,
 )
 
 from sksstruct.utils._layout import aligned_zeros

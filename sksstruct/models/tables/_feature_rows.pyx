@@ -15,12 +15,24 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from sksstruct.utils._simd cimport (
-    sks_dense_axpy_f32, sks_dense_axpy_f64, sks_dense_dot_f32, sks_dense_dot_f64,
-    sks_prefetch, sks_scatter_f32, sks_scatter_f64, sks_scores_f32, sks_scores_f64,
-    sks_scores_part_f32, sks_scores_part_f64, sks_spread_dot_f32, sks_spread_dot_f64,
-    sks_spread_f32, sks_spread_f64,
+    sks_dense_axpy_f32,
+    sks_dense_axpy_f64,
+    sks_dense_dot_f32,
+    sks_dense_dot_f64,
+    sks_prefetch,
+    sks_product_f32,
+    sks_product_f64,
+    sks_scatter_f32,
+    sks_scatter_f64,
+    sks_scores_f32,
+    sks_scores_f64,
+    sks_scores_part_f32,
+    sks_scores_part_f64,
+    sks_spread_dot_f32,
+    sks_spread_dot_f64,
+    sks_spread_f32,
+    sks_spread_f64,
 )
-from sksstruct.utils._simd_many cimport sks_product_f32, sks_product_f64
 
 
 def stored_arrays(rows, as_given=False):

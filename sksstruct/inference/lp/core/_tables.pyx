@@ -14,16 +14,13 @@ import numpy as np
 
 from libc.math cimport INFINITY
 
-cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    void sks_forward(Py_ssize_t rows, Py_ssize_t cols, double weight,
-                     const double* scores, const double* table, double* out) noexcept
-    void sks_backward(Py_ssize_t rows, Py_ssize_t cols, double weight,
-                      const double* scores, const double* table, double* out) noexcept
-    double sks_row_raise(Py_ssize_t n, double score, double weight, const double* row,
-                         double* out) noexcept
-    double sks_largest(Py_ssize_t n, const double* scores) noexcept
-    void sks_extremes(Py_ssize_t rows, Py_ssize_t cols, const double* table,
-                      double* row_high, double* col_high) noexcept
+from sksstruct.utils._simd cimport (
+    sks_backward,
+    sks_extremes,
+    sks_forward,
+    sks_largest,
+    sks_row_raise,
+)
 
 # Tables with fewer rows or columns are multiplied in full: a vectorized product of that
 # size costs less than sorting out states.

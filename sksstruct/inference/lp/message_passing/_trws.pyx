@@ -33,9 +33,7 @@ from libc.string cimport memcpy
 from sksstruct.inference.lp.core._problem cimport MAPProblem, entry_from, other_end
 from sksstruct.inference.lp.message_passing._higher cimport HigherFactors
 from sksstruct.inference.lp.message_passing._messages cimport Messages
-
-cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    double sks_largest(Py_ssize_t n, const double* scores) noexcept
+from sksstruct.utils._simd cimport sks_largest
 
 
 @cython.final

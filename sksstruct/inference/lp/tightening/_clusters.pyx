@@ -21,11 +21,7 @@ cimport cython
 from libc.math cimport INFINITY
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
-
-cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    double sks_largest(Py_ssize_t n, const double* scores) noexcept
-    double sks_row_best(Py_ssize_t n, double weight, const double* scores,
-                        const double* row) noexcept
+from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
 
 @cython.final

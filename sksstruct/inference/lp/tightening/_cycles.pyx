@@ -20,13 +20,7 @@ from libc.string cimport memset
 
 from sksstruct.inference.lp.core._problem cimport MAPProblem
 from sksstruct.inference.lp.tightening._clusters cimport Clusters
-
-cdef extern from "sksstruct/inference/lp/core/_rows.h" nogil:
-    double sks_largest(Py_ssize_t n, const double* scores) noexcept
-    double sks_row_best(Py_ssize_t n, double weight, const double* scores,
-                        const double* row) noexcept
-    void sks_extremes(Py_ssize_t rows, Py_ssize_t cols, const double* table,
-                      double* row_high, double* col_high) noexcept
+from sksstruct.utils._simd cimport sks_extremes, sks_largest, sks_row_best
 
 # Nodes between the first ones of two searches: any number that is a prime.
 cdef Py_ssize_t STRIDE = 7919

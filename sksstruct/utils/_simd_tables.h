@@ -2,14 +2,10 @@
    shared and not copied. Blocks of constant width let the compiler keep accumulators in
    registers; where the width is no multiple of eight the last block of eight overlaps
    the one before it, which does no harm to a maximum. */
-#ifndef SKSSTRUCT_ROWS_H
-#define SKSSTRUCT_ROWS_H
+#ifndef SKSSTRUCT_SIMD_TABLES_H
+#define SKSSTRUCT_SIMD_TABLES_H
 
-#include "sksstruct/utils/_simd.h"
-
-/* With > the second of equal values stays, and the compiler has an instruction for it.
-*/
-#define SKS_MAX(x, y) ((x) > (y) ? (x) : (y))
+#include "sksstruct/utils/_simd_common.h"
 
 /* out[j] = max_i scores[i] + weight table[i, j], for `width` columns */
 SKS_INLINE void sks_forward_block(const int width, ptrdiff_t rows, ptrdiff_t cols,
@@ -31,9 +27,9 @@ SKS_INLINE void sks_forward_block(const int width, ptrdiff_t rows, ptrdiff_t col
 }
 
 /* out[j] = max_i scores[i] + weight table[i, j] */
-SKS_CLONES SKS_UNUSED void sks_forward(ptrdiff_t rows, ptrdiff_t cols, double weight,
-                                       const double *scores, const double *table,
-                                       double *out)
+static void sks_forward(ptrdiff_t rows, ptrdiff_t cols, double weight,
+                        const double *scores, const double *table,
+                        double *out)
 {
     ptrdiff_t j = 0;
     for (; j + 32 <= cols; j += 32)
@@ -58,46 +54,19 @@ SKS_CLONES SKS_UNUSED void sks_forward(ptrdiff_t rows, ptrdiff_t cols, double we
     if (j < cols) sks_forward_block(1, rows, cols, weight, scores, table + j, out + j);
 }
 
-/* max_j scores[j] + weight row[j] */
-SKS_INLINE double sks_row_best(ptrdiff_t n, double weight,
-                               const double *SKS_RESTRICT scores,
-                               const double *SKS_RESTRICT row)
-{
-    if (n < 8) {
-        double best = scores[0] + weight * row[0];
-        for (ptrdiff_t j = 1; j < n; j++) {
-            const double candidate = scores[j] + weight * row[j];
-            best = SKS_MAX(candidate, best);
-        }
-        return best;
-    }
-    /* eight maxima side by side, which begin with the block that may overlap */
-    double best[8];
-    for (int j = 0; j < 8; j++) best[j] = scores[n - 8 + j] + weight * row[n - 8 + j];
-    for (ptrdiff_t first = 0; first + 8 <= n; first += 8)
-        for (int j = 0; j < 8; j++) {
-            const double candidate = scores[first + j] + weight * row[first + j];
-            best[j] = SKS_MAX(candidate, best[j]);
-        }
-    for (int j = 0; j < 4; j++) best[j] = SKS_MAX(best[j], best[j + 4]);
-    best[0] = SKS_MAX(best[0], best[2]);
-    best[1] = SKS_MAX(best[1], best[3]);
-    return SKS_MAX(best[0], best[1]);
-}
-
 /* out[i] = max_j scores[j] + weight table[i, j] */
-SKS_CLONES SKS_UNUSED void sks_backward(ptrdiff_t rows, ptrdiff_t cols, double weight,
-                                        const double *scores, const double *table,
-                                        double *out)
+static void sks_backward(ptrdiff_t rows, ptrdiff_t cols, double weight,
+                         const double *scores, const double *table,
+                         double *out)
 {
     for (ptrdiff_t i = 0; i < rows; i++)
         out[i] = sks_row_best(cols, weight, scores, table + i * cols);
 }
 
 /* out[j] = max(out[j], score + weight row[j]); the least of the new values */
-SKS_CLONES SKS_UNUSED double sks_row_raise(ptrdiff_t n, double score, double weight,
-                                           const double *SKS_RESTRICT row,
-                                           double *SKS_RESTRICT out)
+static double sks_row_raise(ptrdiff_t n, double score, double weight,
+                            const double *SKS_RESTRICT row,
+                            double *SKS_RESTRICT out)
 {
     double low[8];
     ptrdiff_t first = 0;
@@ -119,7 +88,7 @@ SKS_CLONES SKS_UNUSED double sks_row_raise(ptrdiff_t n, double score, double wei
 }
 
 /* max_i scores[i] */
-SKS_CLONES SKS_UNUSED double sks_largest(ptrdiff_t n, const double *SKS_RESTRICT scores)
+static double sks_largest(ptrdiff_t n, const double *SKS_RESTRICT scores)
 {
     double best[8], largest;
     ptrdiff_t first = 0;
@@ -137,10 +106,10 @@ SKS_CLONES SKS_UNUSED double sks_largest(ptrdiff_t n, const double *SKS_RESTRICT
 }
 
 /* row_high[i] = max_j table[i, j], col_high[j] = max_i table[i, j] */
-SKS_CLONES SKS_UNUSED void sks_extremes(ptrdiff_t rows, ptrdiff_t cols,
-                                        const double *SKS_RESTRICT table,
-                                        double *SKS_RESTRICT row_high,
-                                        double *SKS_RESTRICT col_high)
+static void sks_extremes(ptrdiff_t rows, ptrdiff_t cols,
+                         const double *SKS_RESTRICT table,
+                         double *SKS_RESTRICT row_high,
+                         double *SKS_RESTRICT col_high)
 {
     for (ptrdiff_t j = 0; j < cols; j++) col_high[j] = table[j];
     /* both in one pass over the rows, as a pass over columns would miss the cache */

@@ -1,0 +1,227 @@
+/* Max-product, sums of rows and dual steps. See `_simd.h`. */
+#ifndef SKSSTRUCT_SIMD_ROWS_H
+#define SKSSTRUCT_SIMD_ROWS_H
+
+#include "sksstruct/utils/_simd_common.h"
+
+/* ---- max-product, and sums of rows ---- */
+
+/* out[b] += max_a prev[a] + table[a, b], a < n: one step of max-product. */
+SKS_INLINE void sks_maxplus_block(const int width, ptrdiff_t n, ptrdiff_t ld,
+                                  const double *SKS_RESTRICT prev,
+                                  const double *SKS_RESTRICT table,
+                                  double *SKS_RESTRICT out)
+{
+    double acc[32];
+    for (int j = 0; j < width; j++) acc[j] = prev[0] + table[j];
+    for (ptrdiff_t a = 1; a < n; a++) {
+        const double p = prev[a];
+        const double *row = table + a * ld;
+        for (int j = 0; j < width; j++) {
+            const double c = p + row[j];
+            acc[j] = c > acc[j] ? c : acc[j];
+        }
+    }
+    for (int j = 0; j < width; j++) out[j] += acc[j];
+}
+#define SKS_BODY(width, b) sks_maxplus_block(width, n, ld, prev, table + (b), out + (b))
+static void sks_maxplus(ptrdiff_t n, ptrdiff_t ld, const double *prev,
+                        const double *table, double *out)
+{
+    SKS_BLOCKS(ld, SKS_BODY);
+}
+#undef SKS_BODY
+
+/* out[b] += scale * row[b] */
+#define SKS_BODY(width, b) \
+    for (int j = 0; j < (width); j++) out[(b) + j] += scale * row[(b) + j]
+static void sks_axpy(ptrdiff_t ld, double scale,
+                     const double *SKS_RESTRICT row,
+                     double *SKS_RESTRICT out)
+{
+    SKS_BLOCKS(ld, SKS_BODY);
+}
+#undef SKS_BODY
+
+/* ---- more of max-product: single rows of any length, and updates ---- */
+
+/* max x[b], b < n; -inf without any */
+static double sks_max(ptrdiff_t n, const double *x)
+{
+    double best[8], top;
+    ptrdiff_t b = 0;
+    for (int j = 0; j < 8; j++) best[j] = -INFINITY;
+    for (; b + 8 <= n; b += 8)
+        for (int j = 0; j < 8; j++) best[j] = x[b + j] > best[j] ? x[b + j] : best[j];
+    top = best[0];
+    for (int j = 1; j < 8; j++) top = best[j] > top ? best[j] : top;
+    for (; b < n; b++) top = x[b] > top ? x[b] : top;
+    return top;
+}
+
+/* out[b] = max(out[b], value + row[b]) */
+#define SKS_BODY(width, b)                                  \
+    for (int j = 0; j < (width); j++) {                     \
+        const double c = value + row[(b) + j];              \
+        out[(b) + j] = c > out[(b) + j] ? c : out[(b) + j]; \
+    }
+static void sks_raise(ptrdiff_t ld, double value,
+                      const double *SKS_RESTRICT row,
+                      double *SKS_RESTRICT out)
+{
+    SKS_BLOCKS(ld, SKS_BODY);
+}
+#undef SKS_BODY
+
+/* ---- sums of rows ---- */
+
+/* y += a x, for whole tables: any multiple of 4, where sks_axpy takes single rows */
+static void sks_add_table(ptrdiff_t n, double a, const double *x,
+                          double *y)
+{
+    for (ptrdiff_t b = 0; b < n; b += 4)
+        for (int j = 0; j < 4; j++) y[b + j] += a * x[b + j];
+}
+
+/* out += x * y, entry by entry */
+static void sks_weigh_add(ptrdiff_t n, const double *x, const double *y,
+                          double *out)
+{
+    for (ptrdiff_t b = 0; b < n; b += 4)
+        for (int j = 0; j < 4; j++) out[b + j] += x[b + j] * y[b + j];
+}
+
+/* out = x * y entry by entry; returns their sum. */
+static double sks_weigh(ptrdiff_t ld, const double *x, const double *y,
+                        double *out)
+{
+    double acc[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    if (ld == 4) {
+        for (int j = 0; j < 4; j++) acc[j] = out[j] = x[j] * y[j];
+    } else {
+        for (ptrdiff_t b = 0; b < ld; b += 8)
+            for (int j = 0; j < 8; j++) {
+                const double c = x[b + j] * y[b + j];
+                out[b + j] = c;
+                acc[j] += c;
+            }
+    }
+    return ((acc[0] + acc[4]) + (acc[2] + acc[6]))
+           + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
+}
+
+/* x *= scale, all entries being >= 0; returns the smallest that is not zero. */
+static double sks_rescale(ptrdiff_t ld, double scale, double *x)
+{
+    double lowest[8], low = INFINITY;
+    const int width = ld == 4 ? 4 : 8;
+    for (int j = 0; j < 8; j++) lowest[j] = INFINITY;
+    for (ptrdiff_t b = 0; b < ld; b += width)
+        for (int j = 0; j < width; j++) {
+            const double c = x[b + j] * scale;
+            const double d = c > 0.0 ? c : INFINITY;
+            x[b + j] = c;
+            lowest[j] = d < lowest[j] ? d : lowest[j];
+        }
+    for (int j = 0; j < 8; j++) low = lowest[j] < low ? lowest[j] : low;
+    return low;
+}
+
+/* table[a, :] += (scale x[a]) y[:], a < n */
+#define SKS_BODY(width, b)                                                    \
+    do {                                                                      \
+        double row[32];                                                       \
+        for (int j = 0; j < (width); j++) row[j] = y[(b) + j];                \
+        for (ptrdiff_t a = 0; a < n; a++) {                                   \
+            const double c = scale * x[a];                                    \
+            for (int j = 0; j < (width); j++) table[a * ld + (b) + j] += c * row[j]; \
+        }                                                                     \
+    } while (0)
+static void sks_add_outer(ptrdiff_t n, ptrdiff_t ld, double scale,
+                          const double *SKS_RESTRICT x,
+                          const double *SKS_RESTRICT y,
+                          double *SKS_RESTRICT table)
+{
+    SKS_BLOCKS(ld, SKS_BODY);
+}
+#undef SKS_BODY
+
+/* ---- dual steps ---- */
+
+/* sum_{p,q < n} (gram[rows[p], rows[q]] + shift) <d[rows[p]], d[rows[q]]>: the squared
+   norm of F' d through the Gram matrix (size x size) of an example's own features. The
+   sums of a row are as many as its labels, so that none waits for another. */
+SKS_INLINE double sks_gram_norm_block(const int width, ptrdiff_t n, const int32_t *rows,
+                                      ptrdiff_t size, const double *gram, double shift,
+                                      ptrdiff_t ld, const double *d)
+{
+    double total[32] = {0.0}, sum = 0.0;
+    for (ptrdiff_t p = 0; p < n; p++) {
+        const double *k = gram + rows[p] * size, *x = d + rows[p] * ld;
+        double acc[32] = {0.0};
+        /* the lower half counts twice: double it, then add half the diagonal */
+        for (ptrdiff_t q = 0; q < p; q++)
+            sks_fma(width, k[rows[q]] + shift, d + rows[q] * ld, acc);
+        sks_fma(width, 0.5 * (k[rows[p]] + shift), x, acc);
+        for (int j = 0; j < width; j++) total[j] += acc[j] * x[j];
+    }
+    for (int j = 8; j < width; j++) total[j % 8] += total[j];
+    sum = ((total[0] + total[4]) + (total[2] + total[6]))
+          + ((total[1] + total[5]) + (total[3] + total[7]));
+    return 2.0 * sum;
+}
+#define SKS_BODY(width, b) \
+    sum += sks_gram_norm_block(width, n, rows, size, gram, shift, ld, d + (b))
+static double sks_gram_norm(ptrdiff_t n, const int32_t *rows,
+                            ptrdiff_t size, const double *gram,
+                            double shift, ptrdiff_t ld, const double *d)
+{
+    double sum = 0.0;
+    SKS_BLOCKS(ld, SKS_BODY);
+    return sum;
+}
+#undef SKS_BODY
+
+/* Keep the entries of a row that are at least tiny in size, zero the others; is one
+   kept? Sizes of doubles compare as their bits do, without the sign: subtractions and
+   shifts, which every instruction set has for whole vectors. */
+SKS_INLINE int sks_clean_row(ptrdiff_t ld, double tiny, double *row)
+{
+    uint64_t any = 0, limit;
+    memcpy(&limit, &tiny, sizeof limit);
+#ifdef SKS_VECTORS
+    if (ld % 8 == 0) {
+        sks_m8 *bits = (sks_m8 *)row, kept = {0};
+        for (ptrdiff_t b = 0; b < ld / 8; b++) {
+            const sks_m8 x = bits[b];
+            const sks_m8 small = -(((x & INT64_MAX) - limit) >> 63);
+            bits[b] = x & ~small;
+            kept |= x & ~small;
+        }
+        for (int j = 0; j < 8; j++) any |= kept[j];
+        return any != 0;
+    }
+#endif
+    for (ptrdiff_t b = 0; b < ld; b++) {
+        uint64_t x, small;
+        memcpy(&x, row + b, sizeof x);
+        small = -(((x & INT64_MAX) - limit) >> 63);
+        x &= ~small;
+        any |= x;
+        memcpy(row + b, &x, sizeof x);
+    }
+    return any != 0;
+}
+
+/* Rows of d (n x ld) with an entry above tiny; the rest of d is set to zero. Convex
+   combinations leave entries that cancel to rounding error: they are no change. */
+static ptrdiff_t sks_changed_rows(ptrdiff_t n, ptrdiff_t ld, double tiny,
+                                  double *d, int32_t *rows)
+{
+    ptrdiff_t count = 0;
+    for (ptrdiff_t t = 0; t < n; t++)
+        if (sks_clean_row(ld, tiny, d + t * ld)) rows[count++] = (int32_t)t;
+    return count;
+}
+
+#endif
