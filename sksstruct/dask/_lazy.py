@@ -19,8 +19,8 @@ def apply(
 ) -> Any:
     """Call a method of a fitted estimator for each partition, when it is computed.
 
-    Any estimator will do, for instance `sksstruct.LPMAPPredictor` for a bag of factor
-    graphs, or a transformer with ``method="transform"``.
+    Use it with any estimator, for example `sksstruct.LPMAPPredictor` for a bag of
+    factor graphs, or a transformer with ``method="transform"``.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ class Shards:
     Parameters
     ----------
     load : callable
-        ``load(k)`` returns ``(X, y)`` or ``(X, y, sample_weight)`` of part k; for
-        prediction alone ``X`` will do. It runs on the workers, maybe more than once,
-        and must return the same each time.
+        ``load(k)`` returns ``(X, y)`` or ``(X, y, sample_weight)`` of part k. For
+        prediction it may return only ``X``. It runs on the workers, possibly more than
+        once, and must return the same data each time.
     n_shards : int
         Number of parts.
 

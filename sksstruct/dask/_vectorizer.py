@@ -22,8 +22,8 @@ _MERGED = 8
 class DaskSequenceVectorizer(OnCluster, SequenceVectorizer, auto_wrap_output_keys=None):
     """Feature rows from bags of sequences, with one vocabulary for all of them.
 
-    Each partition is read by itself; the vocabularies are merged in a tree. Columns are
-    those of `SequenceVectorizer` fitted to all sequences in order.
+    The vocabularies of the partitions are merged in a tree. The columns are those of a
+    `SequenceVectorizer` fitted to all sequences in order.
 
     Parameters
     ----------

@@ -117,8 +117,8 @@ class MultilabelPairwise(
         Algorithm that finds the best set of labels. "exact": enumeration of all sets.
         "lp": the LP relaxation, solved by one minimum cut for each sample. It is exact
         if labels only attract each other. Labels that it leaves undecided are decided
-        in prediction. "gdmm": Algorithm 2 of [5]_ in prediction. "auto" is "exact" for
-        up to twelve labels, otherwise "lp". Training uses it only with
+        in prediction. "gdmm": Algorithm 2 of Huang et al. [5]_, in prediction. "auto"
+        is "exact" for up to twelve labels, otherwise "lp". Training uses it only with
         "structured_hinge".
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its

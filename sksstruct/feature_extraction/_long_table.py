@@ -20,19 +20,18 @@ def sequences_from_table(
     table : DataFrame, mapping of {str: array-like}, or structured ndarray
         A pandas or polars DataFrame, or named columns in another form.
     by : str or list of str
-        Column that says which sequence a row belongs to, or columns that say it
-        together.
+        Column, or columns, that identify the sequence of a row.
     target : str, default=None
         Column of the labels.
     columns : str or list of str, default=None
         Columns of the features, by default all others: positions are dicts of them.
         With a single name, not in a list, positions are the values of that column.
     fill_ids : bool, default=False
-        Whether a missing entry of `by` stands for the one above, in tables that number
-        only the first row of a sequence.
+        Whether to fill missing entries of `by` with the entry above, for tables that
+        contain the number only in the first row of a sequence.
     contiguous : bool, default=True
-        Whether rows of a sequence must follow each other. If not, they are brought
-        together, and sequences are in the order of their first rows.
+        Whether the rows of a sequence must be contiguous. If False, the rows of each
+        sequence are collected, and sequences are in the order of their first rows.
 
     Returns
     -------

@@ -78,9 +78,10 @@ class SequenceVectorizer(
     Parameters
     ----------
     min_count : int, default=1
-        Features are left out that have a value other than zero at fewer positions of
-        the training data; 1 keeps all. CRFsuite's ``feature.minfreq`` applies to the
-        sum of the values for each label by itself.
+        Minimum number of positions in the training data at which a feature must be
+        nonzero. Other features are dropped. 1 keeps all features. CRFsuite's
+        ``feature.minfreq`` instead applies to the sum of the values for each label
+        separately.
     dtype : {numpy.float64, numpy.float32}, default=numpy.float64
         Type of the values.
     separator : str, default="="
@@ -185,14 +186,14 @@ class SequenceVectorizer(
     def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
 
-        The result is that of `fit` on the data of all parts in this order, and so is
-        that of merging neighboring parts first, again and again.
+        The result is the same as that of `fit` on the data of all parts in this order.
+        You can merge neighboring parts first, and then merge the results.
 
         Parameters
         ----------
         parts : iterable of SequenceVectorizer
-            Fitted with ``min_count=1``: only the features of all parts together are
-            too few or enough.
+            Transformers fitted with ``min_count=1``, because `min_count` applies to the
+            counts over all parts.
 
         Returns
         -------

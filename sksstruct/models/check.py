@@ -36,11 +36,15 @@ def check_model(
 ) -> None:
     """Check a structured model on data, and explain what is wrong.
 
-    Checks that `joint_feature` returns a finite vector of one length, the same at each
-    call; that inputs, outputs and weights are not changed; that the loss is 0 for the
-    observed output and not negative for others; and that the outputs of `decode` and
-    `loss_augmented_decode` score no less than the observed ones and those found with
-    other weights. If all outputs are enumerated, it compares with the best of them.
+    It checks the following:
+
+    - `joint_feature` returns a finite vector of the same length, and the same values
+      at each call;
+    - inputs, outputs and weights are not changed;
+    - the loss is 0 for the observed output and not negative for others;
+    - the outputs of `decode` and `loss_augmented_decode` score at least as high as the
+      observed outputs and those found with other weights. If all outputs are
+      enumerated, they are compared with the best of them.
 
     Parameters
     ----------
@@ -51,7 +55,7 @@ def check_model(
     y : list or array
         Their outputs.
     enumerate_outputs : bool, default=False
-        Whether to go through all outputs, ``model.labelings(x)``.
+        Whether to enumerate all outputs, ``model.labelings(x)``.
     n_weights : int, default=3
         Number of random weight vectors, besides zero, that oracles are called with, of
         sizes 1, 0.1, 0.01, 1, ... If the model has `bounds`, they are within these.
@@ -61,8 +65,8 @@ def check_model(
     Raises
     ------
     ValueError
-        If something is wrong; the message lists everything found, with one line for
-        each kind of mistake.
+        If the model has mistakes. The message lists all mistakes, with one line for
+        each kind.
     TypeError
         If `model` is not a `StructuredModel`.
 

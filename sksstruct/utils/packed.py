@@ -29,8 +29,8 @@ class PackedSequences(Versioned, Sequence):
     """Feature rows of many sequences in one matrix.
 
     A read-only sequence of matrices: ``X[i]`` is the matrix of sequence i, and a slice
-    is packed, too. `sksstruct` estimators take it wherever they take a list of arrays,
-    without packing it again.
+    is also a `PackedSequences`. `sksstruct` estimators accept it in place of a list of
+    arrays, and do not copy it.
 
     Parameters
     ----------

@@ -32,25 +32,26 @@ def grid_graph(
 ) -> Graph:
     """The graph of an image, an input of `GraphModel` and `RelaxedGraphModel`.
 
-    Nodes are pixels, row by row. Outputs may be masks, arrays of shape (height, width),
-    and predictions are.
+    Nodes are pixels, row by row. Outputs may be masks, which are arrays of shape
+    (height, width). Predictions are masks.
 
     Parameters
     ----------
     image : array-like of shape (height, width) or (height, width, n_features)
         Features of each pixel.
     connectivity : {4, 8}, default=4
-        Number of neighbors of a pixel: with 8 the diagonal ones as well.
+        Number of neighbors of a pixel. 8 includes the diagonal neighbors.
     edge_features : {"contrast"} or None, default="contrast"
-        "contrast": a feature that is 1, and one for how alike the two pixels are,
-        ``exp(-|difference|^2 / (2 sigma^2))``; both are divided by the distance of the
-        two, 1 or the root of 2. None: no features, all edges are alike.
+        "contrast": a constant feature, and the similarity of the two pixels,
+        ``exp(-|difference|^2 / (2 sigma^2))``. Both are divided by the distance of the
+        two pixels, 1 or the square root of 2. None: no features, so all edges are
+        equal.
     sigma : float, default=None
-        Difference at which two pixels are no longer alike; None: the root of the mean
-        squared difference of all neighbors in the image.
+        Scale of the differences. None: the root mean squared difference of all
+        neighbors in the image.
     guide : array-like of shape (height, width) or (height, width, n_channels), \
 default=None
-        Image that differences are taken of; None: `image`.
+        Image from which differences are computed. None: `image`.
 
     Returns
     -------
