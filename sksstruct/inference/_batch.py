@@ -22,9 +22,12 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
 
-# Problems of a group, and their variables, at most; and variables of a problem that is
-# worth no group. What is grouped depends on the problems alone, and not on the threads.
-GROUP, MOST, LARGE = 256, 4000, 200
+# Problems of a group, and their variables, at most; then variables and entries of a
+# problem that is worth no group, as it takes longer to copy than a call does.
+# What is grouped depends on the problems alone, and not on the threads.
+GROUP, MOST, LARGE, WIDE = 256, 4000, 200, 3000
+# Arrays that are grouped: of booleans, integers, and floats that a double holds.
+PLAIN, NUMBERS = (np.ndarray, np.memmap), "?bhilqBHILQefd"
 
 
 def batch(
@@ -103,11 +106,9 @@ def batch(
 
 def group_bounds(problems):
     """Where groups of neighboring problems begin, and the end of the last one."""
-    bounds, total, previous = [0], 0, 0
+    bounds, total, previous, before = [0], 0, 0, None
     for i, problem in enumerate(problems):
-        scores = problem[0] if isinstance(problem, tuple | list) and problem else None
-        # of unknown size: alone
-        size = len(scores) if is_array(scores) and scores.ndim else LARGE + 1
+        size = size_in_group(problem, before)
         if i and (
             max(size, previous) > LARGE
             or i - bounds[-1] == GROUP
@@ -115,13 +116,29 @@ def group_bounds(problems):
         ):
             bounds.append(i)
             total = 0
-        total, previous = total + size, size
+        total, previous, before = total + size, size, problem
     return [*bounds, len(problems)]
 
 
+def size_in_group(problem, before):
+    """Variables of a problem; of one that is better alone, more than groups take."""
+    scores = problem[0] if isinstance(problem, tuple | list) and problem else None
+    if not (is_array(scores) and scores.ndim):
+        return LARGE + 1
+    entries, table = scores.size, problem[-1]
+    # a table that neighbors share is copied once
+    shared = table is scores or (before and table is before[-1])
+    if is_array(table) and not shared:
+        entries += table.size
+    return len(scores) if entries <= WIDE else LARGE + 1
+
+
 def is_array(scores):
-    """Whether scores are an array of numbers."""
-    return isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub"
+    """Whether scores are an array of numbers that doubles stand for.
+
+    Matrices and masked arrays act in their own ways: they are left to the oracle.
+    """
+    return type(scores) in PLAIN and scores.dtype.char in NUMBERS
 
 
 class Group:

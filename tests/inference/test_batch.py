@@ -228,6 +228,30 @@ def test_only_small_problems_are_grouped():
     assert batch(Unhashable(), [(1,), (2,)]) == [1, 2]
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of matrices
+@pytest.mark.parametrize("oracle", [viterbi, max_product, min_cut, matching])
+@pytest.mark.parametrize(
+    "kind", [np.matrix, np.ma.array, np.longdouble, np.asfortranarray, np.float16]
+)
+def test_arrays_of_any_kind(oracle, kind):
+    edges = [[(0, 1), (1, 2)]] if oracle in (max_product, min_cut) else []
+    tables = [] if oracle is matching else [kind(3.0 * np.eye(2))]
+    scores = np.array([[0, 3], [2, 0], [1, 0]])
+    problems = [(kind(scores * k), *edges, *tables) for k in (1, 2)] * 2
+    for found, problem in zip(batch(oracle, problems), problems, strict=True):
+        for a, b in zip(found, oracle(*problem), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_wide_problems_are_not_copied_together():
+    scores, table = np.zeros((5, 80)), np.zeros((80, 80))
+    assert group_bounds([(scores,)] * 4) == [0, 4]
+    assert group_bounds([(np.zeros((5, 800)),)] * 4) == [0, 1, 2, 3, 4]
+    # the first has its table to itself; the others share it with their neighbors
+    assert group_bounds([(scores, table)] * 4) == [0, 1, 4]
+    assert group_bounds([(scores, table.copy()) for _ in range(3)]) == [0, 1, 2, 3]
+
+
 class Unhashable:
     __hash__ = None
 

@@ -98,14 +98,17 @@ def test_bad_input(scores, unassigned, message, oracle):
         oracle(scores, unassigned)
 
 
-def test_any_memory_layout():
-    scores = np.random.RandomState(0).normal(size=(4, 5))
-    expected = matching(scores.copy())
+@pytest.mark.parametrize("shape", [(4, 5), (5, 4)])
+@pytest.mark.parametrize("unassigned", [None, -0.5])
+def test_any_memory_layout(shape, unassigned):
+    scores = np.random.RandomState(0).normal(size=shape)
+    expected = matching(scores, unassigned)
     frozen = np.asfortranarray(scores)
     frozen.flags.writeable = False
-    for layout in (frozen, np.repeat(scores, 2, axis=0)[::2]):
-        for a, b in zip(matching(layout), expected, strict=True):
+    for layout in (frozen, np.repeat(scores, 2, axis=0)[::2], scores[::-1][::-1]):
+        for a, b in zip(matching(layout, unassigned), expected, strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(
-            matching_max_marginals(layout), matching_max_marginals(scores)
+            matching_max_marginals(layout, unassigned),
+            matching_max_marginals(scores, unassigned),
         )
