@@ -158,7 +158,6 @@ class Group:
             and is_array(problem[0])
             and is_array(problem[2])
             and problem[0].ndim == 2
-            and problem[0].shape[1] == problems[0][0].shape[1]
             and problem[0].size
             and problem[2].ndim in (2, 3)
             for problem in problems
@@ -217,9 +216,7 @@ def max_product_together(problems):
         return None
     labeling, _ = forest.max_product()
     roots, scores = forest.trees()
-    return group.split(
-        labeling, np.bincount(group.problem_of_variable[roots], scores, len(problems))
-    )
+    return group.split(labeling, np.bincount(group.problem_of_variable[roots], scores))
 
 
 def min_cut_together(problems):
@@ -253,7 +250,7 @@ def min_cut_together(problems):
         ]
     )
     owner = np.concatenate([group.problem_of_variable, group.problem_of_edge])
-    return group.split(labeling, np.bincount(owner, terms, len(problems)))
+    return group.split(labeling, np.bincount(owner, terms))
 
 
 def viterbi_together(problems):
@@ -264,9 +261,9 @@ def viterbi_together(problems):
     sizes = [len(unary) for unary, _ in problems]
     tables, begins, steps, begin_of = [], [], [], {}
     total = 0
-    for (unary, table), size in zip(problems, sizes, strict=True):
+    for (_, table), size in zip(problems, sizes, strict=True):
         shape = table.shape[-2:] if len(table) == size - 1 else table.shape
-        if unary.shape[1] != n_states or shape != (n_states, n_states):
+        if shape != (n_states, n_states):
             return None
         if id(table) not in begin_of:
             begin_of[id(table)] = total

@@ -5,6 +5,7 @@ import pytest
 
 from sksstruct.inference import (
     Exhaustive,
+    _batch,
     batch,
     forward_backward,
     matching,
@@ -176,7 +177,10 @@ def test_a_bad_chain_of_a_group_is_named(problem, message):
         ((np.zeros((2, 3)), [(0, 1)], np.eye(2)), r"\[40\]: "),
         ((np.zeros((2, 2)), [(0, 1)], np.zeros((2, 2, 2))), r"\[40\]: pairwise"),
         ((np.full((2, 2), np.nan), [(0, 1)], np.eye(2)), r"\[40\]: unary"),
+        ((np.zeros((2, 2)), [(0, -1)], np.eye(2)), r"\[40\]: edges\[0\] is \(0, -1\)"),
         ((np.zeros((2, 2)), [(0.0, 1.0)], np.eye(2)), r"\[40\]: edges must be pairs"),
+        ((np.zeros((2, 2)), [(False, True)], np.eye(2)), r"\[40\]: edges must be"),
+        ((np.zeros((0, 2)), [], np.eye(2)), r"\[40\]: "),
     ],
 )
 @pytest.mark.parametrize("oracle", [max_product, min_cut])
@@ -188,6 +192,59 @@ def test_a_bad_problem_of_a_group_is_named(oracle, problem, message):
     with pytest.raises(ValueError, match=r"problems" + message):
         # between others, whose variables it must not take for its own
         batch(oracle, [*problems, problem, *problems])
+
+
+@pytest.mark.parametrize("oracle", [max_product, min_cut])
+def test_tables_of_other_problems_are_not_taken(oracle):
+    one, two = ([(0, 1)], np.zeros((2, 2, 2))), ([(0, 1), (1, 2)], np.zeros((1, 2, 2)))
+    for problems in ([two, one], [one, two]):
+        with pytest.raises(ValueError, match=r"problems\[0\]: pairwise"):
+            batch(oracle, [(np.zeros((3, 2)), *problem) for problem in problems])
+
+
+def test_forbidden_states_of_cuts_leave_the_others_their_digits():
+    """What is never worth paying would be more than all scores of a group."""
+    small, large = np.array([[0.0, 1e-6], [0.0, 0.0]]), np.array([[1e12, 0.0]] * 2)
+    edges, table = [(0, 1)], np.zeros((2, 2))
+    for unary, pairs in (
+        (np.array([[0.0, 1e-6], [-np.inf, 0.0]]), table),
+        (small, np.array([[0.0, -np.inf], [0.0, 0.0]])),
+    ):
+        problems = [(unary, edges, pairs), (large, edges, table)]
+        for found, problem in zip(batch(min_cut, problems), problems, strict=True):
+            alone = min_cut(*problem)
+            np.testing.assert_array_equal(found[0], alone[0])
+            assert found[1] == alone[1]
+
+
+def mapped(array, path):
+    """The same array on disk."""
+    file = np.memmap(path, dtype=array.dtype, mode="w+", shape=array.shape)
+    file[...] = array
+    return file
+
+
+def test_small_problems_are_solved_together(monkeypatch, tmp_path):
+    def refuse(*problem):
+        raise AssertionError("was called")
+
+    scores, table = np.array([[0, 3], [2, 0], [1, 0]]), 3.0 * np.eye(2)
+    on_disk = mapped(scores, tmp_path / "scores")
+    for oracle, together in _batch.TOGETHER:
+        edges = [[(0, 1), (1, 2)]] if oracle in (max_product, min_cut) else []
+        rest = [*edges, table] if oracle is not matching else []
+        problems = [(scores, *rest), (scores.astype("f"), *rest), (on_disk, *rest)]
+        monkeypatch.setattr(_batch, "TOGETHER", [(refuse, together)])
+        for found in batch(refuse, problems):
+            for a, b in zip(found, oracle(scores, *rest), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_options_are_not_left_out():
+    problems = [(np.array([[-3.0, -2.0]]),)] * 2
+    assert [each.score for each in batch(matching, problems)] == [-2.0] * 2
+    found = batch(matching, problems, unassigned=-1.0)
+    assert [each.score for each in found] == [-1.0] * 2
 
 
 def test_empty_and_bad_problems():

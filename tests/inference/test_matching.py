@@ -112,3 +112,14 @@ def test_any_memory_layout(shape, unassigned):
             matching_max_marginals(layout, unassigned),
             matching_max_marginals(scores, unassigned),
         )
+
+
+def test_max_marginals_of_the_best_are_its_score():
+    """Cycles of the residual graph that gain nothing do not gain by rounding."""
+    for seed in range(10):
+        rng = np.random.RandomState(seed)
+        rows = 1e6 * rng.normal(size=(8, 1))
+        # many assignments are as good as the best, whose score is small
+        scores = 0.1 * rng.randint(5, size=(8, 8)) + rows - rows.mean()
+        best, out = matching(scores), matching_max_marginals(scores)
+        assert (out[np.arange(8), best.labeling] == best.score).all()
