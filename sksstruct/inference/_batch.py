@@ -184,7 +184,7 @@ class Group:
         edges = np.concatenate(edges)
         # A variable of another problem would be none of its own.
         own = np.asarray(sizes)[self.problem_of_edge][:, None]
-        self.fits = edges.dtype.kind in "iu" and bool(
+        self.fits = bool(
             ((edges >= 0) & (edges < own)).all()
             and all(
                 table.ndim == 2 or len(table) == count
@@ -192,7 +192,10 @@ class Group:
             )
         )
         if self.fits:
-            self.edges = edges + self.first[self.problem_of_edge][:, None]
+            # 64-bit integers with and without a sign together are floats
+            self.edges = (
+                edges.astype(np.intp) + self.first[self.problem_of_edge][:, None]
+            )
 
     def split(self, labeling, scores):
         """Results of the problems."""
