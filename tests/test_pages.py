@@ -54,18 +54,22 @@ def test_broken_links_are_found(tmp_path, capsys):
     if not script.is_file():
         pytest.skip("not a source checkout")
     check = run_path(str(script))["main"]
-    (tmp_path / "guide").mkdir()
-    other = tmp_path / "guide" / "other page.html"
-    other.write_text('<p id="here">x</p><a href="http://a.org/b">y</a>')
-    index = tmp_path / "index.html"
+    (tmp_path / "out.html").write_text("not of the site")
+    site = tmp_path / "html"
+    (site / "guide").mkdir(parents=True)
+    other = site / "guide" / "other page.html"
+    other.write_text(
+        '<p id="he re">x</p><a name="old">x</a><a href="http://a.org/b">y</a>'
+    )
+    index = site / "index.html"
     good = (
-        '<a href="guide/other%20page.html#here">x</a> <a href="#">up</a> '
-        '<a href="guide/other%20page.html?q=1">x</a> <a href="http://a.org/b">y</a>'
+        '<a href="guide/other%20page.html#he%20re">x</a> <a href="#">up</a> '
+        '<a href="guide/other%20page.html?q=1#old">x</a> <a href="http://a.org/b">y</a>'
     )
     index.write_text(good)
-    assert check(tmp_path) == 0
+    assert check(site) == 0
     assert capsys.readouterr().out == "2 pages, 5 links, 1 of them to other sites\n"
-    listed = (tmp_path / "external_links.txt").read_text()
+    listed = (site / "external_links.txt").read_text()
     assert listed == "http://a.org/b 2 guide/other page.html\n"
     for bad, complaint in (
         ('<a href="guide/none.html">x</a>', "guide/none.html, which is not there"),
@@ -76,7 +80,7 @@ def test_broken_links_are_found(tmp_path, capsys):
         ('<a href="https://a.org/b/">x</a>', "one address: http://a.org/b, https://"),
     ):
         index.write_text(good + bad)
-        assert check(tmp_path) == 1
+        assert check(site) == 1
         out = capsys.readouterr().out.splitlines()
         assert len(out) == 2 and complaint in out[0], bad
 

@@ -22,9 +22,12 @@ from sksstruct.inference.trees._forest import Forest
 from sksstruct.inference.trees._trees import max_product
 from sksstruct.utils.parallel import run_in_chunks
 
-# Problems of a group, and their variables, at most; and variables of a problem that is
-# worth no group. What is grouped depends on the problems alone, and not on the threads.
-GROUP, MOST, LARGE = 256, 4000, 200
+# Problems of a group, and their variables, at most; then variables and entries of a
+# problem that is worth no group, as it takes longer to copy than a call does.
+# What is grouped depends on the problems alone, and not on the threads.
+GROUP, MOST, LARGE, WIDE = 256, 4000, 200, 3000
+# Arrays that are grouped: of booleans, integers, and floats that a double holds.
+PLAIN, NUMBERS = (np.ndarray, np.memmap), "?bhilqBHILQefd"
 
 
 def batch(
@@ -104,11 +107,9 @@ def batch(
 
 def group_bounds(problems):
     """Where groups of neighboring problems begin, and the end of the last one."""
-    bounds, total, previous = [0], 0, 0
+    bounds, total, previous, before = [0], 0, 0, None
     for i, problem in enumerate(problems):
-        scores = problem[0] if isinstance(problem, tuple | list) and problem else None
-        # of unknown size: alone
-        size = len(scores) if is_array(scores) and scores.ndim else LARGE + 1
+        size = size_in_group(problem, before)
         if i and (
             max(size, previous) > LARGE
             or i - bounds[-1] == GROUP
@@ -116,13 +117,29 @@ def group_bounds(problems):
         ):
             bounds.append(i)
             total = 0
-        total, previous = total + size, size
+        total, previous, before = total + size, size, problem
     return [*bounds, len(problems)]
 
 
+def size_in_group(problem, before):
+    """Variables of a problem; of one that is better alone, more than groups take."""
+    scores = problem[0] if isinstance(problem, tuple | list) and problem else None
+    if not (is_array(scores) and scores.ndim):
+        return LARGE + 1
+    entries, table = scores.size, problem[-1]
+    # a table that neighbors share is copied once
+    shared = table is scores or (before and table is before[-1])
+    if is_array(table) and not shared:
+        entries += table.size
+    return len(scores) if entries <= WIDE else LARGE + 1
+
+
 def is_array(scores):
-    """Whether scores are an array of numbers."""
-    return isinstance(scores, np.ndarray) and scores.dtype.kind in "fiub"
+    """Whether scores are an array of numbers that doubles stand for.
+
+    Matrices and masked arrays act in their own ways: they are left to the oracle.
+    """
+    return type(scores) in PLAIN and scores.dtype.char in NUMBERS
 
 
 class Group:
@@ -142,7 +159,6 @@ class Group:
             and is_array(problem[0])
             and is_array(problem[2])
             and problem[0].ndim == 2
-            and problem[0].shape[1] == problems[0][0].shape[1]
             and problem[0].size
             and problem[2].ndim in (2, 3)
             for problem in problems
@@ -169,7 +185,7 @@ class Group:
         edges = np.concatenate(edges)
         # A variable of another problem would be none of its own.
         own = np.asarray(sizes)[self.problem_of_edge][:, None]
-        self.fits = edges.dtype.kind in "iu" and bool(
+        self.fits = bool(
             ((edges >= 0) & (edges < own)).all()
             and all(
                 table.ndim == 2 or len(table) == count
@@ -177,7 +193,10 @@ class Group:
             )
         )
         if self.fits:
-            self.edges = edges + self.first[self.problem_of_edge][:, None]
+            # 64-bit integers with and without a sign together are floats
+            self.edges = (
+                edges.astype(np.intp) + self.first[self.problem_of_edge][:, None]
+            )
 
     def split(self, labeling, scores):
         """Results of the problems."""
@@ -201,9 +220,7 @@ def max_product_together(problems):
         return None
     labeling, _ = forest.max_product()
     roots, scores = forest.trees()
-    return group.split(
-        labeling, np.bincount(group.problem_of_variable[roots], scores, len(problems))
-    )
+    return group.split(labeling, np.bincount(group.problem_of_variable[roots], scores))
 
 
 def min_cut_together(problems):
@@ -237,7 +254,7 @@ def min_cut_together(problems):
         ]
     )
     owner = np.concatenate([group.problem_of_variable, group.problem_of_edge])
-    return group.split(labeling, np.bincount(owner, terms, len(problems)))
+    return group.split(labeling, np.bincount(owner, terms))
 
 
 def viterbi_together(problems):
@@ -248,9 +265,9 @@ def viterbi_together(problems):
     sizes = [len(unary) for unary, _ in problems]
     tables, begins, steps, begin_of = [], [], [], {}
     total = 0
-    for (unary, table), size in zip(problems, sizes, strict=True):
+    for (_, table), size in zip(problems, sizes, strict=True):
         shape = table.shape[-2:] if len(table) == size - 1 else table.shape
-        if unary.shape[1] != n_states or shape != (n_states, n_states):
+        if shape != (n_states, n_states):
             return None
         if id(table) not in begin_of:
             begin_of[id(table)] = total

@@ -122,15 +122,12 @@ class Pragam(Solver):
             last = loop.n_iter == self.max_iter
             if not last and in_round % self.check_every:
                 return
-            if index is None:
-                slopes = look()
-                if not self.restart or loop.gap > 0.1 * gap_at_start:
-                    return
-            else:
-                gap = run.gap()
-                if not last and in_round < _LONGEST and gap > 0.1 * gap_at_start:
-                    return
-                slopes = look()
+            whole, goal = index is None, 0.1 * gap_at_start
+            if not whole and not last and in_round < _LONGEST and run.gap() > goal:
+                return
+            slopes = look()
+            if whole and (not self.restart or loop.gap > goal):
+                return
             gap_at_start = loop.gap
             products += run.products * run.space.cost
             margin = _MARGIN * (loop.gap / loop.scale) ** 0.5
@@ -147,8 +144,7 @@ class Pragam(Solver):
 
         loop.dual = 0.0  # of the center, which stands for w = 0
         look()
-        loop.scale = loop.primal
-        gap_at_start = loop.gap
+        loop.scale, gap_at_start = loop.primal, loop.gap
         return loop.run(one_pass, look)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from sksstruct.inference import (
     Exhaustive,
+    _batch,
     batch,
     forward_backward,
     matching,
@@ -176,7 +177,10 @@ def test_a_bad_chain_of_a_group_is_named(problem, message):
         ((np.zeros((2, 3)), [(0, 1)], np.eye(2)), r"\[40\]: "),
         ((np.zeros((2, 2)), [(0, 1)], np.zeros((2, 2, 2))), r"\[40\]: pairwise"),
         ((np.full((2, 2), np.nan), [(0, 1)], np.eye(2)), r"\[40\]: unary"),
+        ((np.zeros((2, 2)), [(0, -1)], np.eye(2)), r"\[40\]: edges\[0\] is \(0, -1\)"),
         ((np.zeros((2, 2)), [(0.0, 1.0)], np.eye(2)), r"\[40\]: edges must be pairs"),
+        ((np.zeros((2, 2)), [(False, True)], np.eye(2)), r"\[40\]: edges must be"),
+        ((np.zeros((0, 2)), [], np.eye(2)), r"\[40\]: "),
     ],
 )
 @pytest.mark.parametrize("oracle", [max_product, min_cut])
@@ -188,6 +192,57 @@ def test_a_bad_problem_of_a_group_is_named(oracle, problem, message):
     with pytest.raises(ValueError, match=r"problems" + message):
         # between others, whose variables it must not take for its own
         batch(oracle, [*problems, problem, *problems])
+
+
+@pytest.mark.parametrize("oracle", [max_product, min_cut])
+def test_tables_of_other_problems_are_not_taken(oracle):
+    one, two = ([(0, 1)], np.zeros((2, 2, 2))), ([(0, 1), (1, 2)], np.zeros((1, 2, 2)))
+    for problems in ([two, one], [one, two]):
+        with pytest.raises(ValueError, match=r"problems\[0\]: pairwise"):
+            batch(oracle, [(np.zeros((3, 2)), *problem) for problem in problems])
+
+
+def test_forbidden_pairs_of_cuts_leave_the_others_their_digits():
+    # what is never worth paying would be more than all scores of the group
+    small = np.array([[0.0, -np.inf], [1e-6, 3e-6]])
+    problems = [
+        (np.zeros((2, 2)), [(0, 1)], small),
+        (np.full((2, 2), 1e12), [(0, 1)], np.eye(2)),
+    ]
+    labels, score = batch(min_cut, problems)[0]
+    assert labels.tolist() == [1, 1] and score == 3e-6
+
+
+def mapped(array, path):
+    """The same array on disk."""
+    file = np.memmap(path, dtype=array.dtype, mode="w+", shape=array.shape)
+    file[...] = array
+    return file
+
+
+def test_small_problems_are_solved_together(monkeypatch, tmp_path):
+    def refuse(*problem):
+        raise AssertionError("was called")
+
+    scores, table = np.array([[0, 3], [2, 0], [1, 0]]), 3.0 * np.eye(2)
+    on_disk = mapped(scores, tmp_path / "scores")
+    for oracle, together in _batch.TOGETHER:
+        pairs = [[(0, 1), (1, 2)]] if oracle in (max_product, min_cut) else []
+        rest = [*pairs, table] if oracle is not matching else []
+        unsigned = [np.array(edges, np.uint64) for edges in pairs]
+        problems = [(scores, *rest), (scores.astype("f"), *rest), (on_disk, *rest)]
+        problems.append((scores, *unsigned, *rest[len(pairs) :]))
+        monkeypatch.setattr(_batch, "TOGETHER", [(refuse, together)])
+        for found in batch(refuse, problems):
+            for a, b in zip(found, oracle(scores, *rest), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_options_are_not_left_out():
+    problems = [(np.array([[-3.0, -2.0]]),)] * 2
+    assert [each.score for each in batch(matching, problems)] == [-2.0] * 2
+    found = batch(matching, problems, unassigned=-1.0)
+    assert [each.score for each in found] == [-1.0] * 2
 
 
 def test_empty_and_bad_problems():
@@ -226,6 +281,30 @@ def test_only_small_problems_are_grouped():
     # what has no size yet is left to the oracle
     assert group_bounds([([[0.0]], [], None)] * 3) == [0, 1, 2, 3]
     assert batch(Unhashable(), [(1,), (2,)]) == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of matrices
+@pytest.mark.parametrize("oracle", [viterbi, max_product, min_cut, matching])
+@pytest.mark.parametrize(
+    "kind", [np.matrix, np.ma.array, np.longdouble, np.asfortranarray, np.float16]
+)
+def test_arrays_of_any_kind(oracle, kind):
+    edges = [[(0, 1), (1, 2)]] if oracle in (max_product, min_cut) else []
+    tables = [] if oracle is matching else [kind(3.0 * np.eye(2))]
+    scores = np.array([[0, 3], [2, 0], [1, 0]])
+    problems = [(kind(scores * k), *edges, *tables) for k in (1, 2)] * 2
+    for found, problem in zip(batch(oracle, problems), problems, strict=True):
+        for a, b in zip(found, oracle(*problem), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_wide_problems_are_not_copied_together():
+    scores, table = np.zeros((5, 80)), np.zeros((80, 80))
+    assert group_bounds([(scores,)] * 4) == [0, 4]
+    assert group_bounds([(np.zeros((5, 800)),)] * 4) == [0, 1, 2, 3, 4]
+    # the first has its table to itself; the others share it with their neighbors
+    assert group_bounds([(scores, table)] * 4) == [0, 1, 4]
+    assert group_bounds([(scores, table.copy()) for _ in range(3)]) == [0, 1, 2, 3]
 
 
 class Unhashable:

@@ -98,14 +98,28 @@ def test_bad_input(scores, unassigned, message, oracle):
         oracle(scores, unassigned)
 
 
-def test_any_memory_layout():
-    scores = np.random.RandomState(0).normal(size=(4, 5))
-    expected = matching(scores.copy())
+@pytest.mark.parametrize("shape", [(4, 5), (5, 4)])
+@pytest.mark.parametrize("unassigned", [None, -0.5])
+def test_any_memory_layout(shape, unassigned):
+    scores = np.random.RandomState(0).normal(size=shape)
+    expected = matching(scores, unassigned)
     frozen = np.asfortranarray(scores)
     frozen.flags.writeable = False
-    for layout in (frozen, np.repeat(scores, 2, axis=0)[::2]):
-        for a, b in zip(matching(layout), expected, strict=True):
+    for layout in (frozen, np.repeat(scores, 2, axis=0)[::2], scores[::-1][::-1]):
+        for a, b in zip(matching(layout, unassigned), expected, strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(
-            matching_max_marginals(layout), matching_max_marginals(scores)
+            matching_max_marginals(layout, unassigned),
+            matching_max_marginals(scores, unassigned),
         )
+
+
+def test_max_marginals_of_the_best_are_its_score():
+    """Cycles of the residual graph that gain nothing do not gain by rounding."""
+    for seed in range(10):
+        rng = np.random.RandomState(seed)
+        rows = 1e6 * rng.normal(size=(8, 1))
+        # many assignments are as good as the best, whose score is small
+        scores = 0.1 * rng.randint(5, size=(8, 8)) + rows - rows.mean()
+        best, out = matching(scores), matching_max_marginals(scores)
+        assert (out[np.arange(8), best.labeling] == best.score).all()

@@ -216,13 +216,12 @@ def _extend(scores, alone):
     A row has the same score in all of the extra columns.
     """
     n_problems, n_rows, n_columns = scores.shape
-    if alone is not None:
-        extra = np.repeat(alone[:, :, None], n_rows, axis=2)
-    elif n_rows > n_columns:
-        extra = np.zeros((n_problems, n_rows, n_rows - n_columns))
+    if alone is None:
+        extra = np.zeros((n_problems, n_rows, max(n_rows - n_columns, 0)))
     else:
-        return np.ascontiguousarray(scores)
-    return np.concatenate([scores, extra], axis=2)
+        extra = np.repeat(alone[:, :, None], n_rows, axis=2)
+    # tables of which each column is contiguous stay so when they are concatenated
+    return np.ascontiguousarray(np.concatenate([scores, extra], axis=2))
 
 
 def _assign(scores):

@@ -40,9 +40,8 @@ cdef void load_gains(const double[:, ::1] scores, const Py_ssize_t[::1] columns,
             if not taken[j] and scores[i, j] > best:
                 best = scores[i, j]
         gains[i, n_rows] = best - current
-    # its own column becomes free, at no gain
-    for i in range(n_rows + 1):
-        gains[n_rows, i] = 0.0 if scores.shape[1] > n_rows else -INFINITY
+    # its own column becomes free, at no gain; no arc leads to F where none is free
+    gains[n_rows, :n_rows + 1] = 0.0
 
 
 cdef void clear_diagonal(double[:, ::1] paths) noexcept nogil:
