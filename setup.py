@@ -36,15 +36,21 @@ if sys.platform == "win32":
 if sanitizers := os.environ.get("SKSSTRUCT_SANITIZE"):
     link_args = [f"-fsanitize={sanitizers}"]
     compile_args += [*link_args, "-O1", "-g1", "-fno-omit-frame-pointer"]
-extensions = [
-    Extension(
-        ".".join(path.with_suffix("").parts),
-        [str(path)],
+
+
+def extension(name, source):
+    return Extension(
+        name,
+        [source],
         depends=headers,
         include_dirs=["."],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
+
+
+extensions = [
+    extension(".".join(path.with_suffix("").parts), str(path))
     for path in sorted(Path("sksstruct").rglob("*.pyx"))
 ]
 # One shared copy of Cython's utility code instead of one per kernel.
@@ -103,7 +109,7 @@ class BuildExt(build_ext):
 def main():
     """Translate the kernels and compile them, both side by side."""
     modules = cythonize(
-        [*extensions, Extension(shared, ["sksstruct/_cyutility.c"])],
+        [*extensions, extension(shared, "sksstruct/_cyutility.c")],
         compiler_directives=directives,
         shared_utility_qualified_name=shared,
         annotate=debug,

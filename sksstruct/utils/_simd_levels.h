@@ -33,7 +33,8 @@ static void sks_cpuid(uint32_t question, uint32_t registers[4])
     if ((uint32_t)highest[0] >= question)
         __cpuidex((int *)registers, (int)question, 0);
 #else
-    if (__get_cpuid_max(question & 0x80000000u, NULL) >= question)
+    /* an unsigned number for gcc, a signed one for clang */
+    if ((uint32_t)__get_cpuid_max(question & 0x80000000u, NULL) >= question)
         __cpuid_count(question, 0, registers[0], registers[1], registers[2],
                       registers[3]);
 #endif
