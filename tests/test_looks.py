@@ -15,10 +15,10 @@ SMALLEST = 7.0  # pixels of a letter's height and depth
 pytestmark = pytest.mark.skipif(not DOC.is_dir(), reason="not a source checkout")
 
 
-def sources():
-    """Pages that are written by hand."""
+def sources(pattern):
+    """Files of the documentation that are written by hand."""
     made = DOC / "generated", DOC / "auto_examples", DOC / "_build"
-    for path in sorted(DOC.rglob("*.rst")):
+    for path in sorted(DOC.rglob(pattern)):
         if not any(folder in path.parents for folder in made):
             yield path
 
@@ -34,7 +34,7 @@ def smallest_letters(picture, width):
     )
 
 
-@pytest.mark.parametrize("path", sorted(DOC.rglob("*.svg")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sources("*.svg"), ids=lambda path: path.stem)
 def test_pictures_are_readable(path):
     picture = path.read_text(encoding="utf-8")
     root = ElementTree.fromstring(picture)
@@ -58,7 +58,7 @@ def bullets(text):
 
 
 def test_tables_are_tables():
-    for path in sources():
+    for path in sources("*.rst"):
         text = path.read_text(encoding="utf-8")
         assert not list(literal_tables(text)), path
         assert not bullets(text), path
