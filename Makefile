@@ -124,7 +124,7 @@ $(VENV)/bin/python:
 
 # Built in place, so that examples and tests see the sources.
 $(VENV)/built: $(VENV)/bin/python $(SOURCES)
-	@echo "== compiling the kernels and installing what they need (about a minute)"
+	@echo "== compiling the kernels and installing what they need (about two minutes)"
 	$(PY) -m pip install -q --no-build-isolation -e .
 	@touch $@
 
