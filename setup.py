@@ -73,6 +73,11 @@ microsoft = {"baseline": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]}
 class BuildExt(build_ext):
     """Compile the row kernels once for each instruction set, into one extension."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        # here, as an editable install forgets what `setup` was told
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext):
         path = self.get_ext_fullpath(ext.name)
         if ext.name == kernels and (
@@ -120,7 +125,6 @@ def main():
         nthreads=os.cpu_count() if sys.platform == "linux" else 0,
     )
     setup(
-        options={"build_ext": {"parallel": os.cpu_count()}},
         cmdclass={"build_ext": BuildExt},
         # what takes longest first
         ext_modules=sorted(modules, key=lambda module: module.name != kernels),
