@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 # One color for a program in all figures: blue is sksstruct, light blue its second bar.
 OWN, SECOND = "C0", "C9"
 PEERS = {
@@ -69,3 +71,24 @@ def between(cell):
     if found is None:
         return None
     return float(found.group(1)), float(found.group(2) or found.group(1))
+
+
+def draw_calls(data, title):
+    """Draw the distance of solvers to the optimum against their oracle calls."""
+    calls, least = (10, 30, 100), 5e-5  # the table has four digits
+    table = {row["solver"]: row for row in rows("solvers", "solver", "OCR, 10")}
+    ax = plt.figure().subplots()
+    for name, (color, style) in SOLVERS.items():
+        values = [max(number(table[name][f"{data}, {n}"]), least) for n in calls]
+        ax.plot(calls, values, style, color=color, label=name)
+    ax.set(
+        title=title,
+        xlabel="oracle calls for each example",
+        ylabel="objective above its minimum",
+        xscale="log",
+        yscale="log",
+        xlim=(9, 900),
+    )
+    ax.set_xticks(calls, calls)
+    ax.minorticks_off()
+    ax.legend(loc="right")

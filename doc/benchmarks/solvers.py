@@ -1,23 +1,5 @@
-"""Distance to the optimum against oracle calls, for the solvers of the hinge."""
+"""Distance to the optimum against oracle calls on OCR letters."""
 
-import matplotlib.pyplot as plt
-from _tables import SOLVERS, number, rows
+from _tables import draw_calls
 
-CALLS = 10, 30, 100
-LEAST = 5e-5  # the table has four digits
-table = {row["solver"]: row for row in rows("solvers", "solver", "OCR, 10")}
-
-figure, ax = plt.subplots()
-for name, (color, style) in SOLVERS.items():
-    values = [max(number(table[name][f"OCR, {calls}"]), LEAST) for calls in CALLS]
-    ax.plot(CALLS, values, style, color=color, label=name)
-ax.set(
-    title="OCR letters, 626 words, alpha = 1 / 626",
-    xlabel="oracle calls for each example",
-    ylabel="objective above its minimum",
-    xscale="log",
-    yscale="log",
-    xlim=(9, 900),
-)
-ax.set_xticks(CALLS, CALLS)
-ax.legend(loc="right")
+draw_calls("OCR", "OCR letters, 626 words, alpha = 1 / 626")

@@ -302,7 +302,8 @@ def matching_together(problems):
     results = [None] * len(problems)
     try:
         for (shape, all_assigned), members in by_shape.items():
-            # checked as one table; the rows of one problem decide about its sums
+            # checked as one table: sums that could overflow for all of its rows, but
+            # not for those of one problem, are left to the oracle
             scores = np.concatenate([problems[k][0] for k in members])
             scores, _ = check_assignment(scores, None)
             alone = None
