@@ -1,24 +1,44 @@
 """One cluster of real processes for all tests of this folder."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 
 @pytest.fixture(scope="module")
-def client():
-    """Client of two workers of one thread each."""
-    dask = pytest.importorskip("dask")
+def client(tmp_path_factory):
+    """Client of two workers of one thread each.
+
+    The processes are started as a shell would. ``LocalCluster`` watches its workers,
+    and fails when it closes if one was killed at an unlucky moment.
+    """
+    pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
-    with (
-        # a worker that was killed may take long to be back
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    folder = tmp_path_factory.mktemp("cluster")
+    found = str(folder / "scheduler.json")
+    commands = [
+        ["dask_scheduler", "--port=0", "--dashboard-address=:0"],
+        ["dask_worker", "--nworkers=2", "--nthreads=1", "--no-dashboard"],
+    ]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    started = []
+    try:
+        for name, *options in commands:
+            command = [sys.executable, "-m", f"distributed.cli.{name}", *options]
+            command += [f"--scheduler-file={found}"]
+            with open(folder / f"{name}.log", "wb") as log:
+                started.append(subprocess.Popen(command, env=env, stderr=log))
+        with distributed.Client(scheduler_file=found, timeout=120) as client:
+            client.wait_for_workers(2, timeout=120)
+            yield client
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def test_names_of_tasks(client):
     names = client.run_on_scheduler(
         lambda dask_scheduler: list(dask_scheduler.task_prefixes)
     )
-    kinds = "facts", "merge-facts", "outline", "host", "build", "value", "check"
+    kinds = "facts", "merge-facts", "outline", "host", "build", "value"
     assert {f"sksstruct-{kind}" for kind in kinds} <= set(names)
 
 

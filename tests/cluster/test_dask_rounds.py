@@ -131,7 +131,7 @@ def test_threads_of_a_worker(data, monkeypatch):
     expected = local(four, solver=solver)
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
