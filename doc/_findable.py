@@ -1,8 +1,8 @@
 """Check that newcomers' questions are answered two clicks from the landing page.
 
 ``python doc/_findable.py doc/_build/html`` fails where the page of a question is
-further away, or where the search does not find it by the words of the question; and
-where a page has a sidebar without a link.
+further away, or where the search does not find it by the words of the question; where
+a name on the API page has no description; and where a sidebar has no link.
 """
 
 import json
@@ -33,6 +33,19 @@ QUESTIONS = {
 LINK = re.compile(r'href="([^"#:]+)\.html[#"]')
 # what the theme writes where a page has no pages below it or beside it
 EMPTY = re.compile(r'<div class="bd-toc-item navbar-nav">\s*</div>')
+
+# a row of the tables of the API page: the name, and what is said about it
+ROW = re.compile(r'<tr class="row-.*?title="([^"]+)".*?</td>\s*<td>(.*?)</td>', re.S)
+TAG = re.compile(r"<[^>]+>")
+
+
+def undescribed(html):
+    """Names on the API page without a description; "api" where it has no names."""
+    text = (html / "api.html").read_text(encoding="utf-8")
+    rows = ROW.findall(text[text.index("<article") : text.index("</article>")])
+    if not rows:
+        return ["api"]
+    return [name for name, said in rows if not TAG.sub("", said).strip()]
 
 
 def pages_found(index, words):
@@ -87,6 +100,9 @@ def main(folder):
         if page not in pages_found(index, words):
             code = 1
             print(f"searching for {words!r} does not find {page}")
+    for name in undescribed(html):
+        code = 1
+        print(f"{name} has no description on the API page")
     for path in sorted(html.rglob("*.html")):
         if EMPTY.search(path.read_text(encoding="utf-8")):
             code = 1

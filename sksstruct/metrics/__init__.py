@@ -1,4 +1,10 @@
-"""Scores of predicted structures, and scorers for model selection."""
+"""Scores of predicted structures, and scorers for model selection.
+
+The scorers are for the ``scoring`` argument of scikit-learn, whose own names, such as
+"accuracy", refuse lists of label sequences.
+"""
+
+from sklearn.metrics import make_scorer
 
 from sksstruct.metrics._alignment import alignment_error_rate
 from sksstruct.metrics._boxes import (
@@ -11,16 +17,6 @@ from sksstruct.metrics._chunk_report import chunk_classification_report
 from sksstruct.metrics._costs import make_cost_scorer, mean_cost
 from sksstruct.metrics._masks import mask_iou_score
 from sksstruct.metrics._parts import pck_score, pcp_score
-from sksstruct.metrics._scorers import (
-    alignment_error_rate_scorer,
-    box_accuracy_scorer,
-    box_overlap_scorer,
-    chunk_f1_scorer,
-    flat_f1_macro_scorer,
-    mask_iou_scorer,
-    sequence_accuracy_scorer,
-    token_accuracy_scorer,
-)
 from sksstruct.metrics._sequence import (
     chunk_f1_score,
     chunk_precision_recall_fscore,
@@ -30,6 +26,24 @@ from sksstruct.metrics._sequence import (
     sequence_accuracy_score,
     token_accuracy_score,
 )
+
+# The API page shows these descriptions.
+#: Scorer: the negative :func:`alignment_error_rate`.
+alignment_error_rate_scorer = make_scorer(alignment_error_rate, greater_is_better=False)
+#: Scorer: :func:`box_accuracy_score`, the fraction of objects that were localized.
+box_accuracy_scorer = make_scorer(box_accuracy_score)
+#: Scorer: :func:`box_overlap_score`, the mean overlap of predicted and true boxes.
+box_overlap_scorer = make_scorer(box_overlap_score)
+#: Scorer: :func:`chunk_f1_score`, the F1 of whole chunks.
+chunk_f1_scorer = make_scorer(chunk_f1_score)
+#: Scorer: :func:`flat_f1_score`, averaged over the labels with equal weights.
+flat_f1_macro_scorer = make_scorer(flat_f1_score, average="macro")
+#: Scorer: :func:`mask_iou_score`, averaged over the classes.
+mask_iou_scorer = make_scorer(mask_iou_score)
+#: Scorer: :func:`sequence_accuracy_score`, the fraction of sequences without an error.
+sequence_accuracy_scorer = make_scorer(sequence_accuracy_score)
+#: Scorer: :func:`token_accuracy_score`, the fraction of positions labeled correctly.
+token_accuracy_scorer = make_scorer(token_accuracy_score)
 
 __all__ = [
     "alignment_error_rate",
