@@ -14,7 +14,7 @@ cdef Py_ssize_t MAX_ARITY = 64
 def read_scopes(Tokens tokens, const int64_t[::1] sizes, Py_ssize_t m):
     """Read the scopes of the factors of a UAI file.
 
-    Checks that the file is long enough for the tables before memory is taken for them.
+    Checks that the file is long enough for the tables before memory is allocated.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ def read_scopes(Tokens tokens, const int64_t[::1] sizes, Py_ssize_t m):
     first : ndarray of shape (m + 1,), intp
         Where each scope begins.
     scopes : ndarray of int32
-        All scopes in a row.
+        All scopes, one after the other.
     entries : ndarray of shape (m,), int64
         Number of entries of each table.
     used : ndarray of shape (n_variables,), uint8
-        How often each variable is in a scope, up to 1, plus 2 for each scope that it
-        is the last of, up to 5 in all.
+        1 if the variable is in a scope, plus 2 for each scope in which it is last, up
+        to 5 in all.
     """
     cdef Py_ssize_t n = sizes.shape[0], f, i, size = 0
     cdef int64_t arity, variable = 0, total, needed = 0
@@ -79,7 +79,7 @@ def read_scopes(Tokens tokens, const int64_t[::1] sizes, Py_ssize_t m):
 
 def read_tables(Tokens tokens, const int64_t[::1] entries, Py_ssize_t f,
                 double[::1] block, bint infinite):
-    """Read tables of a UAI file, each after its size, as many as fit into a block.
+    """Read as many tables of a UAI file as fit into a block, each after its size.
 
     Parameters
     ----------
@@ -90,14 +90,14 @@ def read_tables(Tokens tokens, const int64_t[::1] entries, Py_ssize_t f,
     f : int
         The first table to read.
     block : ndarray of float64
-        Where the entries go.
+        Receives the entries.
     infinite : bool
         Whether -inf is allowed.
 
     Returns
     -------
     next, size : int
-        The first table that was not read, and the number of entries that were.
+        The first table that was not read, and the number of entries that were read.
     """
     cdef Py_ssize_t at = 0
     cdef int64_t given
@@ -127,7 +127,7 @@ def read_tuples(Tokens tokens, const int64_t[::1] shape, Py_ssize_t count, top,
     top : int
         Cost that forbids a tuple.
     scores : ndarray of float64
-        The table in a row; receives minus the costs.
+        The flat table; receives minus the costs.
     f : int
         Number of the cost function, for errors.
     """

@@ -35,14 +35,14 @@ cdef inline bint is_digit(char c) noexcept nogil:
 
 
 cdef class Tokens:
-    """Tokens between blanks, one after the other.
+    """Reader of the tokens of a text, which are separated by blanks.
 
     Parameters
     ----------
     data : bytes
         The text.
     name : str
-        Name of the text in errors.
+        Name of the text in error messages.
     """
 
     def __init__(self, bytes data, str name):
@@ -52,19 +52,19 @@ cdef class Tokens:
 
     @property
     def left(self):
-        """Upper bound of the number of tokens that are left."""
+        """An upper bound on the number of tokens that are left."""
         return (self._size - self._at + 1) // 2
 
     def line(self):
-        """Line of the last token that was read, from 1."""
+        """Return the line of the last token that was read, counted from 1."""
         return self.data.count(b"\n", 0, self._last) + 1
 
     def fail(self, message):
-        """Raise an error that names the line."""
+        """Raise an error whose message names the line."""
         raise ValueError(f"{self.name}, line {self.line()}: {message}")
 
     def done(self):
-        """Whether nothing is left."""
+        """Return whether no token is left."""
         while self._at < self._size and is_blank(self._text[self._at]):
             self._at += 1
         return self._at == self._size
@@ -87,7 +87,7 @@ cdef class Tokens:
         return True
 
     def next(self, what):
-        """The next token."""
+        """Return the next token."""
         if not self._advance():
             self.fail(f"the file ends where {what} was expected")
         self._skip()
@@ -131,12 +131,12 @@ cdef class Tokens:
         self.fail(f"{what} must be {bounds}, got {value}")
 
     def integer(self, what, low=None, high=None):
-        """The next token as an integer within bounds.
+        """Return the next token as an integer within bounds.
 
         Parameters
         ----------
         what : str
-            What it is, for errors.
+            What the token is, for error messages.
         low, high : int, default=None
             Smallest and largest value.
 
@@ -159,7 +159,7 @@ cdef class Tokens:
         return value
 
     def number(self, what):
-        """The next token as a finite number."""
+        """Return the next token as a finite number."""
         cdef double value = 0.0
         if not self._advance():
             self.fail(f"the file ends where {what} was expected")
@@ -235,14 +235,14 @@ cdef class Tokens:
         return PyOS_string_to_double(self._text + self._at, &end, NULL)
 
     def numbers(self, Py_ssize_t count, what, bint infinite=False):
-        """The next tokens as an array of finite numbers, or -inf where allowed.
+        """Return the next tokens as an array of finite numbers, or -inf where allowed.
 
         Parameters
         ----------
         count : int
-            How many.
+            Number of tokens.
         what : str
-            What they are, for errors.
+            What the tokens are, for error messages.
         infinite : bool, default=False
             Whether -inf is allowed.
 
@@ -263,9 +263,9 @@ cdef class Tokens:
         Parameters
         ----------
         values : ndarray
-            Where the numbers go.
+            Receives the numbers.
         what : str
-            What they are, for errors.
+            What the tokens are, for error messages.
         infinite : bool, default=False
             Whether -inf is allowed.
         """
@@ -298,14 +298,14 @@ cdef class Tokens:
         return -INFINITY
 
     def integers(self, Py_ssize_t count, what, int64_t low, int64_t high):
-        """The next tokens as an array of integers within bounds.
+        """Return the next tokens as an array of integers within bounds.
 
         Parameters
         ----------
         count : int
-            How many.
+            Number of tokens.
         what : str
-            What they are, for errors.
+            What the tokens are, for error messages.
         low, high : int
             Smallest and largest value.
 

@@ -57,7 +57,7 @@ cdef inline int ask_for_strings(list positions, Py_ssize_t t) except -1:
 
 @cython.final
 cdef class Prefix:
-    """A name and the separator: what features of a name and a string begin with."""
+    """A name and the separator, with which features of a name and a string begin."""
 
     cdef str text
     cdef uint64_t hash
@@ -70,16 +70,16 @@ cdef class Prefix:
 
 @cython.final
 cdef class Collector:
-    """Features of one position after the other, as rows.
+    """Collector of the features of one position after the other, as rows.
 
     Parameters
     ----------
     columns : Columns
         Columns of features.
     grow : bool
-        Whether features that are not known get a column, or are left out.
+        Whether unknown features get a column; otherwise they are left out.
     separator : str
-        Between a name and a string, or another name, below it.
+        Separates a name from a string or a name that is nested in it.
     single : bool
         Whether values are float32.
     """
@@ -297,9 +297,9 @@ cdef class Collector:
 
 
 def collect(X, Columns columns, bint grow, str separator, bint single):
-    """CSR arrays (data, indices, indptr) and offsets of sequences of features.
+    """Return CSR arrays (data, indices, indptr) and offsets of sequences of features.
 
-    Features without a column get one if grow, else they are left out.
+    Features without a column get one if grow is true; otherwise they are left out.
     """
     cdef Collector collector = Collector(columns, grow, separator, single)
     cdef list offsets = [0]

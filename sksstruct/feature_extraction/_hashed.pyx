@@ -49,15 +49,15 @@ cdef int32_t murmur(const char* text, Py_ssize_t size) noexcept nogil:
 
 @cython.final
 cdef class HashedColumns(Columns):
-    """Columns of features by hashes.
+    """Columns of features by their hashes.
 
     Parameters
     ----------
     n_columns : int
         Number of columns.
     signed : bool
-        Whether half of the features have their values negated, so that those of
-        features that share a column tend to cancel.
+        Whether to negate the values of half of the features. Values of features that
+        share a column then tend to cancel.
     """
 
     def __cinit__(self, int32_t n_columns, bint signed):
@@ -97,7 +97,7 @@ cdef class HashedColumns(Columns):
         return 0
 
     def places(self, names):
-        """Columns and signs of named features, as arrays."""
+        """Return columns and signs of named features, as arrays."""
         cdef Feature feature
         cdef Py_ssize_t k
         columns = np.empty(len(names), dtype=np.intp)

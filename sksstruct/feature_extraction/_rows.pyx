@@ -150,7 +150,7 @@ cdef class Rows:
         return last + 1
 
     def arrays(self):
-        """Return data, indices and indptr, once: the rows are theirs then."""
+        """Return data, indices and indptr, once: the arrays then own the rows."""
         cdef cython_array values, indices, ends
         cdef Py_ssize_t count = self._count
         # One entry more than needed, so that there is always one; what was reserved

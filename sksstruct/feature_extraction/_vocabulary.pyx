@@ -151,7 +151,7 @@ cdef inline bint is_named(const Feature* feature, PyObject* name) noexcept nogil
 
 
 cdef class Columns:
-    """What gives features their columns."""
+    """Base class of mappings from features to columns."""
 
     cdef int find(self, Py_ssize_t count, Feature* features, bint grow) except -1:
         """Set the columns of features, -1 where they have none."""
@@ -160,7 +160,7 @@ cdef class Columns:
 
 @cython.final
 cdef class Vocabulary(Columns):
-    """Columns of features, numbered from 0 on.
+    """Columns of features, numbered from 0.
 
     Parameters
     ----------

@@ -332,7 +332,7 @@ cdef class Problem:
 
 
 def root_by_sorting(point, normal, lower, upper, target):
-    """The same root by bisection among the kinks in order, in O(n log n)."""
+    """Find the same root by bisection over the sorted kinks, in O(n log n)."""
     # the others have no kinks, and would divide by zero
     moves = normal != 0.0
     entries = point[moves], normal[moves], lower[moves], upper[moves]
@@ -365,7 +365,7 @@ def root_by_sorting(point, normal, lower, upper, target):
 
 
 def line_at(point, normal, lower, upper, target, at):
-    """Offset and slope of the piece of f at a value of rho."""
+    """Return the offset and slope of the piece of f at a value of rho."""
     moved = point + at * normal
     between = (moved > lower) & (moved < upper)
     ends = np.where(moved >= upper, upper, lower)
@@ -374,23 +374,23 @@ def line_at(point, normal, lower, upper, target, at):
 
 
 def project_box_equality(z, lower, upper, a, c, *, method="median"):
-    """Euclidean projection onto a box with one linear equality.
+    """Project a point onto a box with one linear equality, by Euclidean distance.
 
     Minimizes ``|x - z|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
 
     Parameters
     ----------
     z : array-like of shape (n,)
-        A point.
+        The point to project.
     lower, upper : float or array-like of shape (n,)
-        The box; may be infinite.
+        Bounds of the box; they may be infinite.
     a : float or array-like of shape (n,)
         Normal vector of the hyperplane; entries may be zero.
     c : float
         Right hand side.
     method : {"median", "sort"}, default="median"
-        In expected linear time, through medians of the kinks of a piecewise linear
-        function, or by sorting them.
+        "median" uses medians of the kinks of a piecewise linear function and takes
+        expected linear time; "sort" sorts the kinks.
 
     Returns
     -------
@@ -400,7 +400,7 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     Raises
     ------
     ValueError
-        If an argument has another shape or is not a number, or there is no such point.
+        If an argument has the wrong shape or contains NaN, or no such point exists.
 
     References
     ----------

@@ -181,17 +181,17 @@ cdef double project_chain(Chain* chain, double* duals, double* memory,
 
 
 def n_multipliers(n_edges, n_states):
-    """Number of multipliers of a chain with so many tables."""
+    """Return the number of multipliers of a chain with so many tables."""
     return count_duals(n_edges, n_states)
 
 
 def project_all(Py_ssize_t n_states, const Py_ssize_t[::1] edges,
                 const double[::1] mass, const double[:, :, ::1] tables,
                 double[::1] duals, double[:, :, ::1] out):
-    """Project the tables of every example; multipliers are kept for the next time.
+    """Project the tables of every example, and keep the multipliers for the next call.
 
-    Example i has edges[i] tables; those of all examples, and their multipliers, follow
-    each other.
+    Example i has edges[i] tables. The tables of all examples follow each other, and so
+    do their multipliers.
     """
     cdef Py_ssize_t i, first_table = 0, first_dual = 0, n_duals, most = 0
     cdef Chain chain
@@ -222,10 +222,11 @@ def project_all(Py_ssize_t n_states, const Py_ssize_t[::1] edges,
 
 
 def project_chain_polytope(m):
-    """Euclidean projection onto the local polytope of a chain.
+    """Project tables onto the local polytope of a chain, by Euclidean distance.
 
-    The tables nearest to `m` that are not negative, sum to one each and agree on the
-    variables they share, which are the pair marginals of a distribution.
+    The result is the closest to `m` of all tables that are not negative, sum to one
+    each, and agree on the variables they share. Such tables are the pair marginals of a
+    distribution.
 
     Parameters
     ----------
@@ -240,8 +241,8 @@ def project_chain_polytope(m):
     Raises
     ------
     ValueError
-        If m has another shape, an entry that is NaN or ``+inf``, or no chain of entries
-        that are finite.
+        If m has the wrong shape, an entry is NaN or ``+inf``, or m has no labeling
+        whose entries are finite.
 
     References
     ----------

@@ -131,7 +131,7 @@ cdef double threshold_by_dropping(Py_ssize_t n, const double* point) noexcept no
 
 def project_rows(const double[:, ::1] z, const double[::1] mass,
                  double[:, ::1] out):
-    """Project the rows of z, each onto the simplex of points that sum to its mass."""
+    """Project each row of z onto the simplex of points that sum to its mass."""
     cdef Py_ssize_t n = z.shape[1], row, k, count
     cdef double top, rho
     # entries that may be above the threshold, which reorders them
@@ -156,26 +156,26 @@ def project_rows(const double[:, ::1] z, const double[::1] mass,
 
 
 def project_simplex(z, *, method="partition"):
-    """Euclidean projection onto the probability simplex.
+    """Project a point onto the probability simplex, by Euclidean distance.
 
     Parameters
     ----------
     z : array-like of shape (n,)
-        A point; ``-inf`` entries get no weight.
+        The point to project; ``-inf`` entries get no weight.
     method : {"partition", "drop", "sort"}, default="partition"
-        In expected linear time, by partitioning; by dropping entries that get no
-        weight, which is quick for few; or by sorting.
+        "partition" takes expected linear time. "drop" drops entries that get no weight,
+        which is fast for few entries. "sort" sorts the entries.
 
     Returns
     -------
     u : ndarray of shape (n,)
-        The point of ``{u : u >= 0, sum(u) = 1}`` next to z.
+        The point of ``{u : u >= 0, sum(u) = 1}`` closest to z.
 
     Raises
     ------
     ValueError
-        If z is empty, not 1-D, has an entry that is NaN or ``+inf``, or has no finite
-        entry; or if the method is another.
+        If z is empty or not 1-D, has an entry that is NaN or ``+inf``, or has no finite
+        entry, or if the method is unknown.
 
     References
     ----------

@@ -385,9 +385,9 @@ cdef class LocalPolytopes:
 
     def project(self, const double[:, :, ::1] tables, const double[::1] mass,
                 double[:, :, ::1] out):
-        """Project the tables of all edges, each tree having a mass of its own.
+        """Project the tables of all edges, where each tree has its own mass.
 
-        Returns the largest violation of a constraint, as a part of the mass.
+        Returns the largest violation of a constraint, as a share of the mass.
         """
         cdef Py_ssize_t i, n_trees = self._first.shape[0] - 1, first, dual = 0
         cdef Py_ssize_t K = self.n_states
@@ -436,12 +436,12 @@ cdef double project_tree(TreeProblem* tree, double* duals, double* memory,
 
 
 def hang(n_nodes, edges):
-    """The edges of a forest tree by tree, and breadth first in each.
+    """Order the edges of a forest tree by tree, breadth first in each tree.
 
     Returns
     -------
     tables, parent, child, tree : ndarray of shape (n_edges,), intp
-        The edges in this order, their ends, and the tree that each is of.
+        The edges in this order, their ends, and the tree of each.
     """
     ends = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
     # one more variable will join the trees
@@ -472,10 +472,11 @@ def hang(n_nodes, edges):
 
 
 def project_tree_polytope(m, edges):
-    """Euclidean projection onto the local polytope of a tree.
+    """Project tables onto the local polytope of a tree, by Euclidean distance.
 
-    The tables nearest to `m` that are not negative, sum to one each and agree on the
-    variables they share, which are the pair marginals of a distribution.
+    The result is the closest to `m` of all tables that are not negative, sum to one
+    each, and agree on the variables they share. Such tables are the pair marginals of a
+    distribution.
 
     Parameters
     ----------
@@ -494,8 +495,8 @@ def project_tree_polytope(m, edges):
     Raises
     ------
     ValueError
-        If m or edges has another shape, m an entry that is NaN or ``+inf`` or no
-        labeling whose entries are finite, or edges close a cycle.
+        If m or edges has the wrong shape, an entry of m is NaN or ``+inf``, m has no
+        labeling whose entries are finite, or the edges have a cycle.
 
     References
     ----------

@@ -38,7 +38,7 @@ cdef class Arena:
     Parameters
     ----------
     on_disk : bool, default=False
-        Whether it is in files, in the folder for temporary ones.
+        Whether to allocate in temporary files.
     """
 
     def __cinit__(self, bint on_disk=False):

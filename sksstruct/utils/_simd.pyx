@@ -17,19 +17,19 @@ cdef int chosen = 0
 
 
 def available():
-    """Names of the instruction sets that run here, the slowest first."""
+    """Return the names of the instruction sets that run here, slowest first."""
     return NAMES[: sks_highest_level() + 1]
 
 
 def current():
-    """Name of the instruction set that the kernels use."""
+    """Return the name of the instruction set that the kernels use."""
     return NAMES[chosen]
 
 
 def choose(name=None):
-    """Let all kernels use an instruction set, by default the best one.
+    """Make all kernels use an instruction set, by default the best one.
 
-    For the import of this module, and for tests: no kernel may be running.
+    This is for the import of this module and for tests. No kernel may be running.
     """
     global chosen, sks_table
     names = available()

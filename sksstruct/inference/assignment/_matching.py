@@ -57,7 +57,7 @@ class Matching(NamedTuple):
 def matching(
     scores: ArrayLike, unassigned: float | ArrayLike | None = None
 ) -> Matching:
-    """Best assignment of rows to columns.
+    """Find the best assignment of rows to columns.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def matchings(scores, alone=None):
 def matching_max_marginals(
     scores: ArrayLike, unassigned: ArrayLike | None = None
 ) -> np.ndarray:
-    """Max-marginals of an assignment, in the time of a few assignments.
+    """Compute the max-marginals of an assignment, in the time of a few assignments.
 
     Parameters
     ----------

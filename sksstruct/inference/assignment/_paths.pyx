@@ -52,10 +52,10 @@ cdef void clear_diagonal(double[:, ::1] paths) noexcept nogil:
 
 
 def longest_paths(const double[:, ::1] scores, const Py_ssize_t[::1] columns):
-    """Gain of the best path between every two nodes (Floyd and Warshall).
+    """Compute the gain of the best path between any two nodes (Floyd and Warshall).
 
-    scores (n_rows, n_columns) are those of pairs, columns (n_rows,) is the best
-    assignment; the result is (n_rows + 1, n_rows + 1).
+    scores (n_rows, n_columns) are the scores of pairs, columns (n_rows,) is the best
+    assignment. The result has the shape (n_rows + 1, n_rows + 1).
     """
     cdef Py_ssize_t n = columns.shape[0] + 1, i, middle, padded = padded_length(n)
     cdef double[:, ::1] paths = aligned_zeros(n * padded).reshape(n, padded)
@@ -99,10 +99,10 @@ cdef void raise_prices(const double[:, ::1] gains, double* prices) noexcept nogi
 
 def prices_of_columns(const double[:, :, ::1] scores,
                       const Py_ssize_t[:, ::1] columns):
-    """Least prices of the columns that rows have; other columns are free.
+    """Compute the lowest prices of the assigned columns; other columns are free.
 
-    scores (n_problems, n_rows, n_columns) are those of problems of one shape, columns
-    (n_problems, n_rows) their best assignments, and so are the prices.
+    scores (n_problems, n_rows, n_columns) are the scores of problems of one shape,
+    columns (n_problems, n_rows) their best assignments. Prices have the latter shape.
     """
     cdef Py_ssize_t n_rows = columns.shape[1], n = n_rows + 1, problem
     cdef Py_ssize_t padded = padded_length(n)

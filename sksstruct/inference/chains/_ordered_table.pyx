@@ -89,7 +89,7 @@ cdef inline bint is_stored(IndicatorTable table, int kind, Py_ssize_t index,
 
 
 cdef class IndicatorTable:
-    """Scores of pairs of labels, zero but for those that were changed.
+    """Scores of pairs of labels, zero except for those that were changed.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ cdef class IndicatorTable:
     Attributes
     ----------
     n_stored : int
-        Entries that were ever changed.
+        Number of entries that were ever changed.
     visited : int
-        Entries that the oracles looked at.
+        Number of entries that the oracles have read.
     """
 
     def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_columns):
@@ -129,14 +129,14 @@ cdef class IndicatorTable:
     # ---- what Python sees ----
 
     def add(self, rows, columns, amounts):
-        """Add amounts to entries, one after the other.
+        """Add amounts to entries, in the given order.
 
         Parameters
         ----------
         rows, columns : array-like of shape (n,)
             Labels.
         amounts : array-like of shape (n,)
-            What is added to their scores.
+            Amounts to add to their scores.
         """
         cdef const int32_t[::1] row = np.ascontiguousarray(rows, dtype=np.int32)
         cdef const int32_t[::1] column = np.ascontiguousarray(columns, dtype=np.int32)
@@ -153,7 +153,7 @@ cdef class IndicatorTable:
                 self.change(self.insert(row[k], column[k]), amount[k])
 
     def entries(self):
-        """Rows, columns and scores of the entries, in the order they came.
+        """Return rows, columns and scores of the entries, in the order of addition.
 
         Returns
         -------
@@ -169,16 +169,16 @@ cdef class IndicatorTable:
         return rows, columns, np.array(<double[:n]> self._value)
 
     def maximum(self, rows, row_messages, columns, column_messages, *, linear=False):
-        """The best entry under messages.
+        """Find the best entry, given messages.
 
         Parameters
         ----------
         rows, columns : array-like of shape (n,) and (m,)
             Labels that have messages, all different.
         row_messages, column_messages : array-like of shape (n,) and (m,)
-            What is added to the scores of the labels' entries.
+            Amounts to add to the scores of the labels' entries.
         linear : bool, default=False
-            Whether every entry is looked at.
+            Whether to read every entry.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from sksstruct.utils._simd cimport sks_prefetch
 
 @cython.final
 cdef class PairIndex:
-    """Numbers of some of the pairs of n labels, by a hash table.
+    """Hash table that numbers some of the pairs of n labels.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ cdef class PairIndex:
     Attributes
     ----------
     n_pairs : int
-        Pairs that have a number.
+        Number of pairs that have a number.
     """
 
     def __cinit__(self, Py_ssize_t n_labels):
@@ -45,7 +45,7 @@ cdef class PairIndex:
         return index_of, (self.n_labels, *self.pairs())
 
     def extend(self, const int32_t[::1] first, const int32_t[::1] second):
-        """Give numbers to pairs, where they have none; return the numbers."""
+        """Number the pairs that have no number yet; return the numbers of all."""
         cdef Py_ssize_t k
         numbers = np.empty(first.shape[0], dtype=np.intp)
         cdef Py_ssize_t[::1] out = numbers
@@ -132,7 +132,7 @@ cdef class PairIndex:
 
 
 def index_of(n_labels, first, second):
-    """Return an index of pairs in their order."""
+    """Return an index that numbers the pairs in their order."""
     index = PairIndex(n_labels)
     index.extend(first, second)
     return index

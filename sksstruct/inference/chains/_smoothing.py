@@ -59,7 +59,7 @@ def smoothed_max_product(
     k: int = 10,
     strength: float | Literal["deprecated"] = "deprecated",
 ) -> SmoothedMax:
-    """Smoothed maximum over the labelings of a chain, tree or forest.
+    """Compute a smoothed maximum over the labelings of a chain, tree or forest.
 
     Computes ``max_u <u, scores> - mu * omega(u)`` over distributions u on the labelings
     [1]_. With the entropy, omega is the negative entropy, the value is `mu` times the

@@ -46,12 +46,12 @@ cdef Py_ssize_t BLOCK = 64
 
 
 cdef class ViterbiScratch:
-    """Memory of one thread for `SparseTransitions.decode`.
+    """Scratch of one thread for `SparseTransitions.decode`.
 
     Parameters
     ----------
     max_size : int
-        Most positions.
+        Largest number of positions.
     ld : int
         Length of the rows of scores.
     """
@@ -171,7 +171,7 @@ cdef class SparseTransitions:
         self._place[item.pair] = <int32_t> place
 
     cpdef int set(self, Py_ssize_t pair, double score) except -1 nogil:
-        """Change the score of a pair by its number, and put it in order."""
+        """Set the score of a pair, given by its number, and keep the order."""
         cdef PairRow* row = &self._rows[self.pairs._ends[2 * pair]]
         cdef PairScore item
         cdef Py_ssize_t place, last
@@ -363,7 +363,7 @@ cdef int32_t next_best(Py_ssize_t n, const double* scores, double* maxima,
 
 
 def viterbi_sparse(unary, transitions):
-    """`viterbi` where pairs of labels that are not stored score zero."""
+    """Run `viterbi` with sparse transitions: pairs not stored have the score zero."""
     unary = check_positions(unary)
     size, n_labels = unary.shape
     if transitions.shape != (n_labels, n_labels):

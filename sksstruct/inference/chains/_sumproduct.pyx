@@ -356,7 +356,7 @@ cdef int sum_product_padded(
 
 
 def forward_backward(unary, pairwise):
-    """Log-partition function and marginals of a chain (sum-product).
+    """Compute the log-partition function and marginals of a chain (sum-product).
 
     Parameters
     ----------
@@ -365,12 +365,12 @@ def forward_backward(unary, pairwise):
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K)
         Score of each pair of neighboring labels, from -> to: one table for all
-        places, or one for each pair of positions. ``-inf`` forbids a pair.
+        positions, or one for each pair of neighbors. ``-inf`` forbids a pair.
 
     Returns
     -------
     log_partition : float
-        Logarithm of the sum over all labelings of the exponential of their score.
+        Logarithm of the sum of the exponentials of the scores of all labelings.
     nodes : ndarray of shape (T, K)
         Probability of each label at each position.
     edges : ndarray of shape (T - 1, K, K)
@@ -379,14 +379,14 @@ def forward_backward(unary, pairwise):
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, or every labeling is
-        forbidden, so that there is no distribution.
+        If the shapes do not match, an entry is NaN or ``+inf``, or every labeling is
+        forbidden.
 
     Notes
     -----
-    Algorithm 9 of [1]_ on a chain. Scores may be of any size: they are never
-    exponentiated without taking out their maximum, and where messages would underflow
-    the chain is done in log space.
+    This is Algorithm 9 of [1]_ on a chain. Scores may have any size: their maximum is
+    subtracted before they are exponentiated. A chain whose messages would underflow is
+    computed in log space.
 
     References
     ----------

@@ -29,7 +29,7 @@ from sksstruct.utils._layout import pad_rows, padded_length
 
 
 cdef class TopK:
-    """Decoder of the K best labelings, with memory for one chain after the other."""
+    """Decoder of the K best labelings, with memory for one chain at a time."""
 
     def __dealloc__(self):
         free(self._slot)
@@ -265,7 +265,7 @@ cdef class TopK:
 
 
 def _no_more_than_there_are(k, unary, pairwise):
-    """k, or the number of allowed labelings where that is less and k is large."""
+    """Return k, or the number of allowed labelings if k is large and exceeds it."""
     size, n = unary.shape
     k = min(k, n ** min(size, 64), 2**31 - 1)
     # memory for a few labelings too many costs less than to count them
@@ -282,7 +282,7 @@ def _no_more_than_there_are(k, unary, pairwise):
 
 
 def viterbi_topk(unary, pairwise, k):
-    """The k best labelings of a chain, in order.
+    """Find the k best labelings of a chain, in order.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def viterbi_topk(unary, pairwise, k):
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K)
         Score of each pair of neighboring labels, from -> to: one table for all
-        places, or one for each pair of positions. ``-inf`` forbids a pair.
+        positions, or one for each pair of neighbors. ``-inf`` forbids a pair.
     k : int
         Number of labelings.
 
@@ -299,15 +299,15 @@ def viterbi_topk(unary, pairwise, k):
     -------
     labelings : ndarray of shape (n, T), int32
         The n <= k best labelings, all different; fewer than k if fewer are allowed.
-        Labelings with equal scores are in the order of their last label, then the last
-        but one, and so on; the first is that of `viterbi`.
+        Labelings with equal scores are ordered by their last label, then by the second
+        to last, and so on. The first labeling is that of `viterbi`.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, or k is not a positive
+        If the shapes do not match, an entry is NaN or ``+inf``, or k is not a positive
         integer.
 
     References

@@ -63,7 +63,7 @@ cdef double viterbi_padded(
 
 
 def viterbi(unary, pairwise):
-    """Best labeling of a chain (max-product).
+    """Find the best labeling of a chain (max-product).
 
     Parameters
     ----------
@@ -71,25 +71,24 @@ def viterbi(unary, pairwise):
         Score of each of K labels at each of T >= 1 positions; ``-inf`` forbids a
         label.
     pairwise : array-like of shape (K, K) or (T - 1, K, K), or sparse (K, K)
-        Score of each pair of neighboring labels, from -> to: one table for all places,
-        or one for each pair of positions. ``-inf`` forbids a pair. Pairs that are not
-        stored in a sparse table have the score zero, and take no time.
+        Score of each pair of neighboring labels, from -> to: one table for all
+        positions, or one for each pair of neighbors. ``-inf`` forbids a pair. Pairs
+        that a sparse table does not store have the score zero, and take no time.
 
     Returns
     -------
     labeling : ndarray of shape (T,), int32
-        A labeling with the highest score. If there are several, the one whose last
-        label is the lowest. Remaining ties are decided by the last label but one, and
-        so on.
+        A labeling with the highest score. If several have it, the one with the lowest
+        last label. The second to last label breaks remaining ties, and so on.
     score : float
-        Its score. If every labeling is forbidden, the score is ``-inf``, and the
+        Its score. If every labeling is forbidden, the score is ``-inf`` and the
         labeling is arbitrary.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, scores are so large that
-        sums could overflow, or the indices of a sparse table point beyond it.
+        If the shapes do not match, an entry is NaN or ``+inf``, sums of scores could
+        overflow, or an index of a sparse table is out of range.
 
     References
     ----------
@@ -127,7 +126,7 @@ def viterbi(unary, pairwise):
 
 
 def viterbi_group(unary, starts, tables, table_begins, table_steps):
-    """Best labelings of many chains with as many labels each, without their checks.
+    """Find the best labelings of many chains with the same labels, without checks.
 
     Parameters
     ----------
@@ -136,18 +135,18 @@ def viterbi_group(unary, starts, tables, table_begins, table_steps):
     starts : ndarray of shape (n_chains + 1,), intp
         First position of each chain, and the end of the last one.
     tables : ndarray of shape (n_tables, K, K)
-        Tables of all chains, one at least.
+        Tables of all chains; at least one.
     table_begins : ndarray of shape (n_chains,), intp
         First table of each chain.
     table_steps : ndarray of shape (n_chains,), intp
-        1 for a table of each pair of positions, and 0 for the same one.
+        1 if each pair of neighbors has its own table, 0 if they share one.
 
     Returns
     -------
     labeling : ndarray of shape (n_positions,), int32
         What `viterbi` finds for each chain.
     scores : ndarray of shape (n_chains,)
-        And their scores.
+        Their scores.
     """
     cdef Py_ssize_t n_states = unary.shape[1], ld = padded_length(n_states)
     cdef Py_ssize_t n_chains = len(table_begins), i, table_size = n_states * ld

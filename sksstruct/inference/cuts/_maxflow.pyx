@@ -75,7 +75,7 @@ cdef class FlowTrees:
     Parameters
     ----------
     edges : ndarray of shape (n_edges, 2), intp
-        Pairs of variables, checked.
+        Pairs of variables, already checked.
     n_variables : int
         Number of variables.
     """

@@ -58,7 +58,7 @@ cdef double copy_scores(Py_ssize_t n, const double* scores,
 
 
 def own_scores(name, scores):
-    """A copy of scores, the sum of the sizes of finite ones, and whether all are.
+    """Return a copy of scores, the sum of finite |scores|, and whether all are finite.
 
     Raises ValueError for NaN and +inf.
     """
@@ -79,7 +79,7 @@ def own_scores(name, scores):
 
 
 cdef class Snapshot:
-    """Capacities and search trees at one moment, to come back to."""
+    """Capacities and search trees at one moment, to be restored later."""
 
     cdef double[::1] _residual, _terminal
     cdef FlowNode[::1] _nodes
@@ -129,24 +129,24 @@ cdef class CutKernel(FlowTrees):
         unary : array-like of shape (n_variables, 2)
             Scores of labels 0 and 1; ``-inf`` forbids a label.
         pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-            Table of scores of each edge, or one for all edges; the labels of the edge's
-            first variable are the rows. ``-inf`` forbids a pair of labels.
+            Table of scores of each edge, or one for all edges. Rows are labels of the
+            first variable of the edge. ``-inf`` forbids a pair of labels.
 
         Returns
         -------
         labeling : ndarray of shape (n_variables,), int32
-            State of each variable. Among several best labelings, it is the one with
-            label 1 only where all of them have it.
+            Label of each variable. If several labelings are best, it is the one that
+            has label 1 only where all of them have it.
         score : float
             Its score; ``-inf`` if every labeling is forbidden.
 
         Raises
         ------
         ValueError
-            If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an
+            If the shapes do not match, an entry is NaN or ``+inf``, or the table of an
             edge is not supermodular; the error names the edge.
         RuntimeError
-            If another thread uses the object at the same time.
+            If another thread is using the object.
         """
         with self._alone():
             self._load(unary, pairwise)
@@ -158,13 +158,13 @@ cdef class CutKernel(FlowTrees):
             return self._labeling()
 
     def max_marginals(self):
-        """Max-marginals of the problem that was solved last.
+        """Compute the max-marginals of the problem that was solved last.
 
         Returns
         -------
         max_marginals : ndarray of shape (n_variables, 2)
-            For each variable and label the score of the best labeling that has it;
-            ``-inf`` if all of them are forbidden.
+            Score of the best labeling that has each label at each variable; ``-inf`` if
+            all such labelings are forbidden.
 
         Raises
         ------
@@ -206,7 +206,7 @@ cdef class CutKernel(FlowTrees):
 
     @contextmanager
     def _alone(self):
-        """Refuse a second problem while the flow and the trees are of another."""
+        """Refuse to solve two problems at the same time."""
         if not self._lock.acquire(blocking=False):
             raise RuntimeError(
                 "this MinCut is solving another problem: use one for each thread")
@@ -216,7 +216,7 @@ cdef class CutKernel(FlowTrees):
             self._lock.release()
 
     def _load(self, unary, pairwise):
-        """Check scores and make capacities of them and of the flow kept."""
+        """Check scores; compute capacities from them and the flow that was kept."""
         # An error must not leave scores that capacities no longer belong to.
         self._unary = None
         unary, pairwise = self._check(unary, pairwise)
@@ -245,7 +245,7 @@ cdef class CutKernel(FlowTrees):
         self._unary, self._pairwise = unary, pairwise
 
     def _check(self, unary, pairwise):
-        """Scores of the right shapes, with one table or one per edge."""
+        """Return scores of the right shapes, with one table or one for each edge."""
         n, m = self._n, self._m
         unary = convert_scores("unary", unary)
         pairwise = np.zeros((2, 2)) if pairwise is None and not m else pairwise
@@ -376,7 +376,7 @@ cdef class CutKernel(FlowTrees):
             self._flow[edge] -= self._residual[self._arc_of[edge]]
 
     def _labeling(self):
-        """The labeling that the trees say, and its score."""
+        """Return the labeling that the trees imply, and its score."""
         labeling = np.empty(self._n, dtype=np.int32)
         self._read_labels(labeling)
         return labeling, self._score(labeling, self._unary, self._pairwise)
@@ -408,23 +408,24 @@ cdef class CutKernel(FlowTrees):
 
 
 class MinCut(CutKernel):
-    """Best labelings of binary variables whose pairs favor agreement, on any graph.
+    """Solver for the best labelings of binary variables whose pairs favor agreement.
 
-    The flow of one problem is kept for the next problem. Solving several problems on
-    the same graph with one object is faster than solving each of them from scratch.
+    The graph may have cycles. The solver keeps the flow of one problem for the next.
+    Solving several problems on the same graph with one object is therefore faster than
+    solving each of them from scratch.
 
     Parameters
     ----------
     edges : array-like of shape (n_edges, 2)
-        Pairs of variables; any graph, also several edges between two variables.
+        Pairs of variables. Two variables may have several edges.
     n_variables : int, default=None
-        Number of variables; None: as many as the edges name.
+        Number of variables; None: the largest variable of an edge, plus one.
 
     Notes
     -----
     If several labelings are best, the solver returns the one that has label 1 only
-    where all of them have it. Arithmetic is in double precision. The flow is found by
-    the algorithm of Boykov and Kolmogorov [1]_ and reused as by Kohli and Torr [2]_.
+    where all of them have it. Arithmetic is in double precision. The algorithm of
+    Boykov and Kolmogorov [1]_ finds the flow. It is reused as in Kohli and Torr [2]_.
 
     References
     ----------
@@ -447,7 +448,9 @@ class MinCut(CutKernel):
 
 
 def min_cut(unary, edges, pairwise):
-    """Best labeling of binary variables whose pairs favor agreement, on any graph.
+    """Find the best labeling of binary variables whose pairs favor agreement.
+
+    The graph may have cycles.
 
     Parameters
     ----------
@@ -456,13 +459,14 @@ def min_cut(unary, edges, pairwise):
     edges : array-like of shape (n_edges, 2)
         Pairs of variables.
     pairwise : array-like of shape (n_edges, 2, 2) or (2, 2)
-        Table of scores s of each edge, or one for all edges. It has to be supermodular,
-        ``s00 + s11 >= s01 + s10``, so that the energy, minus the score, is submodular.
+        Table of scores s of each edge, or one for all edges. Each table must be
+        supermodular: ``s00 + s11 >= s01 + s10``. The energy, which is minus the score,
+        is then submodular.
 
     Returns
     -------
     labeling : ndarray of shape (n_variables,), int32
-        State of each variable. If several labelings are best, it is the one that has
+        Label of each variable. If several labelings are best, it is the one that has
         label 1 only where all of them have it.
     score : float
         Its score; ``-inf`` if every labeling is forbidden.
@@ -470,12 +474,12 @@ def min_cut(unary, edges, pairwise):
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or ``+inf``, or the table of an edge
+        If the shapes do not match, an entry is NaN or ``+inf``, or the table of an edge
         is not supermodular; the error names the edge.
 
     See Also
     --------
-    MinCut : Keeps the flow for the next problem on the same graph.
+    MinCut : Solver that keeps the flow for the next problem on the same graph.
 
     References
     ----------
@@ -493,7 +497,7 @@ def min_cut(unary, edges, pairwise):
 
 
 def min_cut_max_marginals(unary, edges, pairwise):
-    """Max-marginals of binary variables whose pairs favor agreement.
+    """Compute max-marginals of binary variables whose pairs favor agreement.
 
     Parameters
     ----------
@@ -503,8 +507,8 @@ def min_cut_max_marginals(unary, edges, pairwise):
     Returns
     -------
     max_marginals : ndarray of shape (n_variables, 2)
-        For each variable and label the score of the best labeling that has it;
-        ``-inf`` if all of them are forbidden.
+        Score of the best labeling that has each label at each variable; ``-inf`` if all
+        such labelings are forbidden.
 
     Raises
     ------
@@ -527,7 +531,7 @@ def min_cut_max_marginals(unary, edges, pairwise):
 
 
 def _solve_alone(unary, edges, pairwise):
-    """A solver for one problem, and the labeling and score that it found."""
+    """Return a solver for one problem, and the labeling and score that it found."""
     unary = convert_scores("unary", unary, ndim=2)
     if not len(unary) or unary.shape[1] != 2:
         raise ValueError(

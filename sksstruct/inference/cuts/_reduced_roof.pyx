@@ -129,13 +129,13 @@ cdef class LabelPairs:
 
 
 cdef class ReducedRoofDual(FlowTrees):
-    """Best half-integral points, for scores of labels and the scores of `graph`.
+    """Solver for the best half-integral points, given scores of labels and of pairs.
 
     Parameters
     ----------
     graph : LabelPairs
         Pairs and their scores, which may change between two calls. Threads may share
-        it, each with a `ReducedRoofDual` of its own.
+        it if each has its own `ReducedRoofDual`.
     """
 
     def __init__(self, LabelPairs graph):
@@ -153,7 +153,7 @@ cdef class ReducedRoofDual(FlowTrees):
         free(self._core_pairs)
 
     def solve(self, unary, start=None):
-        """Best half-integral point for given scores of labels.
+        """Find the best half-integral point for given scores of labels.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ cdef class ReducedRoofDual(FlowTrees):
         y : ndarray of shape (n_labels,)
             0, 1, or one half.
         value : float
-            Its score, an upper bound of that of all labelings.
+            Its score, an upper bound on the scores of all labelings.
         """
         unary = np.ascontiguousarray(check_scores("unary", unary, 1))
         if unary.shape != (self.graph.n_labels,):
@@ -185,17 +185,17 @@ cdef class ReducedRoofDual(FlowTrees):
         return np.asarray(states) / 2.0, value
 
     def solve_all(self, unaries):
-        """Best half-integral points for many rows of scores of labels.
+        """Find the best half-integral points for many rows of scores of labels.
 
         Parameters
         ----------
         unaries : ndarray of shape (n, n_labels), float64
-            Scores of the labels if they are on, one row for each problem.
+            Score of each label if it is on; one row for each problem.
 
         Returns
         -------
         states : ndarray of shape (n, n_labels), int32
-            0, 1 and 2 for 0, one half and 1.
+            0 for 0, 1 for one half, and 2 for 1.
         """
         unaries = np.ascontiguousarray(check_scores("unaries", unaries, 2))
         if unaries.shape[1] != self.graph.n_labels:

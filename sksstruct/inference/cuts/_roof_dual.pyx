@@ -29,7 +29,7 @@ MOST_LABELS = 20
 
 
 cdef class RoofDual(FlowTrees):
-    """Best on/off labelings and their LP relaxation, for one set of pairs.
+    """Solver for the best on/off labelings or their LP relaxation, for given pairs.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ cdef class RoofDual(FlowTrees):
                            2 * n_labels)
 
     def solve(self, unary, pairwise, *, exact=False):
-        """Best half-integral point, or best labeling.
+        """Find the best half-integral point, or the best labeling.
 
         Parameters
         ----------
@@ -72,14 +72,14 @@ cdef class RoofDual(FlowTrees):
         pairwise : array-like of shape (n_pairs,)
             Score of each pair if both are on.
         exact : bool, default=False
-            Whether to find a best labeling, by enumeration; for few labels.
+            Whether to find the best labeling by enumeration. Only for few labels.
 
         Returns
         -------
         y : ndarray of shape (n_labels,)
             0, 1, or one half.
         value : float
-            Its score, an upper bound of that of all labelings.
+            Its score, an upper bound on the scores of all labelings.
         """
         unary = np.ascontiguousarray(check_scores("unary", unary, 1))
         pairwise = np.ascontiguousarray(check_scores("pairwise", pairwise, 1))

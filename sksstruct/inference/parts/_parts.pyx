@@ -125,9 +125,9 @@ cdef inline void add_row(Py_ssize_t n, const double* row, double* out) noexcept 
 
 
 cdef class PartsTree(Tree):
-    """Scores of positions and deformations on a tree, checked.
+    """Checked scores of positions and deformations on a tree.
 
-    Cells are positions as single numbers, row by row.
+    Cells number the positions row by row.
     """
 
     def __init__(self, unary, edges, offsets, quadratic, linear):
@@ -168,7 +168,7 @@ cdef class PartsTree(Tree):
         self._hull_start = np.empty(longest)
 
     def _by_edge(self, name, values):
-        """Numbers for rows and columns of each edge, from anything that broadcasts."""
+        """Broadcast values to one number for rows and one for columns of each edge."""
         shape = len(self.edges), 2
         # -inf and +inf would make NaN of products and differences; of the two, scores
         # may be -inf, so that it is refused here
@@ -232,7 +232,7 @@ cdef class PartsTree(Tree):
                     where[row * width + column] = self._argument[row]
 
     def max_product(self):
-        """Best positions and their score."""
+        """Find the best positions and their score."""
         cdef Py_ssize_t k, child, parent
         cdef double[:, ::1] belief = np.array(self._unary).reshape(-1, self._cells)
         cdef int32_t[:, ::1] where = np.zeros(
@@ -277,7 +277,7 @@ cdef class PartsTree(Tree):
         return score
 
     def max_marginals(self):
-        """Score of the best placement with each part at each position."""
+        """Compute the score of the best placement with each part at each position."""
         cdef Py_ssize_t n = self.n_variables
         # Kept apart from the results, which get messages from above as well, so that
         # no message depends on one that went the other way.
@@ -380,14 +380,14 @@ class Placement(NamedTuple):
 
 
 def parts_max_product(unary, edges, offsets, quadratic, linear=None):
-    """Best positions of the parts of a tree in an image.
+    """Find the best positions of the parts of a tree in an image.
 
-    Placing the parts at ``l`` scores
+    A placement of the parts at ``l`` has the score
 
         ``sum_p unary[p, l_p] + sum_e linear[e] . d_e - quadratic[e] . d_e^2``
 
-    with ``d_e = l_v - l_u - offsets[e]`` for an edge ``e = (u, v)``, in O(positions)
-    for each edge.
+    with ``d_e = l_v - l_u - offsets[e]`` for an edge ``e = (u, v)``. The time for each
+    edge is linear in the number of positions.
 
     Parameters
     ----------
@@ -397,22 +397,22 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
         Pairs of parts, without a cycle.
     offsets : float or array-like of shape (n_edges, 2)
         Displacement of the second part from the first that costs nothing, in rows and
-        columns; it need not be whole.
+        columns. It does not have to be an integer.
     quadratic : float or array-like of shape (n_edges, 2)
-        Cost of a squared displacement of rows and of columns, not negative.
+        Cost of a squared displacement in rows and in columns; not negative.
     linear : float or array-like of shape (n_edges, 2), default=None
         Score of a displacement; None: 0.
 
     Returns
     -------
     result : Placement
-        Positions and score. Among several best placements it is always the same one
-        for the same arguments.
+        Positions and score. If several placements are best, the same arguments always
+        give the same one.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit, an entry is NaN or infinite, an edge closes a cycle,
+        If the shapes do not match, an entry is NaN or infinite, an edge closes a cycle,
         a quadratic cost is negative, or sums could overflow.
 
     References
@@ -435,7 +435,7 @@ def parts_max_product(unary, edges, offsets, quadratic, linear=None):
 
 
 def parts_max_marginals(unary, edges, offsets, quadratic, linear=None):
-    """Score of the best placement that has each part at each position.
+    """Compute the score of the best placement that has each part at each position.
 
     Parameters
     ----------

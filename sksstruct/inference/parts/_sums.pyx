@@ -443,13 +443,13 @@ class PartsMarginals(NamedTuple):
     Parameters
     ----------
     log_partition : float
-        Logarithm of the sum over all placements of the exponential of their score.
+        Logarithm of the sum of the exponentials of the scores of all placements.
     marginals : ndarray of shape (n_parts, height, width)
         Probability of each position of each part.
     displacements : ndarray of shape (n_edges, 2)
-        Expected displacement of each edge less its offset, of rows and of columns.
+        Expected displacement of each edge minus its offset, in rows and in columns.
     squares : ndarray of shape (n_edges, 2)
-        Expected squares of the same.
+        Expected squares of these differences.
 
     Examples
     --------
@@ -469,11 +469,11 @@ class PartsMarginals(NamedTuple):
 
 
 def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
-    """Log partition and marginals of the parts of a tree in an image.
+    """Compute the log partition and marginals of the parts of a tree in an image.
 
-    The sums are over all positions of the grid, in O(positions (height + width)) for
-    each edge: a message is two log-sum transforms, along the rows and the columns. They
-    are exact for scores of any size.
+    The sums are over all positions of the grid. They take O(positions (height + width))
+    time for each edge: a message consists of two log-sum transforms, one along the rows
+    and one along the columns. They are exact for scores of any size.
 
     Parameters
     ----------
@@ -483,12 +483,12 @@ def parts_sum_product(unary, edges, offsets, quadratic, linear=None):
     Returns
     -------
     result : PartsMarginals
-        Log partition, marginals, and expected displacements and squares of these.
+        Log partition, marginals, and expected displacements and their squares.
 
     Raises
     ------
     ValueError
-        In the cases of `parts_max_product`, and if every placement is forbidden.
+        In the cases of `parts_max_product`, or if every placement is forbidden.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from sksstruct.inference.parts._parts cimport Deformation, PartsTree
 
 
 cdef class TypedPartsTree(PartsTree):
-    """Scores of positions, and of springs of each type.
+    """Checked scores of positions and of the springs of each type.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ cdef class TypedPartsTree(PartsTree):
     edges : ndarray of shape (n_edges, 2)
         Pairs of parts, without a cycle.
     offsets, quadratic, linear : ndarray of shape (n_edges, n_types, 2)
-        Springs, by rows and by columns.
+        Springs, for rows and for columns.
     bias : ndarray of shape (n_edges, n_types)
         Scores of types.
     ends : ndarray of shape (n_edges, n_types, 2, height, width), or None
-        Scores of types at the position of the first part of an edge and of the second.
+        Scores of types at the position of the first and of the second part of an edge.
     """
 
     cdef Py_ssize_t n_types
@@ -113,7 +113,7 @@ cdef class TypedPartsTree(PartsTree):
             out[cell] += best[cell]
 
     def solve(self):
-        """Best positions, (n_parts, 2), and types, (n_edges,), and their score."""
+        """Find the best positions, (n_parts, 2), types, (n_edges,), and their score."""
         cdef Py_ssize_t n = self.n_variables, k, child, parent
         cdef double[:, ::1] belief = np.array(self._unary).reshape(n, self._cells)
         cdef int32_t[:, ::1] where = np.zeros(

@@ -33,8 +33,8 @@ cdef double ROUNDING = 1e-9
 cdef class Part:
     """Labelings within constraints: allowed entries, max-marginals, best labeling.
 
-    The next labeling, the best but one, has the state `next_state` of `next_variable`.
-    A part is stale if its max-marginals are those of a larger part, upper bounds.
+    The second best labeling has the state `next_state` at `next_variable`. A part is
+    stale if its max-marginals come from a larger part and are only upper bounds.
     """
 
     cdef double[::1] table
@@ -91,7 +91,7 @@ cdef Py_ssize_t read_off(const double[::1] table, const Py_ssize_t[::1] first,
 
 
 cdef class Problem:
-    """Scores, and max-marginals and best labelings of them under constraints."""
+    """Scores, and their max-marginals and best labelings under constraints."""
 
     cdef object max_marginals, max_product, rows, first, scores
     cdef const Py_ssize_t[::1] bounds
@@ -244,28 +244,28 @@ cdef class Problem:
 
 
 def bmmf(max_marginals, unary, k, *, max_product=None):
-    """The k best labelings of any problem with an oracle for max-marginals.
+    """Find the k best labelings of any problem with an oracle for max-marginals.
 
     Parameters
     ----------
     max_marginals : callable
-        ``max_marginals(unary)`` returns, for scores in the form of `unary`, the score
-        of the best labeling with each state of each variable, in the same form.
+        ``max_marginals(unary)`` takes scores in the form of `unary`. It returns, in the
+        same form, the score of the best labeling with each state of each variable.
         Entries of ``-inf`` in its argument forbid states.
     unary : ndarray of shape (p, n_states) or list of array-like of shape (n_states,)
         Scores of the states of each of p variables.
     k : int
         Number of labelings.
     max_product : callable, default=None
-        ``max_product(unary)`` returns the best labeling and its score, ``-inf`` where
-        every labeling is forbidden. With it `max_marginals` is called less often, and
-        labelings with equal scores cost no more than others.
+        ``max_product(unary)`` returns the best labeling and its score, or ``-inf`` if
+        every labeling is forbidden. With it, `max_marginals` is called less often, and
+        labelings with equal scores take no more time than others.
 
     Returns
     -------
     labelings : ndarray of shape (n, p), int32
         The n <= k best labelings, all different; fewer than k if fewer are allowed.
-        The order of labelings with equal scores depends on the oracles only.
+        The order of labelings with equal scores depends only on the oracles.
     scores : ndarray of shape (n,)
         Their scores, which do not increase.
 
@@ -277,10 +277,10 @@ def bmmf(max_marginals, unary, k, *, max_product=None):
 
     Notes
     -----
-    Calls `max_marginals` at most 2 k times if no two labelings are about equally good,
-    and once more for each variable without one clearly best state. With `max_product`
-    it is at most 2 k times in any case, and `max_product` at most k times and once for
-    each state that turns out to be forbidden.
+    If no two labelings are about equally good, there are at most 2 k calls of
+    `max_marginals`. Each variable without a clearly best state adds one call. With
+    `max_product` there are at most 2 k calls of `max_marginals` in any case, at most k
+    calls of `max_product`, and one more for each state that turns out to be forbidden.
 
     References
     ----------

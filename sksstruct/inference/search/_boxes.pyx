@@ -62,7 +62,7 @@ cdef inline double box_sum(const double[:, ::1] integral, Py_ssize_t top,
 
 
 cdef class Queue:
-    """Sets of boxes, the highest bound first: a binary heap.
+    """Binary heap of sets of boxes, with the highest bound first.
 
     The children of the set at `place` are at 2 place + 1 and 2 place + 2.
     """
@@ -248,7 +248,7 @@ cdef class Search:
         return height * width if height > 0.0 and width > 0.0 else 0.0
 
     def found(self):
-        """The boxes found, as rows (top, left, bottom, right)."""
+        """Return the boxes found, as rows (top, left, bottom, right)."""
         out = np.empty((self._n_found, 4), dtype=np.int32)
         cdef int32_t[:, ::1] rows = out
         if self._n_found:
@@ -268,7 +268,7 @@ def check_observed(observed):
 
 
 def overlaps(boxes, observed):
-    """Intersection over union of many boxes with one."""
+    """Compute the intersection over union of many boxes with one."""
     sides = np.minimum(boxes[:, 2:], observed[2:]) - np.maximum(
         boxes[:, :2], observed[:2])
     both = np.maximum(sides, 0.0).prod(axis=1)
@@ -277,38 +277,38 @@ def overlaps(boxes, observed):
 
 
 def best_boxes(weights, k=1, *, observed=None, loss_weight=1.0, max_nodes=None):
-    """The k boxes of an image with the highest sums of weights, by branch and bound.
+    """Find the k boxes of an image with the highest sums of weights.
 
-    The boxes are exact and in order [1]_.
+    Branch and bound [1]_ finds exactly the k best, in order.
 
     Parameters
     ----------
     weights : array-like of shape (height, width)
         Weight of each pixel; ``-inf`` for pixels that no box may contain. Large
-        negative numbers in their place would cost precision.
+        negative numbers instead of ``-inf`` would lose precision.
     k : int, default=1
         Number of boxes.
     observed : array-like of shape (4,), default=None
-        A box (top, left, bottom, right). If given, 1 minus the overlap with it,
-        intersection over union, counts `loss_weight` times in the score: this is the
-        oracle of training with a structured hinge [2]_.
+        A box (top, left, bottom, right). If given, the loss is added to the score,
+        times `loss_weight`. The loss is 1 minus the overlap (intersection over union)
+        with this box. This is the oracle of training with a structured hinge [2]_.
     loss_weight : float, default=1.0
-        Factor of this loss, not negative.
+        Factor of this loss; not negative.
     max_nodes : int, default=None
-        Number of sets of boxes after which to give up.
+        Number of sets of boxes after which the search stops.
 
     Returns
     -------
     result : SearchResult
-        `labelings` of shape (n, 4) has rows (top, left, bottom, right), so that box i
-        is ``weights[top:bottom, left:right]``; no box is empty. The order of boxes of
-        equal score depends on the weights only.
+        `labelings` of shape (n, 4) has rows (top, left, bottom, right): the box is
+        ``weights[top:bottom, left:right]``. No box is empty. The order of boxes with
+        equal scores depends only on the weights.
 
     Raises
     ------
     ValueError
-        If the weights are not a matrix, one is NaN or ``+inf``, their sums are too
-        large, `observed` is not a box, or k is not a positive integer.
+        If the weights are not a matrix, a weight is NaN or ``+inf``, sums of weights
+        could overflow, `observed` is not a box, or k is not a positive integer.
 
     References
     ----------

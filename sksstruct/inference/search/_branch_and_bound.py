@@ -49,7 +49,7 @@ def branch_and_bound(
     *,
     max_nodes: int | None = None,
 ) -> SearchResult:
-    """The k best labelings by best-first branch and bound.
+    """Find the k best labelings by best-first branch and bound.
 
     Sets of labelings are split, the one with the highest bound first, until the set
     taken up holds a single labeling [1]_.

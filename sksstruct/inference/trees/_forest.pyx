@@ -42,7 +42,7 @@ cdef class Forest(Tree):
     unary, edges, pairwise
         As `max_product` takes them.
     both : bool
-        Whether messages go down too.
+        Whether messages go down, too.
     """
 
     def __init__(self, unary, edges, pairwise, bint both=False):
@@ -111,7 +111,7 @@ cdef class Forest(Tree):
             memory[start:start + rows * ld].reshape(rows, ld)[:, :columns] = table
 
     def split(self, flat):
-        """The rows of all variables, by their own numbers, from flat padded ones."""
+        """Return the rows of all variables, in original order, from padded ones."""
         cdef Py_ssize_t k
         flat = np.asarray(flat)
         rows = [None] * self.n_variables
@@ -126,7 +126,7 @@ cdef class Forest(Tree):
     # ---- the best labeling ----
 
     def max_product(self):
-        """Best labeling and its score; uses the scores up."""
+        """Find the best labeling and its score; overwrites the scores."""
         cdef Py_ssize_t n = self.n_variables
         labeling = np.empty(n, dtype=np.int32)
         cdef int32_t[::1] labels = labeling
@@ -137,7 +137,7 @@ cdef class Forest(Tree):
         return labeling, float(self._theta[0])
 
     def trees(self):
-        """The roots of all trees and the scores of these, after `max_product`."""
+        """Return the roots of all trees and their scores, after `max_product`."""
         cdef Py_ssize_t k, count = self._below[1] - 1
         cdef Py_ssize_t[::1] roots = np.empty(count, dtype=np.intp)
         cdef double[::1] scores = np.empty(count)
@@ -177,13 +177,13 @@ cdef class Forest(Tree):
     # ---- marginals ----
 
     def two_passes(self, bint sums):
-        """Beliefs of all variables, scores of pairs, and the value of the root.
+        """Compute beliefs of all variables, scores of pairs, and the value of the root.
 
         Parameters
         ----------
         sums : bool
-            Whether messages are log-sum-exp; else they are maxima, and pairs are not
-            scored.
+            Whether messages are log-sum-exp. Otherwise they are maxima, and pairs are
+            not scored.
 
         Returns
         -------
@@ -220,7 +220,7 @@ cdef class Forest(Tree):
         return belief, pairs, float(belief[0])
 
     def _places_of_pairs(self, bint wanted):
-        """Where the scores of pairs of each child begin, or -1; first, their number."""
+        """Return the number of scores of pairs, and where those of each child begin."""
         cdef Py_ssize_t child, total = 0
         cdef Py_ssize_t[::1] first_pair = np.full(self.n_variables + 1, -1, np.intp)
         for child in range(1, self.n_variables + 1 if wanted else 0):
@@ -234,7 +234,7 @@ cdef class Forest(Tree):
         return first_pair
 
     def _split_pairs(self, flat, const Py_ssize_t[::1] first_pair):
-        """A table for each edge, from its first variable to its second."""
+        """Return a table for each edge, from its first variable to its second."""
         cdef Py_ssize_t child, variable, edge
         tables = [None] * len(self.edges)
         for child in range(1, self.n_variables + 1):

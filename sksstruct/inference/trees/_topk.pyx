@@ -97,7 +97,7 @@ cdef class SubtreeLists:
 
     def _set_scratch(self, Py_ssize_t longest_message, Py_ssize_t longest_list,
                      Py_ssize_t most_states):
-        """Allocate what the pointers point to."""
+        """Allocate the memory behind the pointers."""
         # one array of each type: an oracle on a small tree is mostly such calls
         cdef int32_t[:, ::1] origin = np.empty(
             (self._first_origin[self._forest.n_variables + 1], 3), dtype=np.int32)
@@ -219,7 +219,7 @@ cdef class SubtreeLists:
         count[0] = <int32_t> n_merged
 
     def labelings(self):
-        """The labelings of the root's list and their scores."""
+        """Return the labelings of the list of the root, and their scores."""
         cdef Py_ssize_t n = self._forest.n_variables, i
         cdef Py_ssize_t count = self._count[0]
         # of the variables on the way down: the rank in the list of their state, which
@@ -263,7 +263,7 @@ cdef inline void begin_row(Merge* merge, Py_ssize_t row, double value) noexcept 
 
 
 def best_labelings(Forest forest, Py_ssize_t k):
-    """The k best labelings of a forest and their scores.
+    """Find the k best labelings of a forest and their scores.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def best_labelings(Forest forest, Py_ssize_t k):
     Returns
     -------
     labelings : ndarray of shape (n, n_variables), int32
-        The n <= k best that are allowed, in order.
+        The n <= k best allowed labelings, in order.
     scores : ndarray of shape (n,)
         Their scores.
     """

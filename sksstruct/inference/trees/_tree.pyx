@@ -19,7 +19,7 @@ from sksstruct.inference._checks import check_edges
 
 
 def starts_of(lengths):
-    """Where stretches of given lengths begin in a row, and where the last ends."""
+    """Return where pieces of given lengths begin in a row, and where the last ends."""
     starts = np.zeros(len(lengths) + 1, dtype=np.intp)
     np.cumsum(lengths, out=starts[1:])
     return starts
@@ -30,7 +30,7 @@ BRANCH = np.dtype([(name, np.int32) for name in ("child", "parent", "edge", "sib
 
 
 cdef class Tree:
-    """Parents, children and an order, of a graph that must not have a cycle.
+    """Parents, children and an order of a graph without cycles.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ cdef class Tree:
             self._put_in_order(&branches[0])
 
     def _list_children(self):
-        """The children of each variable, in the order of their numbers."""
+        """List the children of each variable, in the order of their numbers."""
         parents = np.asarray(self._parent)[:self.n_variables]
         self._children = starts_of(np.bincount(parents, minlength=self.root + 1))
         self._child_of = np.argsort(parents, kind="stable").astype(np.intp)

@@ -16,7 +16,7 @@ def max_product(
     edges: ArrayLike,
     pairwise: Sequence[ArrayLike] | ArrayLike,
 ) -> tuple[np.ndarray, float]:
-    """Best labeling of a tree or forest (max-product).
+    """Find the best labeling of a tree or forest (max-product).
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def max_product_topk(
     pairwise: Sequence[ArrayLike] | ArrayLike,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k best labelings of a tree or forest, in order.
+    """Find the k best labelings of a tree or forest, in order.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def sum_product(
     edges: ArrayLike,
     pairwise: Sequence[ArrayLike] | ArrayLike,
 ) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
-    """Log-partition function and marginals of a tree or forest (sum-product).
+    """Compute the log-partition function and marginals of a forest (sum-product).
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def max_marginals(
     edges: ArrayLike,
     pairwise: Sequence[ArrayLike] | ArrayLike,
 ) -> list[np.ndarray]:
-    """Max-marginals of a tree or forest, in two passes.
+    """Compute the max-marginals of a tree or forest, in two passes.
 
     Parameters
     ----------

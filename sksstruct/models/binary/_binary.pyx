@@ -39,7 +39,7 @@ cdef class BoundBinary(BoundModel):
     fit_intercept : bool
         Whether there is a bias; it is regularized like the other weights.
     free_bias : bool
-        Whether there is one that is not regularized; its dual is all that knows of it.
+        Whether there is a bias that is not regularized. Only the dual knows of it.
     """
 
     def __cinit__(self, X, labels, example_weights, bint fit_intercept=True,
@@ -99,13 +99,13 @@ cdef class BoundBinary(BoundModel):
         return BinaryDual(self, self.free_bias)
 
     def coordinate_dual(self, alpha, state=None):
-        """Dual variables, one for each example: "coordinates"."""
+        """Return the dual variables, one for each example: "coordinates"."""
         from sksstruct.models.binary._dual import BinaryCoordinates
 
         return BinaryCoordinates(self, alpha, state)
 
     def fits_coordinate_dual(self, state):
-        """Return whether dual variables of another problem are some of this one."""
+        """Return whether dual variables of another problem fit this one."""
         return state.shape == (self.n_examples,)
 
     @property

@@ -37,9 +37,9 @@ cdef class Coordinates:
     duals : ndarray of shape (n_examples,)
         The b_i.
     order : ndarray of shape (n_examples,), intp
-        Examples, first those that are visited, `n_active` of them.
+        Examples. Passes visit the first `n_active` of them.
     gap : float
-        Sum of the gaps that the examples of the last pass had when they were visited.
+        Sum of the gaps of the examples of the last pass at the time of their visits.
     """
 
     cdef BoundBinary model
@@ -79,14 +79,14 @@ cdef class Coordinates:
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
-            Weights of the dual variables, which are changed with them.
+            Weights of the dual variables; updated with them.
         most : int
-            Number of visits, after which the caller may look for signals.
+            Largest number of visits, after which the caller may check for signals.
 
         Returns
         -------
         n_changed : int or None
-            Number of dual variables that the pass has changed; None where it goes on.
+            Number of dual variables that the pass changed; None if it has not ended.
         """
         cdef Py_ssize_t visits = 0, i
         cdef Py_ssize_t[::1] order = self.order

@@ -49,7 +49,7 @@ cdef double TINY = 1e-13
 
 
 def chain_views(w, n_labels, n_features, pairs=None):
-    """Return named views of flat weights, some of them those of a `PairSupport`."""
+    """Return named views of flat weights, including those of a `PairSupport`."""
     rows = w.reshape(-1, padded_length(n_labels))[:, :n_labels]
     views = {
         "coef": rows[:n_features].T,
@@ -76,35 +76,35 @@ cdef class BoundChain(BoundModel):
     labels : ndarray of shape (n_positions,), int32, or None
         Observed labels; None for prediction.
     example_weights : ndarray of shape (n_sequences,) or None
-        The p_i; sum to one.
+        The p_i, which sum to one.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label, before it is divided.
+        Loss of missing each label, before the division.
     loss_length : float or None
-        What the sum over the positions of a sequence is divided by; None: by their
-        number.
+        Divisor of the sum over the positions of a sequence; None: their number.
     fit_intercept, boundary : bool
-        Whether bias, and start and end weights, exist; they stay zero otherwise.
+        Whether there is a bias, and whether there are start and end weights. Otherwise
+        they stay zero.
     known : ndarray of shape (n_positions,), bool, or None
-        Positions whose label was observed; the others cost nothing, and do not count.
+        Positions with an observed label. The others have no loss and do not count.
     mask : ndarray of shape (2 + n_labels, ld) or None
-        Constraints as scores, 0 or -inf: first labels, last labels, transitions.
+        Constraints as scores of 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
     pairs : PairSupport or None
-        Weights of features on pairs of labels; only of a `PairChain`.
+        Weights of features on pairs of labels; only for a `PairChain`.
     pair_index, n_forbidden, ends, n_slots : objects
-        Only of a `SparseBoundChain`.
+        Only for a `SparseBoundChain`.
 
     Attributes
     ----------
     numbers : ndarray of shape (n_sequences,), int, or None
-        How errors number the sequences.
+        Numbers of the sequences in error messages.
     unknown : ndarray of shape (n_positions,), bool, or None
-        Positions that the likelihood sums over, as their label was not observed.
+        Positions without an observed label, over which the likelihood sums.
     support : ndarray of int or None
-        Flat weights that exist, where they are not all; for losses with a gradient.
+        Flat weights that exist, if some do not; for losses with a gradient.
     stored_pairs : tuple of ndarray or None
-        Pairs of labels whose weights are the first of the factors'.
+        Pairs of labels whose weights come first in the factors.
     """
 
     oracles = ("max", "topk", "exp", "projection", "factors")
@@ -154,7 +154,7 @@ cdef class BoundChain(BoundModel):
         self._all_grams = self._grams.all_fit()
 
     def _bind_labels(self, labels, label_costs, known, loss_length):
-        """Keep the observed labels, and what missing each of them costs."""
+        """Store the observed labels, and the loss of missing each of them."""
         self._labels, self._label_costs, self._known = labels, label_costs, known
         self._loss_length = loss_length
         # also where factors take them from: both losses are the same
@@ -164,12 +164,12 @@ cdef class BoundChain(BoundModel):
 
     @property
     def labels(self):
-        """Observed labels of all positions."""
+        """The observed labels of all positions."""
         return np.asarray(self._labels)
 
     @property
     def costs(self):
-        """Loss of missing the label of each position."""
+        """The loss of missing the label of each position."""
         return np.asarray(self._cost)
 
     @property
@@ -198,7 +198,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def entropy_dual_bytes(self):
-        """Memory that `entropy_dual` takes."""
+        """The bytes that `entropy_dual` takes."""
         return 16 * self.ld * (int(self.starts[-1]) + self.n_examples * self.n_labels)
 
     def dual_space(self):
@@ -234,7 +234,7 @@ cdef class BoundChain(BoundModel):
 
     @property
     def first_other(self):
-        """The first of the flat weights that follow emission weights and biases."""
+        """The first flat weight after the emission weights and biases."""
         return (self.n_features + START) * self.ld
 
     def views(self, w):
@@ -285,7 +285,7 @@ cdef class BoundChain(BoundModel):
                      Py_ssize_t[::1] counts):
         """Find the k best labelings of sequences start <= i < stop.
 
-        Labelings of sequence i start at k times its offset, counts[i] of them.
+        counts[i] labelings of sequence i start at k times its offset.
         """
         cdef TopK decoder = TopK()
         cdef Py_ssize_t i

@@ -15,18 +15,19 @@ cdef Py_ssize_t FIRST = 0, LAST = 1, TRANSITIONS = 2
 
 
 cdef class ChainConstraints:
-    """Scores of what is forbidden, for all sequences that a chain is bound to.
+    """Constraints as scores, for all sequences that a chain is bound to.
 
     Parameters
     ----------
     mask : ndarray of shape (n_rows, ld) or None
-        0 or -inf: a row of first labels, one of last labels, rows of transitions.
+        Scores of 0 or -inf: a row of first labels, a row of last labels, and rows of
+        transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
     n_positions, n_labels, ld : int
-        Shapes of what they are added to.
+        Shapes of the scores that they are added to.
     n_rows : int
-        Rows of the mask: two, if transitions are forbidden elsewhere.
+        Number of rows of the mask; two if transitions are forbidden elsewhere.
 
     Attributes
     ----------

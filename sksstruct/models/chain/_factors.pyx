@@ -39,11 +39,11 @@ cdef class ChainFactors(RowFactors):
     example_weights : ndarray of shape (n_sequences,) or None
         The p_i.
     label_costs : ndarray of shape (n_labels,) or None
-        Loss of missing each label, before it is divided.
+        Loss of missing each label, before the division.
     loss_length : float or None
-        What losses are divided by; see `position_costs`.
+        Divisor of the losses; see `position_costs`.
     known : ndarray of shape (n_positions,), bool, or None
-        Positions whose label was observed; the others cost nothing.
+        Positions with an observed label. The others have no loss.
     forbidden : tuple of ndarray, default=None
         First and second labels of pairs that must not follow each other.
     ends : ndarray of shape (2, ld) or None
@@ -51,7 +51,7 @@ cdef class ChainFactors(RowFactors):
     stored : tuple of ndarray, default=None
         First and second labels of pairs that have a place in the table from the start.
     fit_intercept, boundary : bool
-        Whether bias, and start and end weights, exist.
+        Whether there is a bias, and whether there are start and end weights.
     """
 
     def __init__(self, X, Py_ssize_t n_labels, labels, example_weights=None,
@@ -217,7 +217,7 @@ cdef class ChainFactors(RowFactors):
 
 
 def no_pairs():
-    """First and second labels of no pairs."""
+    """Return first and second labels of no pairs."""
     return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 
@@ -225,10 +225,10 @@ def position_costs(labels, lengths, starts, n_labels, label_costs, known, loss_l
                    zeros=np.zeros):
     """Return the loss of a wrong label at each position.
 
-    It is divided by `loss_length`, one number for all sequences, or where that is None
-    by the number of positions of the own sequence. Positions whose label was not
-    observed cost nothing, and do not count. `zeros` makes memory for the costs of all
-    positions where these are the same, as they mostly are.
+    The loss is divided by `loss_length`, a number for all sequences. If this is None,
+    it is divided by the number of positions of the sequence. Positions without an
+    observed label have no loss and do not count. `zeros` allocates the costs if they
+    are the same at all positions, which is the usual case.
     """
     costs = np.ones(n_labels) if label_costs is None else label_costs
     if not np.any(costs):

@@ -40,11 +40,11 @@ cdef class GramMatrices:
     starts : ndarray of shape (n_sequences + 1,), intp
         Where the positions of each sequence begin.
     ld : int
-        Length of the rows of mean parameters, one entry for each label.
+        Length of the rows of mean parameters, which have an entry for each label.
     fit_intercept, boundary : bool
-        Whether bias, and start and end weights, exist.
+        Whether there is a bias, and whether there are start and end weights.
     on_disk : bool, default=False
-        Whether matrices are in files.
+        Whether to store the matrices in files.
     """
 
     def __cinit__(self, FeatureRows rows, starts, Py_ssize_t ld, bint fit_intercept,

@@ -39,7 +39,7 @@ cdef class ChainMeans:
     chain : BoundChain
         The chain; its sizes are read.
     n_best : int, default=1
-        K, the number of labelings of the top-K oracle.
+        K, the number of labelings for the top-K oracle.
     """
 
     def __cinit__(self, BoundChain chain, Py_ssize_t n_best=1):
@@ -201,7 +201,8 @@ def write_marginals(BoundChain chain, Workspace workspace, Py_ssize_t start,
                     Py_ssize_t stop, double[:, ::1] nodes, double[::1] log_partition):
     """Write node marginals of sequences start <= i < stop at the workspace's weights.
 
-    nodes (n_positions, ld) is flat; log_partition is -inf where all is forbidden.
+    nodes (n_positions, ld) is flat. log_partition is -inf if all labelings of a
+    sequence are forbidden.
     """
     cdef Py_ssize_t cells = chain.n_labels * chain.ld, i
     cdef ChainMeans means = ChainMeans(chain)

@@ -26,7 +26,7 @@ from sksstruct.models.chain._chain import chain_views
 
 
 def bind_chain(X, n_labels, *, pairs=None, **chain):
-    """Return the chain bound to packed sequences: a `PairChain` where pairs are given.
+    """Bind a chain to packed sequences; with pairs it is a `PairChain`.
 
     See both classes for the arguments.
     """
@@ -105,7 +105,7 @@ forbidden_labels, loss_length : objects
 
     @property
     def entropy_dual_bytes(self):
-        """Memory that `entropy_dual` takes, with the lists of `weights_read`."""
+        """The bytes that `entropy_dual` and the lists of `weights_read` take."""
         n_read = len(self.weights_read()[1])
         return super().entropy_dual_bytes + 20 * n_read
 

@@ -61,7 +61,7 @@ cdef class PairFeatures:
     def of_sequences(self, offsets):
         """Return which weights each sequence reads, one list after the other.
 
-        Returns where the lists begin, and the weights, which ascend in each.
+        Returns where the lists begin, and the weights in ascending order in each list.
         """
         indptr, indices, _, starts, _, _ = map(np.asarray, self._owned)
         n_sequences, n_columns = len(offsets) - 1, max(len(starts) - 1, 1)
@@ -86,7 +86,7 @@ cdef class PairFeatures:
         return tuple(map(np.asarray, self._owned))
 
     def same_as(self, arrays):
-        """Return whether `arrays` of others were the same features and weights."""
+        """Return whether other `arrays` have the same features and weights."""
         return all(map(np.array_equal, self._owned, arrays))
 
     # ---- whole tables ----
@@ -137,7 +137,7 @@ cdef class PairFeatures:
 
     def score_all(self, const int64_t[::1] positions, const double[::1] weights,
                   double[:, ::1] tables):
-        """Add the scores of some positions to a table for each, rows being tables."""
+        """Add the scores of some positions to a table for each; rows are tables."""
         cdef Py_ssize_t row
         for row in range(positions.shape[0] if self.n_weights else 0):
             self.add_scores(positions[row], &weights[0], &tables[row, 0])

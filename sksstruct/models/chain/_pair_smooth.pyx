@@ -52,10 +52,10 @@ cdef class PairSmoothLoss(ChainSmoothLoss):
     # ---- value and gradient ----
 
     def _load_table(self, w):
-        """Nothing is shared: each example has tables of its own."""
+        """Do nothing: no table is shared, as each example has its own."""
 
     def _keep_anchor(self, w):
-        """Keep the weights of a sweep where visits will be anchored there."""
+        """Keep the weights of a sweep if visits will be anchored there."""
         cdef double[::1] edges
         self._anchor = None
         if self._anchored:

@@ -28,7 +28,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 def _rows_of(table, ld, padding=0.0):
-    """Copy of a table in single precision, with rows padded to ld."""
+    """Copy a table to single precision, with rows padded to ld."""
     table = np.atleast_2d(table)
     out = aligned_zeros(len(table) * ld, np.float32).reshape(-1, ld)
     out[:, :table.shape[1]] = table
@@ -50,7 +50,7 @@ cdef class SingleChain:
     transitions : ndarray of shape (n_labels, n_labels)
         From -> to.
     mask : ndarray of shape (2 + n_labels, ld) or None
-        Constraints as scores, 0 or -inf: first labels, last labels, transitions.
+        Constraints as scores of 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
 

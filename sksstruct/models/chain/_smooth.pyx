@@ -62,11 +62,11 @@ cdef class ChainSmoothLoss(SmoothLoss):
     smoothing : SmoothedHinge
         Kind and strength of the smoothing, and the number of labelings.
     unknown : ndarray of shape (n_positions,), bool, or None
-        Positions whose label was not observed; entropy only.
+        Positions without an observed label; only with the entropy.
     numbers : ndarray of shape (n_sequences,), int, or None
-        How errors number the sequences.
+        Numbers of the sequences in error messages.
     nonsmooth : bool
-        Whether the hinge is what is minimized.
+        Whether the hinge itself is minimized.
     support : ndarray of int or None
         Flat weights that exist.
     """
@@ -88,7 +88,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._bind_features()
 
     def _bind_unknown(self, unknown):
-        """Note which positions, and so which sequences, lack their label."""
+        """Store which positions, and so which sequences, lack observed labels."""
         self._partial = unknown is not None and bool(unknown.any())
         # the likelihood of some labels is a difference of two convex functions
         self.convex = not self._partial
@@ -99,7 +99,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             self._incomplete = np.maximum.reduceat(flags, starts)
 
     def _prepare_sweeps(self):
-        """Make the memory of sweeps: what is written for every node and example."""
+        """Allocate what sweeps write for every node and example."""
         cdef BoundChain chain = self.chain
         cdef Py_ssize_t cells = chain.n_labels * chain.ld
         cdef double[::1] memory = aligned_zeros(3 * cells)
@@ -118,7 +118,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
         self._table.back = &memory[2 * cells]
 
     def _bind_features(self):
-        """Keep the features, by columns where they are sparse."""
+        """Store the features, by columns if they are sparse."""
         values = self.chain.packed.values
         self._transposed, self._values = None, values
         if self.chain.packed.is_sparse:
@@ -173,7 +173,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
             exponentiate_table(n_labels, ld, &self._table)
 
     def _keep_anchor(self, w):
-        """Make memory for the edge means of every example, or give it back."""
+        """Allocate the edge means of every example, or free them."""
         cdef double[::1] view
         if not self._anchored:
             self._edge_means, self._kept = None, NULL
@@ -188,7 +188,7 @@ cdef class ChainSmoothLoss(SmoothLoss):
                Py_ssize_t last, double[::1] sums):
         """Write losses and node differences of examples first <= i < last.
 
-        What the gradient of the tail is made of is added to sums.
+        Adds the parts of the gradient of the tail to sums.
         """
         cdef Py_ssize_t i
         cdef double[::1] losses = self._losses, expected = self._expected
@@ -513,6 +513,6 @@ cdef class ChainSmoothLoss(SmoothLoss):
 
 
 def most_labelings(BoundChain chain, k):
-    """k, or the number of labelings of the longest sequence where that is less."""
+    """Return k, or the number of labelings of the longest sequence if less."""
     # the exponent is cut where the number is beyond any k
     return min(k, chain.n_labels ** min(int(chain.max_size), 64))

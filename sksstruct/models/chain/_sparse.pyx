@@ -34,9 +34,9 @@ cdef class SparseChain:
     weights : ndarray of shape (n_features + 3, ld)
         Emission rows, bias, start, end.
     transitions : sparse array of shape (n_labels, n_labels)
-        Scores of pairs of labels; -inf for those that are forbidden.
+        Scores of pairs of labels; -inf for forbidden pairs.
     mask : ndarray of shape (2, ld) or None
-        Constraints as scores, 0 or -inf: first labels, last labels.
+        Constraints as scores of 0 or -inf: first labels, last labels.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
     """
@@ -93,7 +93,7 @@ cdef class SparseChain:
         return observed
 
     def workspace(self, weights=None, training=False):
-        """Return None: `decode` has a workspace of its own."""
+        """Return None: `decode` has its own workspace."""
         # callers ask every kind of chain for one
         return None
 
@@ -104,7 +104,7 @@ cdef class SparseChain:
     def decode(self, Py_ssize_t start, Py_ssize_t stop, int32_t[::1] labels,
                double[::1] scores, const int32_t[::1] y_true=None,
                const double[::1] costs=None):
-        """Decode sequences, with the loss where observed labels and costs are given.
+        """Decode sequences, with the loss if observed labels and costs are given.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ cdef class SparseChain:
             Overwritten with the best labels, all sequences one after the other.
         scores : ndarray of shape (n_sequences,)
             Overwritten with their scores, or with max_y L_i(y) + score(y) - score(y_i)
-            where observed labels are given.
+            if observed labels are given.
         y_true : ndarray of shape (n_positions,), int32, default=None
             Observed labels.
         costs : ndarray of shape (n_positions,), default=None

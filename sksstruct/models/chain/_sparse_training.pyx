@@ -51,8 +51,8 @@ cdef Py_ssize_t SLOTS_OF_A_PAIR = 32, LEAST_SLOTS = 1024
 cdef class SparseWorkspace(Workspace):
     """Scratch of one thread, and the weights of pairs in order.
 
-    The order follows what the workspace itself scatters into the vector that it reads;
-    after other changes it must be told to read the vector again.
+    The workspace updates the order for changes that it scatters into its vector itself.
+    After other changes, it must be told to read the vector again.
 
     Parameters
     ----------
@@ -128,18 +128,19 @@ cdef class SparseBoundChain(BoundChain):
 loss_length : objects
         As in `BoundChain`.
     pair_index : PairIndex
-        Numbers of the pairs, their slots. Models of the same labels may share it.
+        Numbers of the pairs, which are their slots. Models of the same labels may share
+        it.
     n_forbidden : int, default=0
-        The first of these pairs must not occur.
+        Number of forbidden pairs, which come first in `pair_index`.
     ends : ndarray of shape (2, ld) or None
         Scores of 0 or -inf of first and last labels.
     n_slots : int, default=None
-        Number of slots; by default some for every pair of neighbors in the data.
+        Number of slots; None: enough for the pairs of neighbors in the data, and more.
 
     Attributes
     ----------
     n_slots : int
-        Weights of pairs that there can be.
+        Largest number of weights of pairs.
     pair_index : PairIndex
         The pairs that have a slot.
     """
@@ -172,19 +173,19 @@ loss_length : objects
                               / self.starts[self.n_examples] + 1.0))
 
     def _set_slots(self, n_slots):
-        """Make room for so many weights of pairs, or for all pairs."""
+        """Allocate so many weights of pairs, or those of all pairs."""
         n_slots = min(int(n_slots), self.n_labels ** 2)
         # a whole number of vectors
         self.n_slots = -(-n_slots // 8) * 8
         self.n_weights = self.first_pair + self.n_slots
 
     def grow(self):
-        """Have four times as many slots; weights of before do not fit any more."""
+        """Use four times as many slots; earlier weights no longer fit."""
         self._set_slots(4 * self.n_slots)
 
     @property
     def oracle_cost(self):
-        """What a visit with the oracle costs, in visits of known labelings."""
+        """The cost of a visit with the oracle, in visits of known labelings."""
         return 2.0 + self.n_labels / 100.0
 
     @property

@@ -34,9 +34,9 @@ cdef class ChainWorkspace(Workspace):
     training : bool
         Whether changes of mean parameters will be prepared.
     products : bool
-        Whether some of these are of sequences without a Gram matrix.
+        Whether some of these changes are of sequences without a Gram matrix.
     paired : bool
-        Whether every position has transitions of its own.
+        Whether every position has its own transitions.
     n_pair_weights : int
         Number of weights of features on pairs of labels.
     """

@@ -39,13 +39,13 @@ WORK_OF_CLIQUE = 1000
 
 
 def single_features(edge_rows):
-    """Return the only feature of each edge, if it is positive, and its value.
+    """Return the feature of each edge that has a single, positive one, and its value.
 
     Returns
     -------
     feature : ndarray of shape (n_edges,), int32
-        Its number; -1 where an edge has several, or a negative one; the number of
-        features, and a value of one, where it has none.
+        Its number. -1 if an edge has several features, or a negative one. If an edge
+        has none: the number of features, with a value of one.
     value : ndarray of shape (n_edges,)
         The value of the feature.
     """
@@ -158,7 +158,7 @@ cdef class GraphFactors(RowFactors):
                 + self.work_of_cliques())
 
     def work_of_cliques(self):
-        """Return how many scores the objective takes of cliques, about."""
+        """Return about how many scores of cliques the objective reads."""
         if self.cliques is None:
             return 0
         return int((WORK_OF_CLIQUE + 2 * self.cliques.outcomes).sum())
@@ -190,30 +190,30 @@ cdef class GraphFactors(RowFactors):
                               n_jobs, multipliers)
 
     def edge_tables(self, edge_coef):
-        """Return what forms the tables of a range of edges; see `relaxation.py`."""
+        """Return a function that forms tables of edges; see `relaxation.py`."""
         raise NotImplementedError
 
     # ---- messages ----
 
     def maximum(self, Py_ssize_t pair, labels, messages, *, floor=-np.inf,
                 bint linear=False):
-        """The best outcome of an edge under messages to its ends; for tests.
+        """Find the best outcome of an edge, given messages to its ends; for tests.
 
         Parameters
         ----------
         pair : int
             The edge.
         labels, messages : pair of array-like
-            For each end labels that are told something, and what.
+            For each end, labels that have a message, and their messages.
         floor : float, default=-inf
-            The value has to be above it.
+            The value has to be above this number.
         linear : bool, default=False
-            Whether every outcome is looked at.
+            Whether to read every outcome.
 
         Returns
         -------
         outcome : tuple (int, int, float) or None
-            Labels of the two ends, and their value; None where none is above floor.
+            Labels of the two ends, and their value; None if no value is above floor.
         """
         cdef Messages told[2]
         cdef Outcome outcome
@@ -233,7 +233,7 @@ cdef class GraphFactors(RowFactors):
         return None
 
     def outcome_score(self, Py_ssize_t pair, first_label, second_label):
-        """The score of an outcome of an edge; for tests."""
+        """Return the score of an outcome of an edge; for tests."""
         cdef int32_t entry = <int32_t> self.entry(pair, first_label, second_label)
         cdef double score, norm
         self.pair_scores(pair, 1, &entry, &score, &norm)
@@ -259,7 +259,7 @@ cdef class GraphFactors(RowFactors):
 # ---- a table for each feature ----
 
 cdef class TableFactors(GraphFactors):
-    """Edges of which each reads one table, times a factor: indicator factors."""
+    """Edges that each read one table, times a number: indicator factors."""
 
     cdef readonly list tables
     cdef PyObject** _addresses
@@ -375,8 +375,8 @@ cdef class TableFactors(GraphFactors):
 cdef class EdgeRowFactors(GraphFactors):
     """Edges whose features score all pairs of labels: inner-product factors.
 
-    Every oracle looks at all outcomes, by vectors; an edge with a single feature, which
-    is positive, at a table of weights, and any other at the table that it forms.
+    Every oracle reads all outcomes, by vectors. For an edge with a single, positive
+    feature, it reads a table of weights. For any other edge, it forms the table.
     """
 
     # weights (n_edge_features, K, ld), the tables `_step` apart; a table of scores
@@ -506,7 +506,7 @@ cdef class EdgeRowFactors(GraphFactors):
 
 
 def shared_tables(edge_coef, feature, value):
-    """What forms the tables of edges with a single feature each."""
+    """Return a function that forms the tables of edges with a single feature each."""
     tables = [np.ascontiguousarray(table) for table in edge_coef]
     # of edges without features: any table, times zero
     scales = np.where(feature < len(tables), value, 0.0)
@@ -515,5 +515,5 @@ def shared_tables(edge_coef, feature, value):
 
 
 def edge_features(rows):
-    """Return rows of features of edges as kernels read them."""
+    """Return rows of features of edges in the form that kernels read."""
     return FeatureRows(PackedSequences(rows, [0, rows.shape[0]]))

@@ -131,11 +131,10 @@ cdef class BoundGraph(BoundTable):
         costs : ndarray of shape (n_nodes,) or None
             Loss of missing the label of each node.
         potts, forest, fit_intercept : bool
-            Whether pairs score by agreement only; whether all graphs are forests;
-            whether labels have a bias.
+            Whether scores of pairs depend on agreement only; whether all graphs are
+            forests; whether labels have a bias.
         scales : ndarray of shape (n_graphs,), default=None
-            What the features of each graph are multiplied by, that of the bias
-            included; None: 1.
+            Factor of the features of each graph, including that of the bias; None: 1.
         """
         cdef BoundGraph bound
         n_graphs = len(offsets) - 1
@@ -177,7 +176,7 @@ cdef class BoundGraph(BoundTable):
         return {**views, "edge_coef": edge_coef}
 
     def _plan(self):
-        """Find orders of messages, which say where a graph has a cycle."""
+        """Find the orders of messages; they show which graphs have a cycle."""
         cdef Py_ssize_t i, k, first, root
         cdef Tree tree
         n_nodes = self._starts[self.n_examples]
@@ -420,7 +419,7 @@ cdef class BoundGraph(BoundTable):
     def _solver(self, Py_ssize_t i):
         """Return the solver of a graph that is not a forest.
 
-        It is kept: the flow of the last visit is where the next one starts from.
+        The model keeps it: the next visit starts from the flow of the last one.
         """
         if self._cuts[i] is None:
             edges = self.edges[self._first_edge[i]:self._first_edge[i + 1]]

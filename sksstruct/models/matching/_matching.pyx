@@ -21,7 +21,7 @@ from sksstruct.inference import bmmf, matching_max_marginals
 
 
 def best_matching(scores):
-    """Return the best column of each row, and the score; -inf where none is allowed."""
+    """Return the best column of each row, and the score; -inf if none is allowed."""
     # scipy raises ValueError, for scores without NaN, only if no matching is feasible
     try:
         rows, columns = linear_sum_assignment(scores, maximize=True)
@@ -38,7 +38,7 @@ cdef class BoundMatching(BoundTable):
     shapes : ndarray of shape (n_examples, 2), intp
         Numbers of rows and columns.
     costs : ndarray of shape (n_pairs,) or None
-        What the loss gains where a pair is matched.
+        Change of the loss if a pair is matched.
     constants : ndarray of shape (n_examples,) or None
         The loss of matching nothing.
     complete : bool

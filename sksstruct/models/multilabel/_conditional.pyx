@@ -121,7 +121,7 @@ cdef class ConditionalRows:
     """The data of the examples, and the loops over them.
 
     Weights are those of `ConditionalModel`: `n_features` rows of labels, padded to
-    `ld`, and after them one for each pair.
+    `ld`, and then one weight for each pair.
 
     Parameters
     ----------
@@ -315,8 +315,7 @@ cdef class ConditionalRows:
         return total
 
     def sums(self, const double[:, ::1] duals):
-        """Return sum_i p_i c_ij b_ij of examples without label j, and of those with it.
-        """
+        """Return sum_i p_i c_ij b_ij of examples without label j, and with it."""
         cdef Py_ssize_t i, j
         cdef int on
         # where its bias has no penalty, a label has equal sums at the optimum
@@ -331,7 +330,7 @@ cdef class ConditionalRows:
 
     def restore(self, double alpha, const double[:, ::1] factors,
                 const double[:, ::1] duals, double[::1] w):
-        """Add the weights of dual variables times `factors`, as `costs` are ordered."""
+        """Add the weights of dual variables times `factors`, ordered like `costs`."""
         cdef Py_ssize_t i, j
         cdef int on
         cdef double rate
@@ -365,7 +364,7 @@ cdef class ConditionalRows:
 
     def dual_losses(self, const double[:, ::1] factors, const double[:, ::1] duals,
                     double[::1] out):
-        """Write sum_j c_ij phi(b_ij), b being the duals times `factors`."""
+        """Write sum_j c_ij phi(b_ij), where b is the duals times `factors`."""
         cdef Py_ssize_t i, j
         cdef int on
         cdef double total
@@ -380,6 +379,6 @@ cdef class ConditionalRows:
 
 
 def starts_of(numbers, n):
-    """Where the rows of each of n numbers begin, in sorted order."""
+    """Return where the rows of each of n numbers begin, in sorted order."""
     counts = np.bincount(numbers, minlength=n)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

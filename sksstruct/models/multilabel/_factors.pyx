@@ -84,7 +84,7 @@ cdef class MultilabelFactors(BinaryFactorModel):
         return self._relaxed.views(weights)
 
     def graph(self):
-        """Return the same as variables of two labels, and pairs of them."""
+        """Return the model as variables of two labels, and pairs of them."""
         return MultilabelGraph(self)
 
     def maxima(self, weights, n_jobs=None):
@@ -143,10 +143,10 @@ cdef class MultilabelFactors(BinaryFactorModel):
 cdef class MultilabelGraph(FactorModel):
     """The same labels as variables of two labels each, and all pairs as factors.
 
-    For the updates that are not made for many pairs: Algorithms 2 and 4. With L labels
-    and P pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
-    Outcome (a, b) of pair f is the entry 4 f + 2 a + b, and only (1, 1) has a weight,
-    the one that all examples share.
+    Algorithms 2 and 4 use it; they are not made for many pairs. With L labels and P
+    pairs, variable i L + j is label j of example i, and pair i P + e its pair e.
+    Outcome (a, b) of pair f is the entry 4 f + 2 a + b. Only (1, 1) has a weight, which
+    all examples share.
 
     Parameters
     ----------

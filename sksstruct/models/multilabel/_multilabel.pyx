@@ -43,7 +43,7 @@ def count_words(n_pairs, exact):
 
 
 cdef class MultilabelWorkspace(TableWorkspace):
-    """Scratch of one thread: that of tables, and that of the oracle."""
+    """Scratch of one thread, for tables and for the oracle."""
 
     # the one that enumerates, or the one that relaxes, whose scores of pairs are those
     # of the last example
@@ -116,7 +116,7 @@ cdef class BoundMultilabel(BoundTable):
         scaling : float
             Factor of the pairs' feature.
         exact : bool
-            Whether all labelings are tried, and not the relaxation solved.
+            Whether to try all labelings; otherwise the relaxation is solved.
         fit_intercept : bool
             Whether labels have a bias.
         """

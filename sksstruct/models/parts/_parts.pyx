@@ -49,7 +49,8 @@ cdef class BoundParts(BoundPlacements):
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of parts.
     offsets, scales : ndarray of shape (n_edges, 2)
-        Mean displacements, and units of what is left, by rows and by columns.
+        Mean displacements, and units of the remaining displacements, for rows and for
+        columns.
     units : ndarray of shape (n_examples,) or None
         Distances at which a part counts as lost; None for prediction.
     """

@@ -24,7 +24,7 @@ cdef inline double miss(BoundPlacements model, Py_ssize_t i, Py_ssize_t part,
 
 
 cdef class BoundPlacements(BoundTable):
-    """What is the same for springs of one type and of several.
+    """Base of the models with springs of one type and of several.
 
     Parameters
     ----------

@@ -44,9 +44,9 @@ cdef class BoundTypedParts(BoundPlacements):
     edges : ndarray of shape (n_edges, 2), intp
         Pairs of parts.
     offsets : ndarray of shape (n_edges, n_types, 2)
-        Displacements of each type, by rows and by columns.
+        Displacements of each type, for rows and for columns.
     scales : ndarray of shape (n_edges, 2)
-        Units of what is left.
+        Units of the remaining displacements.
     units : ndarray of shape (n_examples,) or None
         Distances at which a part counts as lost; None for prediction.
     """
@@ -76,7 +76,7 @@ cdef class BoundTypedParts(BoundPlacements):
     def springs(self, w):
         """Return views of the weights of types, (n_edges, n_types, ...).
 
-        They are linear and quadratic weights, two each, and the bias.
+        These are two linear and two quadratic weights, and the bias.
         """
         table = w[self.first_spring:].reshape(self.n_edges, self.n_types, 5)
         return table[..., :2], table[..., 2:4], table[..., 4]
@@ -195,7 +195,7 @@ cdef class BoundTypedParts(BoundPlacements):
     def find_topk(self, TableWorkspace workspace, Py_ssize_t i, Py_ssize_t k):
         """Return the k best placements, each with its best types.
 
-        They are not the k best labelings, which smoothing by l2 would need.
+        These are not the k best labelings, which smoothing by l2 would need.
         """
         unary, springs = self._problem(workspace, i)
 

@@ -38,9 +38,9 @@ from sksstruct.models.protocols._weights cimport LazyWeights, Weights
 
 
 class WeightsFull(Exception):
-    """Raised by models that give weights to what they meet when there are none left.
+    """Error of models that assign weights during training and have none left.
 
-    Whoever trains calls the model's `grow`, and begins again.
+    The caller calls the `grow` method of the model, and begins again.
     """
 
 
@@ -65,13 +65,12 @@ cdef class Workspace:
     n_weights : int
         Number of weights.
     loss_scale : float
-        The loss counts so many times. Weights s w give the same labelings as w with
-        the loss divided by s, which is how solvers shrink weights without touching
-        them.
+        Factor of the loss. Weights s w give the same labelings as w with the loss
+        divided by s. Solvers use this to shrink weights without touching them.
     """
 
     def read(self, w):
-        """Form potentials from other flat weights, until told otherwise."""
+        """Form potentials from other flat weights from now on."""
         cdef const double[::1] view = w
         if view.shape[0] != self.n_weights:
             raise ValueError(f"expected {self.n_weights} weights, got {view.shape[0]}")
@@ -90,15 +89,16 @@ cdef class BoundModel:
     sizes : ndarray of shape (n_examples,), intp
         Lengths of the labelings.
     starts : ndarray of shape (n_examples + 1,), intp
-        Where they begin if they are put one after the other.
+        Where each labeling begins if they follow each other.
     example_weights : ndarray of shape (n_examples,)
         The p_i.
     max_size, max_keys, key_space : int
-        Longest labeling, most keys of a labeling, and a bound on the keys.
+        Length of the longest labeling, largest number of keys of a labeling, and a
+        bound on the keys.
     visit_work : float
         Table entries that a call of the max oracle reads, on average.
     oracle_bounds : dict or None
-        Bounds on weights, without which the oracles are not exact.
+        Bounds on weights that the oracles need to be exact.
     surrogate : SmoothedHinge or None
         The loss that is minimized; None for the hinge.
     likelihood : bool
@@ -106,7 +106,7 @@ cdef class BoundModel:
         L_i: potentials are theta_i alone.
     binder : callable or None
         ``binder(first, last)`` binds the model to a range of the examples, with the p_i
-        of all; None where nothing has asked for it.
+        of all; None if nothing needs it.
     row_size : int
         Number of weights that `catch_up` brings up to date together.
     """
@@ -134,7 +134,7 @@ cdef class BoundModel:
     oracle_cost = 2.0
 
     def set_sizes(self, sizes, example_weights):
-        """Fix the labelings' sizes and the example weights p_i."""
+        """Set the sizes of the labelings and the example weights p_i."""
         self.sizes = np.ascontiguousarray(sizes, dtype=np.intp)
         self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
         self._sizes = self.sizes
@@ -145,7 +145,7 @@ cdef class BoundModel:
         self._starts = self.starts
 
     def part(self, first, last):
-        """Return the model bound to the examples first <= i < last, p_i as here."""
+        """Return the model bound to examples first <= i < last, with the same p_i."""
         if self.binder is None:
             raise ValueError(
                 f"{type(self).__name__} cannot be cut into blocks of examples")
@@ -162,7 +162,7 @@ cdef class BoundModel:
     def topk(self, Workspace ws, Py_ssize_t i, Py_ssize_t k):
         """Return the k best labelings of an example as rows, and their values.
 
-        The loss counts. There are fewer than k where there are no more.
+        Values include the loss. There are fewer than k if there are no more labelings.
         """
         raise NotImplementedError
 
@@ -174,7 +174,7 @@ cdef class BoundModel:
         smoothing : SmoothedHinge
             Kind and strength of the smoothing, and the number of labelings.
         nonsmooth : bool, default=False
-            Whether the hinge is what is minimized, and this only the means to it.
+            Whether the hinge itself is minimized, by means of this loss.
 
         Returns
         -------
@@ -186,7 +186,7 @@ cdef class BoundModel:
         return TopKHinge(self, smoothing, nonsmooth)
 
     def quick_ascent(self, alpha):
-        """Return whether dual ascent beats L-BFGS also where weights are few."""
+        """Return whether dual ascent is faster than L-BFGS even with few weights."""
         return False
 
     def entropy_dual(self, smoothing, state=None):
@@ -197,7 +197,7 @@ cdef class BoundModel:
         smoothing : SmoothedHinge
             Strength of the smoothing.
         state : dict, default=None
-            `EntropyDual.state` of earlier ones, which are changed from now on.
+            `EntropyDual.state` of earlier dual variables, which this object changes.
 
         Returns
         -------
@@ -233,10 +233,10 @@ cdef class BoundModel:
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
-            What potentials are formed from; `Workspace.read` changes it.
+            Weights that potentials are formed from; `Workspace.read` changes them.
         training : bool, default=True
-            Whether changes of mean parameters will be prepared in it; otherwise there
-            is memory for potentials only.
+            Whether to prepare changes of mean parameters in it. Otherwise it has memory
+            for potentials only.
         """
         cdef Workspace ws = self._workspace(training)
         ws.n_weights, ws.loss_scale = self.n_weights, 1.0
@@ -252,17 +252,17 @@ cdef class BoundModel:
         raise NotImplementedError
 
     def box(self, bounds=None):
-        """Return flat lower and upper bounds: given ones and those that oracles need.
+        """Return flat lower and upper bounds: those given and those the oracles need.
 
         Parameters
         ----------
         bounds : dict or None
-            For named blocks of weights a pair (lower, upper).
+            A pair (lower, upper) for each named block of weights.
 
         Returns
         -------
         box : tuple of ndarray, or None
-            None without any bound.
+            None if there are no bounds.
         """
         # weights without a box need not be truncated, which solvers save
         given = [each for each in (bounds, self.oracle_bounds) if each is not None]
@@ -287,7 +287,7 @@ cdef class BoundModel:
 
     @property
     def signature(self):
-        """What problems share if labelings of the one are labelings of the other."""
+        """What problems share if labelings of one are labelings of the other."""
         return type(self).__name__, int(self.key_space), self.sizes.tobytes()
 
     # ---- sweeps ----
@@ -338,7 +338,7 @@ cdef class BoundModel:
     def sweep(self, Workspace ws, int32_t[::1] labels):
         """Call the max oracle of every example; return the sum of the maxima.
 
-        This is the work that no pass can do without, against which passes are timed.
+        Every pass has to do this work, so passes are timed in units of it.
         """
         cdef Py_ssize_t i
         cdef double value, total = 0.0

@@ -18,9 +18,9 @@ cdef class Cliques:
     kinds : list of ndarray of shape (n_cliques, order)
         Variables of the cliques of each kind.
     examples : list of ndarray of shape (n_cliques,)
-        The example of each of them, in ascending order.
+        The example of each clique, in ascending order.
     factors : ndarray of shape (n_examples,)
-        What the scores of the cliques of each example are multiplied by.
+        Factor of the scores of the cliques of each example.
     n_labels : int
         Number of labels.
     """
@@ -59,7 +59,7 @@ cdef class Cliques:
         self._weights = self.weights
 
     def start(self):
-        """Zero the weights."""
+        """Set the weights to zero."""
         self.weights[:] = 0.0
 
     @property
@@ -78,19 +78,19 @@ cdef class Cliques:
         return float((self.factors[:-1] ** 2).max(initial=0.0))
 
     def signature(self):
-        """Return what other cliques have in common if a state of these suits them."""
+        """Return what other cliques share with these if a state of these fits them."""
         return (self.first_clique.tobytes(), self.first_node.tobytes(),
                 self.scopes.tobytes(), self.first_weight.tobytes())
 
     def maximum(self, Py_ssize_t clique, messages):
-        """The best outcome of a clique under messages to its nodes; for tests.
+        """Find the best outcome of a clique, given messages to its nodes; for tests.
 
         Parameters
         ----------
         clique : int
             The clique.
         messages : ndarray of shape (order, n_labels)
-            To all labels of all nodes.
+            Messages to all labels of all nodes.
 
         Returns
         -------

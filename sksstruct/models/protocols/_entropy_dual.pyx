@@ -29,8 +29,8 @@ import numpy as np
 cdef class EntropyDual:
     """The dual variables of all examples of a bound model.
 
-    The methods that try a distribution prepare the change from mu_i in the workspace,
-    where the model's `change_norm` and `apply_change` find it.
+    The methods that try a distribution write the change from mu_i into the workspace.
+    The `change_norm` and `apply_change` methods of the model read it there.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ cdef class EntropyDual:
         self._losses, self._entropies = losses, entropies
 
     def sharing(self):
-        """Return an object with the same dual variables and scratch of its own."""
+        """Return an object with the same dual variables and its own scratch."""
         raise NotImplementedError
 
     def state(self):
-        """Return the dual variables as a dict of arrays and what they belong to.
+        """Return the dual variables as a dict of arrays, with what they belong to.
 
-        `BoundModel.entropy_dual` makes the object again, for models of which
-        `BoundModel.fits_entropy_dual` says that the state is theirs too.
+        `BoundModel.entropy_dual` creates the object again from this state, for models
+        that `BoundModel.fits_entropy_dual` accepts.
         """
         raise NotImplementedError
 
@@ -97,7 +97,7 @@ cdef class EntropyDual:
 
     def check(self, Workspace ws, Py_ssize_t start, Py_ssize_t stop,
               double[::1] losses, double[::1] gaps):
-        """Write f_i and gap_i / p_i of start <= i < stop; changes scratch only."""
+        """Write f_i and gap_i / p_i of start <= i < stop; changes only scratch."""
         cdef Py_ssize_t i
         with nogil:
             for i in range(start, stop):

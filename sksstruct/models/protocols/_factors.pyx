@@ -28,20 +28,20 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 
 
 def feature_weights(n_features, n_labels, by_feature):
-    """Zero weights of inner-product factors, in the order in which steps run.
+    """Allocate zero weights of inner-product factors, in the order that steps use.
 
     Parameters
     ----------
     n_features, n_labels : int
         Sizes.
     by_feature : bool
-        Whether the weights of one feature lie side by side, as sparse features want
-        them, or those of one label, as dense features do.
+        Whether the weights of one feature are adjacent, which suits sparse features.
+        Otherwise those of one label are, which suits dense features.
 
     Returns
     -------
     weights : ndarray of shape (n_features, padded_length(n_labels))
-        A view of memory that begins on a cache line.
+        The weights; they begin on a cache line.
     """
     # whole vectors of labels, so that kernels need no special case for the last
     ld = padded_length(n_labels)
@@ -55,13 +55,13 @@ def feature_weights(n_features, n_labels, by_feature):
 cdef class FactorModel:
     """Variables with any number of labels, and pairs of them, bound to training data.
 
-    Subclasses implement the oracles below. `visited` counts the scores that they look
-    at: a clock that does not depend on the machine.
+    Subclasses implement the oracles below. `visited` counts the scores that they read.
+    This measure of time does not depend on the machine.
     """
 
     def set_factors(self, first_variable, first_pair, pairs, y_true, costs,
                     example_weights, Py_ssize_t n_labels):
-        """Fix variables, pairs of them, observed labels and their costs."""
+        """Set variables, pairs of them, observed labels and their costs."""
         # arrays for Python beside the views that kernels read
         self.first_variable = np.ascontiguousarray(first_variable, dtype=np.intp)
         self.first_pair = np.ascontiguousarray(first_pair, dtype=np.intp)
@@ -84,11 +84,11 @@ cdef class FactorModel:
         return float(np.mean(self._cost))
 
     def start(self):
-        """Zero the weights."""
+        """Set the weights to zero."""
         raise NotImplementedError
 
     def weights(self):
-        """Return the weights, flat; those of later calls may be longer."""
+        """Return the flat weights; later calls may return longer ones."""
         raise NotImplementedError
 
     def loss_at_zero(self):
@@ -104,7 +104,7 @@ cdef class FactorModel:
         Returns
         -------
         n_parts : int
-            The number of parts there are: one, where a model does not divide labels.
+            Actual number of parts; one if a model does not divide labels.
         """
         return 1
 
@@ -113,13 +113,13 @@ cdef class FactorModel:
         raise NotImplementedError
 
     def work_of_maxima(self):
-        """Return about how many scores `maxima` looks at."""
+        """Return the approximate number of scores that `maxima` reads."""
         return self.n_variables * self.n_labels
 
     def maxima(self, weights, n_jobs=None, multipliers=None):
         """Return the mean over examples of max_y L_i(y) + <w, phi(y) - phi(y_i)>.
 
-        Where the maximum is that of a relaxation, an upper bound of it may be returned.
+        If this is the maximum of a relaxation, it may return an upper bound on it.
 
         Parameters
         ----------
@@ -128,8 +128,8 @@ cdef class FactorModel:
         n_jobs : int, default=None
             Threads.
         multipliers : callable, default=None
-            Returns those of the constraints between pairs and variables, which make a
-            bound tight; see `_multipliers.pyx` of the solver.
+            Returns the multipliers of the constraints between pairs and variables,
+            which make a bound tight; see `_multipliers.pyx` of the solver.
         """
         raise NotImplementedError
 
@@ -195,13 +195,14 @@ cdef class FactorModel:
 
 
 cdef class BinaryFactorModel:
-    """Labels that are on or off, and what pairs of them score if both are on.
+    """Labels that are on or off, and scores of pairs of labels that are both on.
 
-    The factor of a pair has one weight, times `scaling`; its other outcomes score zero.
+    The factor of a pair has one weight, times `scaling`. Its other outcomes have the
+    score zero.
     """
 
     def set_factors(self, pairs, y_true, example_weights, double scaling):
-        """Fix pairs, observed labels (n_examples, n_labels), and their weights."""
+        """Set pairs, observed labels (n_examples, n_labels), and their weights."""
         self.example_weights = np.ascontiguousarray(example_weights, dtype=np.float64)
         self._example_weights = self.example_weights
         self._y_true = np.ascontiguousarray(y_true, dtype=np.uint8)
@@ -222,7 +223,7 @@ cdef class BinaryFactorModel:
             order % max(self.n_pairs, 1), 0).astype(np.int32)
 
     def start(self):
-        """Zero the weights."""
+        """Set the weights to zero."""
         raise NotImplementedError
 
     def loss_at_zero(self):
@@ -231,7 +232,10 @@ cdef class BinaryFactorModel:
         return float(self.example_weights.sum() * self.n_labels)
 
     def work_of_maxima(self):
-        """Return about how many scores the objective takes, four for each pair."""
+        """Return the approximate number of scores that the objective reads.
+
+        There are four for each pair.
+        """
         # a minimum cut in a graph of twice the labels and pairs, with arcs both ways
         return 4 * self.n_examples * (self.n_labels + self.n_pairs)
 

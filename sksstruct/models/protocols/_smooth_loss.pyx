@@ -28,24 +28,23 @@ cdef class SmoothLoss:
     mu : float
         Strength of the smoothing.
     exact : ndarray of shape (n_examples,), bool
-        Where the last value and gradient are those of the smooth loss, and not only
-        of its K best labelings.
+        Whether the last value and gradient are exactly those of the smooth loss. If
+        not, they are those of its K best labelings.
     support : ndarray of int or None
-        Flat weights that exist, where they are not all of them; the others are zero.
+        Flat weights that exist, if some do not; the others are zero.
     convex : bool
-        Whether the loss is convex; if not, the expected mean parameters are not dual
+        Whether the loss is convex. If not, the expected mean parameters are not dual
         variables.
     nonsmooth : bool
-        Whether the structured hinge is what is minimized, the smooth loss being only
-        the means to it.
+        Whether the structured hinge itself is minimized, by means of the smooth loss.
     diameter : float
         D: smoothing by mu adds at most mu D to the mean loss.
     expected_loss : float
-        sum_i p_i E L_i at the last value and gradient: with the gradient g, a dual
+        sum_i p_i E L_i at the last value and gradient. With the gradient g, a dual
         value of the hinge is expected_loss - |g|^2 / (2 alpha).
     hinge : float
-        The mean structured hinge at the last value and gradient; NaN where this does
-        not tell, as sum-product does not.
+        The mean structured hinge at the last value and gradient; NaN if the oracle,
+        like sum-product, does not compute it.
     keep_anchors : bool
         Whether visits of single examples will be anchored at the next gradient.
     """
@@ -60,14 +59,14 @@ cdef class SmoothLoss:
         self.mu = mu
 
     def value_and_gradient(self, w, gradient, n_jobs=None):
-        """Mean loss at weights w; its gradient is written out.
+        """Return the mean loss at weights w, and write its gradient.
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
             Weights.
         gradient : ndarray of shape (n_weights,)
-            Written.
+            Overwritten.
         n_jobs : int, default=None
             Threads; the result is the same for any number.
 

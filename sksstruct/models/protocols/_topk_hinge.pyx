@@ -27,11 +27,11 @@ cdef class TopKHinge(SmoothLoss):
     Parameters
     ----------
     model : BoundModel
-        The model, which offers "topk".
+        The model, which has the oracle "topk".
     smoothing : SmoothedHinge
-        "l2", with its strength and number of labelings.
+        Smoothing by "l2", with its strength and number of labelings.
     nonsmooth : bool, default=True
-        Whether the hinge is what is minimized.
+        Whether the hinge itself is minimized.
     """
 
     cdef readonly Py_ssize_t k
@@ -132,7 +132,7 @@ cdef class TopKHinge(SmoothLoss):
     # ---- visits of single examples ----
 
     def start_visits(self, bint anchored):
-        """Nothing needs to be prepared."""
+        """Do nothing: visits need no preparation."""
 
     cdef int catch_up(self, LazyWeights weights, Py_ssize_t i) except -1 nogil:
         return self.model.catch_up(weights, i)

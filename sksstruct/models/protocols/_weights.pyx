@@ -28,7 +28,7 @@ from sksstruct.utils._layout import aligned_zeros
 
 
 cdef class Weights:
-    """Zero weights, with memory for an average; in a box, or shrunk, if that is given.
+    """Weights, initially zero, with an optional average, box or threshold.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ cdef class Weights:
     box : tuple of ndarray, default=None
         Lower and upper bounds of each weight.
     threshold : float, default=0.0
-        What w is nearer to zero than v. Not with a box.
+        By how much w is closer to zero than v. Not with a box.
     support : ndarray of int, default=None
         Weights that exist; the others stay zero. Not with a box.
 
@@ -73,7 +73,7 @@ cdef class Weights:
         self.collect_average(average)
 
     def _bind_limits(self, box, support):
-        """Keep what w is truncated to."""
+        """Store the limits that w is truncated to."""
         cdef const double[::1] bound
         cdef const unsigned char[::1] flags
         if box is not None:
@@ -91,7 +91,7 @@ cdef class Weights:
             self._kept = &flags[0]
 
     def collect_average(self, bint collect):
-        """Say whether changes go into u from now on."""
+        """Set whether changes are added to u from now on."""
         cdef double[::1] view
         # models add to u wherever this is not NULL
         self._u = NULL
@@ -100,14 +100,14 @@ cdef class Weights:
             self._u = &view[0]
 
     def mark_rows(self, Py_ssize_t width):
-        """Mark what changes from now on in `marks`, by rows of so many weights."""
+        """Mark changes from now on in `marks`, by rows of so many weights."""
         cdef unsigned char[::1] marks
         self.marks = np.zeros((self.size + width - 1) // width, dtype=np.uint8)
         marks = self.marks
         self._marks, self._width, self._asks = &marks[0], width, True
 
     def set(self, v):
-        """Go to other unconstrained weights."""
+        """Set other unconstrained weights."""
         # in place: models and solvers hold addresses of these vectors
         self.v[:] = v
         if self._truncates:
@@ -157,9 +157,9 @@ cdef class LazyWeights(Weights):
 
         w = scale (v + (total - last) direction)
 
-    row by row, where `last` is what `total` was when the row was last brought up to
-    date. A step w <- shrink w - rate direction changes the two numbers `scale` and
-    `total`, and an example brings the rows it reads up to date when it is visited.
+    row by row, where `last` is the value of `total` at the last update of the row. A
+    step w <- shrink w - rate direction changes only the two numbers `scale` and
+    `total`. A visit of an example updates the rows that the example reads.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ cdef class LazyWeights(Weights):
     Attributes
     ----------
     scale, total : float
-        Factor of all weights, and how far they have moved along the direction.
+        Factor of all weights, and distance they have moved along the direction.
     direction : ndarray of shape (size,)
         The direction.
     """
@@ -186,7 +186,7 @@ cdef class LazyWeights(Weights):
         Parameters
         ----------
         direction : ndarray of shape (size,)
-            What is subtracted; must not change until the steps are over.
+            Subtracted in each step; must not change until the steps are over.
         row_size : int
             Number of weights that are brought up to date together.
         exists : ndarray of shape (size,), uint8, or None

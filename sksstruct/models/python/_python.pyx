@@ -36,7 +36,7 @@ DENSE = 0.25
 
 
 def fingerprint(y):
-    """Return a hashable value, the same for equal outputs."""
+    """Return a hashable value that is the same for equal outputs."""
     if isinstance(y, np.ndarray):
         # bytes of objects are addresses
         return ("array", y.dtype.str, y.shape, y.tobytes()) if y.dtype != object else (
@@ -120,7 +120,7 @@ cdef class BoundPython(BoundModel):
         return self._token
 
     def memory(self):
-        """Return the outputs that numbers stand for, for another object."""
+        """Return the outputs that the numbers denote, for another object."""
         return {
             "token": self._token,
             "outputs": [list(each) for each in self.outputs],
@@ -128,7 +128,7 @@ cdef class BoundPython(BoundModel):
         }
 
     def recall(self, memory):
-        """Go on with the outputs that another object for the same examples has met."""
+        """Continue with the outputs that another object found for the same examples."""
         self._token = memory["token"]
         self.outputs = [list(each) for each in memory["outputs"]]
         self.losses = [list(each) for each in memory["losses"]]
@@ -222,7 +222,7 @@ cdef class BoundPython(BoundModel):
     # ---- outputs and their numbers ----
 
     def number(self, i, y):
-        """Return the number of an output, a new one where it was not met before."""
+        """Return the number of an output; new outputs get a new number."""
         if y is None:
             raise ValueError(f"the oracle returned None for example {i}")
         key = fingerprint(y)

@@ -36,24 +36,25 @@ def block_ld(n_columns):
 
 @cython.final
 cdef class WeightBlocks:
-    """The layout of the weights, and the features they meet.
+    """The layout of the weights, and the features that they multiply.
 
     Parameters
     ----------
     blocks : list of (rows, offsets, n_columns, has_bias)
-        Blocks of weights: rows of features of all examples, an array or CSR of shape
-        (n_rows, n_features), float64, and where the rows of each example begin.
+        Blocks of weights. `rows` are the features of all examples, an array or CSR of
+        shape (n_rows, n_features), float64; `offsets` is where those of each example
+        begin.
     n_examples : int
         Number of examples.
     other_weights : int
-        Weights beyond those of the blocks, each a row of its own.
+        Number of weights beyond those of the blocks; each is a separate row.
 
     Attributes
     ----------
     n_blocks, n_weights, n_rows : int
         Numbers of blocks, of flat weights, and of their rows.
     n_other : int
-        Weights beyond those of the blocks.
+        Number of weights beyond those of the blocks.
     row_size : int
         A number of weights that divides the rows of all blocks.
     table_sizes : ndarray of shape (n_examples,)
@@ -106,7 +107,7 @@ cdef class WeightBlocks:
         return max(size, 1)
 
     def _append_rows(self, Py_ssize_t number):
-        """Put a block after those before it; return its first weight and its rows."""
+        """Append a block; return its first weight and its rows."""
         cdef Block* block = &self.blocks[number]
         cdef Py_ssize_t n_rows = block.n_features + block.has_bias
         block.first_weight, block.first_row = self.n_weights, self.n_rows
@@ -116,7 +117,7 @@ cdef class WeightBlocks:
         return block.first_weight, n_rows
 
     def _bind_features(self, Py_ssize_t number, rows, offsets):
-        """Let a block point at its rows of features, and keep them alive."""
+        """Point a block to its rows of features, and keep them alive."""
         cdef Block* block = &self.blocks[number]
         cdef const double[::1] values
         cdef const int32_t[::1] indices

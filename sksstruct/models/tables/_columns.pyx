@@ -19,7 +19,7 @@ from sksstruct.utils.parallel import run_in_chunks
 
 
 cdef class FeatureColumns:
-    """A copy of sparse features, by columns.
+    """A copy of sparse features by columns.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ cdef class FeatureColumns:
         Parameters
         ----------
         differences : ndarray of shape (n_positions, ld)
-            What is multiplied; ld is one, or that of whole vectors.
+            Rows to multiply with; ld is one, or a multiple of the vector length.
         out : ndarray of shape (n_features, ld)
-            Written.
+            Overwritten.
         n_jobs : int, default=None
             Threads.
         """

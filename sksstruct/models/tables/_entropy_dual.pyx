@@ -35,7 +35,7 @@ cdef class TableEntropyDual(EntropyDual):
     Parameters
     ----------
     table : BoundTable
-        The model with its data, which offers "exp".
+        The model with its data; it has the oracle "exp".
     mu : float
         Strength of the smoothing.
     state : dict, default=None

@@ -43,14 +43,14 @@ def stored_arrays(rows, as_given=False):
     rows : ndarray or CSR of shape (n_rows, n_features)
         Features; arrays are contiguous.
     as_given : bool, default=False
-        Whether indptr may be int32, too: it is not copied then.
+        Whether indptr may also be int32, which avoids a copy.
 
     Returns
     -------
     values : ndarray of float
-        One after the other.
+        The values, one after the other.
     indices, indptr : ndarray or None
-        Of CSR, int32 and, unless it is as given, int64; None for an array.
+        For CSR: int32, and int64 unless `as_given`. None for an array.
     """
     if not sparse.issparse(rows):
         # a spare entry, so that there is an address even without any feature
@@ -64,7 +64,10 @@ def stored_arrays(rows, as_given=False):
 
 
 def all_ones(values, size=1 << 16):
-    """Whether all values are one; in parts, as most others have one soon."""
+    """Return whether all values are one.
+
+    Reads the values in parts, because most other features show a different value soon.
+    """
     return all((values[first:first + size] == 1).all()
                for first in range(0, len(values), size))
 
@@ -78,7 +81,7 @@ cdef class FeatureRows:
     X : PackedSequences
         Features.
     read_often : bool, default=False
-        Whether to look first whether all values are one: they are not read then.
+        Whether to check first if all values are one. If so, they are not read.
 
     Attributes
     ----------

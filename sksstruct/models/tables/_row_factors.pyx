@@ -25,15 +25,15 @@ cdef double LEAST_SCORE = -1e100
 
 
 cdef class RowFactors(FactorModel):
-    """Base of models of variables with rows of features."""
+    """Base class of models of variables with rows of features."""
 
     def set_rows(self, X, bint fit_intercept, marks):
-        """Fix the features, after `set_factors`.
+        """Set the features, after `set_factors`.
 
         Parameters
         ----------
         X : PackedSequences
-            Rows of the variables.
+            Features of the variables.
         fit_intercept : bool
             Whether labels have a bias.
         marks : ndarray of shape (n_variables,), uint8
@@ -73,7 +73,7 @@ cdef class RowFactors(FactorModel):
         return (self.n_labels + self.width - 1) // self.width
 
     def start_rows(self):
-        """Zero the weights of the labels."""
+        """Set the weights of the labels to zero."""
         cdef double[::1] scores
         # bias and marks are the last three features
         self._weights = feature_weights(

@@ -38,7 +38,7 @@ LEAST_PARTS, PART_SIZE = 8, 2**15
 
 
 cdef class MeansScratch:
-    """What a thread computes the differences of one example in."""
+    """Scratch of a thread for the differences of one example."""
 
     def __cinit__(self, BoundTable table):
         cdef double[::1] means = aligned_zeros(table.table_size + table.n_other)
@@ -62,11 +62,11 @@ cdef class TableSmoothLoss(SmoothLoss):
     Parameters
     ----------
     table : BoundTable
-        The model, which offers "exp".
+        The model, which has the oracle "exp".
     smoothing : SmoothedHinge
-        "entropy", with its strength.
+        Smoothing by "entropy", with its strength.
     nonsmooth : bool
-        Whether the hinge is what is minimized.
+        Whether the hinge itself is minimized.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ cdef class TableSmoothLoss(SmoothLoss):
             self.diameter = self._mean_entropy()
 
     def _observed_features(self):
-        """Return the features of mu_i(y_i) that meet the weights beyond the blocks."""
+        """Return the features of mu_i(y_i) for the weights beyond the blocks."""
         cdef BoundTable table = self.table
         out = np.zeros((table.n_examples, table.n_other))
         if table.n_other:
@@ -125,7 +125,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         return out
 
     def _mean_entropy(self):
-        """Return the mean over the examples of the logarithm of their labelings."""
+        """Return the mean over the examples of the log of their number of labelings."""
         cdef BoundTable table = self.table
         workspace = table.workspace(np.zeros(table.n_weights), training=False)
         # without scores and losses the distribution is even
@@ -163,7 +163,7 @@ cdef class TableSmoothLoss(SmoothLoss):
         return float(table.example_weights @ self._losses)
 
     def _parts(self):
-        """Return where the parts of the examples begin that are scored together."""
+        """Return where the parts of the examples that are scored together begin."""
         n, total = self.table.n_examples, self.table._layout.table_sizes.sum()
         # the same for any number of threads, as products of matrices of other shapes
         # may be rounded in other ways
@@ -173,7 +173,7 @@ cdef class TableSmoothLoss(SmoothLoss):
     def _score(self, MeansScratch scratch, w, Py_ssize_t first, Py_ssize_t last):
         """Score examples first <= i < last together, if all features are dense.
 
-        A product of matrices takes less time than one of each row.
+        One product of matrices takes less time than a product for each row.
         """
         cdef Block* block
         cdef double[:, ::1] scores

@@ -105,20 +105,20 @@ cdef class BoundTable(BoundModel):
     example_weights : ndarray of shape (n_examples,) or None
         The p_i.
     max_keys : int
-        Most keys of a labeling.
+        Largest number of keys of a labeling.
     other_keys : int
-        Keys beyond the tables.
+        Number of keys beyond the tables.
     other_weights : int
-        Weights beyond those of the blocks, each a row of its own.
+        Number of weights beyond those of the blocks; each is a separate row.
 
     Attributes
     ----------
     table_size : int
         Number of entries of the tables of the largest example.
     belief_size : int
-        Numbers of memory for messages in a workspace.
+        Number of floats for messages in a workspace.
     n_other : int
-        Weights beyond those of the blocks.
+        Number of weights beyond those of the blocks.
     features : list
         Rows of features of each block.
     """
@@ -149,7 +149,7 @@ cdef class BoundTable(BoundModel):
         self._y_true = np.zeros(1, dtype=np.int32) if y_true is None else y_true
 
     def _bind_layout(self, WeightBlocks layout):
-        """Take over the layout of the weights, and what follows from it."""
+        """Store the layout of the weights, and what follows from it."""
         self._layout, self._blocks = layout, layout.blocks
         self.n_weights, self.n_rows = layout.n_weights, layout.n_rows
         self._row_start = self._row_length = NULL
@@ -210,7 +210,7 @@ cdef class BoundTable(BoundModel):
 
     @property
     def first_other(self):
-        """The first of the flat weights that follow those of the first block."""
+        """The first flat weight after those of the first block."""
         cdef Block* block = &self._blocks[0]
         # blocks end on a cache line
         n_rows = block.n_features + block.has_bias
@@ -267,7 +267,7 @@ cdef class BoundTable(BoundModel):
         mu : float, default=1.0
             Strength of the smoothing.
         load : bool, default=True
-            Whether to load potentials, with the loss; else those that are loaded.
+            Whether to load potentials with the loss; otherwise those loaded are used.
         """
         cdef Py_ssize_t size = self._layout.table_sizes[i] + self.n_other
         cdef double[::1] means = aligned_zeros(max(size, 1))
@@ -281,7 +281,7 @@ cdef class BoundTable(BoundModel):
     def find(self, TableWorkspace workspace, Py_ssize_t i):
         """Return the best labeling at the loaded potentials.
 
-        For oracles that are not compiled; others override `decode`.
+        This is for oracles that are not compiled; others override `decode`.
         """
         raise NotImplementedError
 

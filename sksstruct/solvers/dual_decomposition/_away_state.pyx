@@ -34,7 +34,7 @@ cdef class AwayGDMMState(GDMMState):
     Attributes
     ----------
     n_bases : int
-        Bases with a coefficient.
+        Number of bases with a coefficient.
     """
 
     # a row for each basis: the place of its outcome among those of each factor
@@ -60,14 +60,14 @@ cdef class AwayGDMMState(GDMMState):
         self._gains, self._direction = np.zeros(n_factors), np.zeros(n_factors)
 
     def away_step(self, const double[::1] parts, bint linear):
-        """Make steps until one does not drop a basis; see `GDMMState.visit`."""
+        """Take steps until one does not drop a basis; see `GDMMState.visit`."""
         self._square_moved = 0.0
         # it ends soon: each drop step takes a basis that a step before it has added
         while self._one_step(parts, linear):
             pass
 
     def update(self, double eta):
-        """Move the multipliers, as far as the minimization keeps up with them.
+        """Update the multipliers, as far as the minimization keeps up with them.
 
         Parameters
         ----------

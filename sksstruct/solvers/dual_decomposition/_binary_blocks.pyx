@@ -54,21 +54,22 @@ cdef class BinaryBlocks:
     model : BinaryFactorModel
         The model; its weights are written.
     alpha, rho : float
-        As of `GDMMState`.
+        See `GDMMState`.
 
     Attributes
     ----------
     ignore : float
-        Gains below this do not make a label move, nor scores a pair active.
+        Gains below this do not move a label, and scores below this do not activate a
+        pair.
     block_gap, primal_residual, dual_residual : float
         See `GDMMState`.
     infeasibility : float
         Mean distance between the marginals of active pairs and the probabilities of
         their labels, in the last pass.
     calls : int
-        Labels and pairs that were visited.
+        Number of visits of labels and pairs.
     n_active : int
-        Active pairs, over all examples.
+        Number of active pairs in all examples.
     """
 
     def __cinit__(self, BinaryFactorModel model, double alpha, double rho):
@@ -343,7 +344,7 @@ cdef class BinaryBlocks:
         return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
 
     def feasible_changes(self):
-        """Return changes of the pairs' weights after which they agree with labels.
+        """Return changes of the weights of pairs that make them agree with labels.
 
         Returns
         -------

@@ -44,8 +44,8 @@ cdef class BinaryGDMMState(BinaryBlocks):
     def begin_pairs(self):
         """Activate the pairs of labels that are observed or have moved so far.
 
-        Each s is between the least and the most that the labels allow, as far as makes
-        the weight of its pair zero, so that the objective stays what it is.
+        Each s lies between the limits that the labels set, and makes the weight of its
+        pair zero if possible. The objective then stays the same.
         """
         # for each pair sums of the least, the most and the observed s, times C_i and
         # the feature: the parts of its weight
@@ -117,9 +117,10 @@ cdef class BinaryGDMMState(BinaryBlocks):
         return self._append(pair, both, 0.0, 0.0)
 
     def deactivate_pairs(self):
-        """Deactivate pairs of labels of which one is where it was observed.
+        """Deactivate pairs with a label that has its observed value.
 
-        Many come in before the weights are right; those that matter come in again.
+        Many pairs become active before the weights are right. Those that matter become
+        active again.
         """
         cdef Py_ssize_t i
         with nogil:
@@ -151,7 +152,7 @@ cdef class BinaryGDMMState(BinaryBlocks):
 
     def visit(self, const Py_ssize_t[::1] order, const double[::1] parts,
               Py_ssize_t n_parts, Py_ssize_t most, double eta):
-        """Make one pass over examples, and the multipliers' steps.
+        """Make one pass over examples, and update the multipliers.
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ cdef class BinaryGDMMState(BinaryBlocks):
         n_parts : int
             Number of parts.
         most : int
-            Most pairs with a positive score that an example activates in a visit.
+            Largest number of pairs with a positive score that a visit activates.
         eta : float
             Step of the multipliers in units of rho.
         """
@@ -190,10 +191,10 @@ cdef class BinaryGDMMState(BinaryBlocks):
         self.dual_residual = relative_norm(self._square_moved, sums.multipliers)
 
     def _sort_pairs(self):
-        """List the pairs by the scores that they have at the beginning of a pass.
+        """Sort the pairs by their scores at the beginning of a pass.
 
-        Scores change under way: visits look at the score as it is then, and only the
-        order is that of the beginning, which saves the ordered multimap of the paper.
+        Scores change during the pass. Visits read the current score; only the order is
+        that of the beginning. This avoids the ordered multimap of the paper.
         """
         scores = self.model.scaling * self.model.pair_weights()
         descending = np.argsort(-scores, kind="stable")

@@ -273,7 +273,7 @@ cdef class CliqueGDMMState(GDMMState):
         self.set_multipliers(multipliers)
 
     def multipliers(self):
-        """Return lambda of every label at all ends of all cliques, in a row."""
+        """Return lambda of every label at all ends of all cliques, as a flat array."""
         cdef Py_ssize_t clique, k, at = 0, size
         cdef Py_ssize_t n_ends = self.cliques._first_node[self.cliques.n_cliques]
         # one more, so that no cliques at all are no empty buffer
@@ -291,7 +291,7 @@ cdef class CliqueGDMMState(GDMMState):
         Parameters
         ----------
         multipliers : ndarray
-            As `multipliers` returns them.
+            In the form that `multipliers` returns.
         """
         cdef const double[::1] values = np.append(multipliers, 0.0)
         cdef CliqueOutcomes* outcomes

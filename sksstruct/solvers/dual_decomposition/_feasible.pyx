@@ -49,16 +49,16 @@ def expected_loss(GDMMState state):
 
 
 def feasible_changes(GDMMState state):
-    """Return what pairs have to change so that they agree with their variables.
+    """Return changes of pairs that make them agree with their variables.
 
     Returns
     -------
     pairs : ndarray of shape (n,), intp
         Pairs of variables.
     left, right : ndarray of shape (n,), int32
-        Labels of theirs.
+        Labels of their variables.
     amounts : ndarray of shape (n,)
-        Changes of their scores, those of the weights w_F. An outcome may have two.
+        Changes of their scores, which are weights in w_F. An outcome may have two.
     """
     cdef Py_ssize_t i, pair, limit = 0
     cdef double C
@@ -219,12 +219,12 @@ cdef Py_ssize_t support(const ActiveLabels* labels) noexcept nogil:
 # ---- cliques ----
 
 def clique_changes(CliqueGDMMState state):
-    """Return changes of the tables of cliques that agree with their variables.
+    """Return changes of the tables of cliques that make them agree with variables.
 
     Returns
     -------
     changes : ndarray of shape (n_weights,)
-        Those of the weights of cliques.
+        Changes of the weights of cliques.
     """
     cdef Py_ssize_t i, clique
     cdef double[::1] changes = np.zeros(len(state.cliques.weights))

@@ -30,10 +30,10 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 def joint_value(GDMMState state):
-    """Return the dual value of the point, a lower bound of the optimum.
+    """Return the dual value of the point, a lower bound on the optimum.
 
-    The weights of the model are other ones in between, and the same at the end but for
-    rounding.
+    This changes the weights of the model temporarily. In the end they are the same,
+    except for rounding.
     """
     cdef JointPoint point = JointPoint(state)
     with nogil:
@@ -46,7 +46,7 @@ def joint_value(GDMMState state):
 
 
 cdef class JointPoint:
-    """The new marginals, those of all variables and pairs one after the other.
+    """The new marginals of all variables and pairs, one after the other.
 
     Parameters
     ----------

@@ -62,9 +62,9 @@ cdef class LabelAscent(LabelSteps):
     Attributes
     ----------
     gap : float
-        Sum of the gaps of the examples visited since it was set.
+        Sum of the gaps of the examples visited since this was last set.
     calls : int
-        Maximizations of the relaxation.
+        Number of maximizations of the relaxation.
     """
 
     cdef readonly BinaryFactorModel model
@@ -292,8 +292,8 @@ cdef class LabelAscent(LabelSteps):
     def begin_pairs(self):
         """Choose s for the labels found without pairs.
 
-        Each s is between the least and the most that the labels allow, as far as makes
-        the weight of its pair zero, so that the objective stays what it is.
+        Each s lies between the limits that the labels set, and makes the weight of its
+        pair zero if possible. The objective then stays the same.
         """
         cdef double[:, ::1] sums = np.zeros((3, self.model.n_pairs + 1))
         cdef Py_ssize_t i
@@ -349,7 +349,7 @@ cdef class LabelAscent(LabelSteps):
         return 0
 
     def load(self):
-        """Take over the weights of the model's pairs, and sum scores afresh."""
+        """Copy the weights of pairs from the model, and sum scores again."""
         cdef double[::1] scores = (
             self.model.scaling * np.append(self.model.pair_weights(), 0.0))
         self.graph.load(&scores[0])
@@ -362,11 +362,11 @@ cdef class LabelAscent(LabelSteps):
         return float(self.model.example_weights @ np.abs(q - y_true).sum(axis=1))
 
     def probabilities(self):
-        """Return q, of shape (n_examples, n_labels): tests."""
+        """Return q, of shape (n_examples, n_labels); for tests."""
         return np.array(self._probabilities)
 
     def pair_probabilities(self):
-        """Return s, of shape (n_examples, n_pairs): tests of few pairs."""
+        """Return s, of shape (n_examples, n_pairs); for tests of few pairs."""
         cdef Py_ssize_t i, k
         q = np.asarray(self._probabilities)
         first, second = self.model.pairs.T
@@ -379,14 +379,14 @@ cdef class LabelAscent(LabelSteps):
         return out
 
     def hinge(self, Py_ssize_t first, Py_ssize_t last, double[::1] values):
-        """Compute the relaxed hinge of examples at the present weights.
+        """Compute the relaxed hinge of examples at the current weights.
 
         Parameters
         ----------
         first, last : int
             The examples first <= i < last.
         values : ndarray of shape (n_examples,)
-            Their hinges are overwritten.
+            Overwritten with their hinges.
         """
         # of this call: threads share only what they read, the scores of pairs too
         cdef ReducedRoofDual oracle = ReducedRoofDual(self.graph)

@@ -15,18 +15,20 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 def scaled_multipliers(GDMMState state):
-    """Return lambda, where it is not zero because a label was never active.
+    """Return lambda of the labels that were active at some time.
+
+    That of other labels is zero.
 
     Returns
     -------
     first : ndarray of shape (2 * n_pairs + 1,), intp
-        Where those of each end begin, first and second end of each pair in turn.
+        Where the entries of each end begin; first and second end of each pair in turn.
     labels : ndarray of shape (n,), int32
         Labels of the variable at this end.
     values : ndarray of shape (n,)
         Their lambda.
     cliques : ndarray of shape (n,) or None
-        Those of every label at all ends of cliques, if there are any.
+        Lambda of every label at all ends of cliques, if there are any.
     """
     cdef Py_ssize_t n = 2 * state.model.n_pairs, end, k, at = 0
     cdef Py_ssize_t[::1] first = np.zeros(n + 1, dtype=np.intp)

@@ -109,7 +109,7 @@ cdef double step_pair(double score, double curvature, double center_first,
 
 def solve_pair(double score, double curvature, double center_first,
                double center_second, double rho, first, second, both):
-    """Return the minimum (a, b, s) of the block, and the gain, from a point: tests."""
+    """Return the minimum (a, b, s) of the block, and its gain; for tests."""
     cdef PairPoint point
     point.first, point.second, point.both = first, second, both
     gain = step_pair(score, curvature, center_first, center_second, rho, &point)

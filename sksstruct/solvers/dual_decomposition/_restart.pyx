@@ -21,7 +21,7 @@ from sksstruct.solvers.dual_decomposition._state cimport GDMMState
 
 
 def signature(FactorModel model):
-    """Return what two models have in common if the state of one suits the other."""
+    """Return what two models share if the state of one fits the other."""
     cliques = getattr(model, "cliques", None)
     return (model.n_labels, model.first_variable.tobytes(), model.first_pair.tobytes(),
             model.pairs.tobytes(), cliques and cliques.signature())
@@ -33,10 +33,11 @@ def export_state(GDMMState state):
     Returns
     -------
     arrays : dict
-        ``counts`` and ``outcome_counts`` of the active labels of each variable and the
-        outcomes of each pair; ``labels`` and ``q`` of the former, one variable after
-        the other; ``places`` (2, n) of the labels of the outcomes in these lists, and
-        their ``outcome_q``; ``multipliers`` of every label at both ends of every pair.
+        ``counts`` and ``outcome_counts`` are the numbers of active labels of each
+        variable and of outcomes of each pair. ``labels`` and ``q`` list the labels, one
+        variable after the other. ``places`` (2, n) has the places of the labels of the
+        outcomes in these lists, and ``outcome_q`` their probabilities. ``multipliers``
+        are those of every label at both ends of every pair.
     """
     cdef Py_ssize_t variable, pair, k, n = 0, m = 0, s = 0, last
     cdef int side
@@ -74,7 +75,7 @@ def export_state(GDMMState state):
 
 
 def empty_arrays(GDMMState state):
-    """Return the arrays of `export_state` before they are written."""
+    """Allocate the arrays of `export_state`."""
     cdef Py_ssize_t variable, pair, n = 0, m = 0, s = 0
     for variable in range(state.model.n_variables):
         n += state._labels[variable].size
@@ -94,14 +95,15 @@ def empty_arrays(GDMMState state):
 
 
 def restore_state(GDMMState state, arrays):
-    """Give a state that has just begun the distributions and multipliers of another.
+    """Copy the distributions and multipliers of another state to a new one.
 
     Parameters
     ----------
     state : GDMMState
-        All weight is with the observed outcomes, whatever they were in the other run.
+        A new state: all weight is on its observed outcomes. These may differ from those
+        of the other run.
     arrays : dict
-        What `export_state` returned, of a model of the same `signature`.
+        Result of `export_state` for a model with the same `signature`.
     """
     cdef Py_ssize_t i, variable, pair, n = 0, m = 0, s = 0
     cdef double C
@@ -251,14 +253,14 @@ def export_cliques(CliqueGDMMState state):
 
 
 def restore_cliques(CliqueGDMMState state, arrays):
-    """Give the cliques of a state the distributions and multipliers of another.
+    """Copy the distributions and multipliers of cliques to another state.
 
     Parameters
     ----------
     state : CliqueGDMMState
-        One whose variables and pairs `restore_state` has set.
+        A state whose variables and pairs `restore_state` has set.
     arrays : dict
-        What `export_cliques` returned, of a model of the same `signature`.
+        Result of `export_cliques` for a model with the same `signature`.
     """
     cdef Py_ssize_t i, clique, n = 0
     cdef const Py_ssize_t[::1] first = state.cliques.first_clique

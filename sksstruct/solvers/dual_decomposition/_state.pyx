@@ -76,20 +76,20 @@ cdef class GDMMState:
     Attributes
     ----------
     ignore : float
-        Outcomes that would gain less than this part of the loss stay inactive.
+        Outcomes that would gain less than this share of the loss stay inactive.
     block_gap : float
-        Sum over the visits of the last pass of what the best outcome of a factor gains
-        over its distribution, weighted by p_i / alpha: zero at the minimum.
+        Gain of the best outcome of a factor over its distribution, weighted by
+        p_i / alpha and summed over the visits of the last pass. Zero at the minimum.
     infeasibility : float
         Mean total variation distance between the marginals of pairs and of variables,
         at the last update of the multipliers.
     primal_residual, dual_residual : float
-        Norms of M q_f - q_v over that of q, and of the change of q_v in the last pass
-        over that of u.
+        Norm of M q_f - q_v relative to that of q, and norm of the change of q_v in the
+        last pass relative to that of u.
     residual_square : float
-        Sum of |M q_f - q_v|^2, then.
+        Sum of |M q_f - q_v|^2 at the same time.
     calls : int
-        Calls of factorwise oracles.
+        Number of calls of factorwise oracles.
     """
 
     def __cinit__(self, FactorModel model, double alpha, double rho):
@@ -154,19 +154,19 @@ cdef class GDMMState:
         order : ndarray of shape (n,), intp
             Examples.
         parts : ndarray of shape (n_variables,)
-            The part of the labels that each variable's oracle looks at, as a number in
-            [0, 1); negative for all.
+            The part of the labels that the oracle of each variable reads, as a number
+            in [0, 1); negative for all.
         linear : bool
-            Whether oracles look at every outcome.
+            Whether oracles read every outcome.
         greedy : bool
-            Whether only active factors are visited, one more of each example in each
-            pass (Algorithm 3).
+            Whether to visit only active factors; each pass activates one more factor of
+            each example (Algorithm 3).
         oracles : bool
-            Whether outcomes may become active: not in a pass over those that are.
+            Whether outcomes may become active. If not, only active ones are visited.
         inner_steps : int
-            Steps for each factor of an example beyond the one of Algorithm 4.
+            Number of steps for each factor of an example, beyond that of Algorithm 4.
         eta : float
-            Step of the example's multipliers before each of them, in units of rho.
+            Step of the multipliers of the example before each of them, in units of rho.
         """
         cdef Py_ssize_t k, i, variable, pair, n = self.model.n_variables
         cdef double C
@@ -508,7 +508,7 @@ cdef class GDMMState:
     # ---- multipliers ----
 
     def update(self, double eta):
-        """Move the multipliers, u += eta (M q_f - q_v), and compute the residuals.
+        """Update the multipliers, u += eta (M q_f - q_v), and compute the residuals.
 
         Parameters
         ----------
@@ -540,7 +540,7 @@ cdef class GDMMState:
         return 0
 
     def set_rho(self, double rho):
-        """Change the weight of the quadratic terms; the multipliers rho u stay.
+        """Change the weight of the quadratic terms; keep the multipliers rho u.
 
         Parameters
         ----------

@@ -64,7 +64,7 @@ cdef class BCFWKernel(Blocks):
     model : BoundModel
         The model with its data.
     weights : Weights
-        Zero; the iterate.
+        The iterate; initially zero.
     alpha : float
         Regularization.
     step, cache, cache_factor, cache_nu, inner_steps, max_cached
@@ -118,9 +118,9 @@ cdef class BCFWKernel(Blocks):
                 self._visit(order[k], True)
 
     def visit_known(self, const Py_ssize_t[::1] order, double least):
-        """Visit blocks without the oracle, using known labelings only.
+        """Visit blocks without the oracle, using only known labelings.
 
-        Left out are blocks where the last visit promised a gain of no more than least.
+        Leaves out blocks where the last visit promised a gain of no more than `least`.
         Returns the number of visits.
         """
         cdef Py_ssize_t k, visits = 0
@@ -135,8 +135,8 @@ cdef class BCFWKernel(Blocks):
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
 
-        Returns the number of visits: fewer than asked for once the estimates together
-        are a hundredth of the gap last computed, or zero. They tell little then.
+        Returns the number of visits. Stops once the sum of the estimates is zero, or a
+        hundredth of the last computed gap, because they are then too inaccurate.
         """
         cdef Py_ssize_t k, visits = 0
         cdef double least = 0.0
@@ -188,7 +188,7 @@ cdef class BCFWKernel(Blocks):
               double[::1] gaps):
         """Write max_y H_i(y) and the block gaps of start <= i < stop (Alg. 2, 15-20).
 
-        Reads the state only, so that threads may share the work.
+        Only reads the state, so threads may share the work.
         """
         cdef Py_ssize_t i
         cdef double best, true_value, mixture_value, gap
@@ -224,7 +224,7 @@ cdef class BCFWKernel(Blocks):
         return total
 
     def set_gaps(self, gaps):
-        """Replace the estimates by exact block gaps, after a full check."""
+        """Replace the estimates by exact block gaps after a full check."""
         self.gaps_[:] = gaps
         self.gap_total = gaps.sum()
         if self.sample_by_gap:
@@ -257,7 +257,7 @@ cdef class BCFWKernel(Blocks):
     # what it does not change.
 
     def average(self, bint begin):
-        """Begin the average of the iterates anew, or stop collecting it."""
+        """Restart the average of the iterates, or stop collecting it."""
         if begin:
             self.iterate = 0.0
             self.loss_average = 0.0

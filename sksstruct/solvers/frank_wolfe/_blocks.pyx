@@ -30,21 +30,21 @@ cdef Py_ssize_t SCRATCH_CAPACITY = 16, FIRST_CAPACITY = 4
 
 
 def fits(state, BoundModel model, bint means):
-    """Return whether exported duals have this form, and labelings like the model's."""
+    """Return whether exported duals have this form and labelings of the model."""
     return state.get("means") == means and state["signature"] == model.signature
 
 
 cdef class Blocks:
     """The dual variables of all examples: starting points, export, and memory.
 
-    All weight is on the observed labelings to begin with, so that w = 0.
+    Initially, all weight is on the observed labelings, so w = 0.
 
     Parameters
     ----------
     model : BoundModel
         The model with its data.
     weights : Weights
-        Zero; changes of the duals go there.
+        Receive the changes of the duals; initially zero.
     alpha : float
         Regularization.
     use_means : bool
@@ -117,7 +117,7 @@ cdef class Blocks:
         }
 
     def restore(self, state):
-        """Start from exported dual variables; weights and losses are formed anew.
+        """Start from exported dual variables; compute weights and losses again.
 
         Raises ValueError if the state is not accepted.
         """
@@ -196,15 +196,15 @@ cdef class Blocks:
     # ---- the same run, going on elsewhere ----
 
     def use(self, Weights weights, double alpha):
-        """Go on with other weights, which the dual variables need not stand for."""
+        """Continue with other weights, which may differ from those of the duals."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
     def snapshot(self):
         """Return all that later visits depend on, besides the weights; see `resume`.
 
-        Other than what `export` returns alone, it tells rounding errors too: losses,
-        and Gram matrices, whose entries depend on which labeling came first.
+        In contrast to `export`, this keeps rounding errors: those of losses, and of
+        Gram matrices, whose entries depend on the order of the labelings.
         """
         cdef Py_ssize_t i, j, first = 0
         cdef Block* block
@@ -226,7 +226,7 @@ cdef class Blocks:
         }
 
     def resume(self, state):
-        """Go on from a snapshot, with the same bits; the weights stay as they are."""
+        """Continue from a snapshot with the same bits; the weights do not change."""
         cdef const int32_t[::1] keys = np.append(state["keys"], np.int32(0))
         cdef const double[::1] values = np.append(state["values"], 0.0)
         cdef const Py_ssize_t[::1] counts = state["counts"]
@@ -312,11 +312,11 @@ cdef class Blocks:
         return 0
 
     def rescale(self, double share, double alpha):
-        """Go on at another alpha, with a share of the duals, the rest on y_i.
+        """Continue at another alpha, with a share of the duals and the rest on y_i.
 
-        All weights are share alpha_old / alpha of what they were, and the losses share
-        of it (Proposition 1 with share = alpha / alpha_old: the weights stay). Gaps are
-        those of before.
+        This multiplies all weights by share alpha_old / alpha, and the losses by share.
+        In Proposition 1, share = alpha / alpha_old and the weights stay the same. Gaps
+        are not updated.
         """
         cdef Py_ssize_t i
         for i in range(self.n_blocks):
@@ -357,7 +357,7 @@ cdef class Blocks:
     def add_known(self, const int32_t[::1] labelings):
         """Append a labeling to every block that does not have it yet.
 
-        They come one after the other, in the order of the blocks.
+        The labelings follow each other in the order of the blocks.
         """
         cdef Py_ssize_t i
         cdef const int32_t* y

@@ -9,12 +9,12 @@ import numpy as np
 
 
 cdef class SumTree:
-    """Weights that are set, and drawn in proportion, in time O(log n).
+    """Tree that updates weights, and draws in proportion to them, in time O(log n).
 
     Parameters
     ----------
     n : int
-        Number of weights, which are zero to begin with.
+        Number of weights, which are initially zero.
     """
 
     def __init__(self, Py_ssize_t n):

@@ -166,7 +166,7 @@ def merge(first, second):
     Returns
     -------
     lines, masks, values : ndarray
-        Those of the sum.
+        Lines, masks and entries of the sum.
     """
     cdef Reader one = _reader(first), two = _reader(second)
     # for all of both: what is left over is never written to
@@ -206,7 +206,7 @@ cdef inline void add_line(const double* change, double* out, double* squares,
 
 
 def add_terms(double[::1] vector, first, second, double[::1] other, double factor):
-    """Add the sum of one or two sparse vectors to a vector, and a multiple to another.
+    """Add one or two sparse vectors to a vector, and a multiple to another.
 
     Parameters
     ----------
@@ -215,9 +215,9 @@ def add_terms(double[::1] vector, first, second, double[::1] other, double facto
     first, second : tuple of ndarray
         Lines, masks and entries; the second may be None.
     other : ndarray of shape (size,) or None
-        Changed in place, unless it is None.
+        Changed in place, unless None.
     factor : float
-        What the sum is multiplied by there.
+        Factor of the sum for `other`.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def add_terms(double[::1] vector, first, second, double[::1] other, double facto
     squares : float
         Squared norm of the sum.
     risen : float
-        By how much the squared norm of the vector rose.
+        Increase of the squared norm of the vector.
     """
     cdef Reader one = _reader(first)
     cdef Reader two = _reader((first[0][:0], first[1][:0], first[2][:0]))
@@ -283,7 +283,7 @@ def add_dense(double[::1] vector, const double[::1] change, double[::1] other,
     Returns
     -------
     squares, risen : float
-        As there, with the same bits.
+        As in `add_terms`, with the same bits.
     """
     cdef Py_ssize_t size = vector.shape[0], whole = size - size % LINE, k, j
     cdef double* out_other = NULL
@@ -346,16 +346,16 @@ cdef inline unsigned int _take_line(double* changed, const double* before,
 
 def take_back(double[::1] vector, const double[::1] origin, unsigned char[::1] marks,
               double factor, Py_ssize_t width):
-    """Return what was changed in marked rows, and put these and the marks back.
+    """Return the changes in marked rows; reset these rows and the marks.
 
     Parameters
     ----------
     vector, origin : ndarray of shape (size,)
-        Differ in lines that marked rows have a part in, and equal afterwards.
+        They differ in lines that overlap with marked rows, and are equal afterwards.
     marks : ndarray of uint8
         1 for marked rows; zero afterwards.
     factor : float
-        What changes are multiplied by.
+        Factor of the changes.
     width : int
         Length of the rows.
 

@@ -71,7 +71,7 @@ cdef class DualAscentKernel:
     dual : EntropyDual
         The dual variables.
     weights : Weights
-        The weights that they stand for.
+        The weights that the dual variables define.
     alpha : float
         Regularization.
 
@@ -80,9 +80,9 @@ cdef class DualAscentKernel:
     gaps : ndarray of shape (n_examples,)
         Estimates of the block gaps.
     oracle_calls : int
-        Calls of the exp oracle.
+        Number of calls of the exp oracle.
     gain : float
-        Increase of the dual since it was last reset.
+        Increase of the dual value since this was last reset.
     """
 
     cdef EntropyDual dual
@@ -129,8 +129,8 @@ cdef class DualAscentKernel:
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit examples drawn in proportion to their gap estimates.
 
-        Returns whether all were visited: not once the estimates together are a
-        hundredth of the gap last computed, or zero. They tell little then.
+        Returns whether it visited all. Stops once the sum of the estimates is zero, or
+        a hundredth of the last computed gap, because they are then too inaccurate.
         """
         cdef Py_ssize_t k, i
         cdef bint enough = True
@@ -154,7 +154,7 @@ cdef class DualAscentKernel:
         self.gap_total = gaps.sum()
 
     def restore(self):
-        """Form the weights that the dual variables stand for."""
+        """Compute the weights that the dual variables define."""
         cdef Py_ssize_t i
         with nogil:
             for i in range(self.model.n_examples):
@@ -165,7 +165,7 @@ cdef class DualAscentKernel:
     # ---- the same run, going on elsewhere ----
 
     def use(self, Weights weights, double alpha):
-        """Go on with other weights, which the dual variables need not stand for."""
+        """Continue with other weights, which may differ from those of the duals."""
         self.weights, self.alpha = weights, alpha
         self.workspace.read(weights.w)
 
@@ -178,7 +178,7 @@ cdef class DualAscentKernel:
         }
 
     def resume(self, state):
-        """Go on from a snapshot, with the same bits."""
+        """Continue from a snapshot with the same bits."""
         np.asarray(self._shares)[:] = state["shares"]
         np.asarray(self._parts)[:] = state["parts"]
         self.gaps[:] = state["gaps"]

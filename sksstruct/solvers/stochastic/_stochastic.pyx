@@ -39,14 +39,14 @@ cdef inline void prefetch(BoundModel model, const Py_ssize_t[::1] order,
 
 
 cdef class Bounds:
-    """Bounds of some weights, as limits of what steps reach.
+    """Bounds of some weights, to which steps are truncated.
 
     Parameters
     ----------
     box : Box
         The bounds.
     row_size : int
-        Number of weights that are brought up to date together.
+        Number of weights that are updated together.
     """
 
     cdef Py_ssize_t[::1] index, rows
@@ -93,7 +93,7 @@ cdef class AveragedIterate:
     Parameters
     ----------
     weights : Weights
-        Where to start, with or without memory for the average; without a box.
+        Initial weights, with or without memory for the average; without a box.
     box : Box, default=None
         Bounds of some weights, to which each step is truncated.
 
@@ -144,7 +144,7 @@ cdef class AveragedIterate:
         return 0
 
     def _fold(self, double factor):
-        """Multiply v by a factor, and begin at s = 1 with a new sum of iterates."""
+        """Multiply v by a factor, and restart from s = 1 with a new sum of iterates."""
         weights = self.iterate
         # without steps since the last time, S and u are zero
         if weights.u is not None and self.scale_sum:
@@ -158,7 +158,7 @@ cdef class AveragedIterate:
         self.scale = 1.0
 
     def begin_average(self):
-        """Forget the iterates so far."""
+        """Forget the previous iterates."""
         self._fold(self.scale)
         self.put_aside = self.total = 0.0
 
@@ -194,7 +194,7 @@ cdef class SubgradientKernel(AveragedIterate):
     Attributes
     ----------
     loss : float
-        The sum of n p_i L_i(y) over the steps.
+        Sum of n p_i L_i(y) over the steps.
     """
 
     cdef BoundModel model
@@ -216,7 +216,7 @@ cdef class SubgradientKernel(AveragedIterate):
 
             w <- (1 - rate alpha) w + rate n p_i A_i^T (mu_i(y_i) - mu_i(y))
 
-        where y is the answer of the max oracle.
+        where y is the result of the max oracle.
         """
         cdef Py_ssize_t k
         with nogil:
@@ -254,7 +254,7 @@ cdef class SubgradientKernel(AveragedIterate):
 cdef class GradientKernel(AveragedIterate):
     """Stochastic gradient steps on a smooth loss (Bottou, 2010).
 
-    The objective is sum_i p_i f_i(w) + alpha/2 |w|^2, and a step
+    The objective is sum_i p_i f_i(w) + alpha/2 |w|^2, and a step is
 
         w <- (1 - rate alpha) w - rate n p_i grad f_i(w)
 
@@ -306,20 +306,20 @@ cdef class GradientKernel(AveragedIterate):
 cdef class VarianceReducedKernel:
     """Variance-reduced gradient steps on a smooth loss (Johnson and Zhang, 2013).
 
-    The objective is sum_i p_i f_i(w) + <linear, w> + ridge/2 |w|^2, and a step
+    The objective is sum_i p_i f_i(w) + <linear, w> + ridge/2 |w|^2, and a step is
 
         w <- w - rate ( p_i/prob_i (grad f_i(w) - grad f_i(anchor)) + direction
                         + ridge w ),   direction = grad f(anchor) + linear
 
-    after which weights with bounds are truncated to them.
+    Afterwards, weights with bounds are truncated to them.
 
     Parameters
     ----------
     loss : SmoothLoss
-        Its last sweep was at the anchor, unless `anchored` is False, when
+        Its last sweep was at the anchor. If `anchored` is False, there was none, and
         grad f_i(anchor) is zero.
     weights : LazyWeights
-        Where to start.
+        Initial weights.
     box : Box or None
         Bounds of some weights.
     """
@@ -351,8 +351,8 @@ cdef class VarianceReducedKernel:
               bint average=False):
         """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
 
-        The weights are where the steps start, and are overwritten by where they end, or
-        by the average of the iterates with the weights 1, 2, 3, ...
+        The steps start from the weights. They overwrite them with the last iterate, or
+        with the average of the iterates with the weights 1, 2, 3, ...
         """
         cdef Py_ssize_t k
         cdef double shrink = 1.0 - rate * ridge
@@ -399,7 +399,7 @@ cdef class VarianceReducedKernel:
         return 0
 
     def _fold(self, bint average):
-        """Go to v = w and s = 1, with a new sum of iterates."""
+        """Set v = w and s = 1, and start a new sum of iterates."""
         weights = self.weights
         weights.catch_up_all()
         # w_t = s_t (x_t + total_t direction): x changes by examples only, so that the

@@ -34,9 +34,9 @@ cdef class MAPProblem:
     Parameters
     ----------
     graph : FactorGraph
-        The graph, which is kept.
+        The graph; the problem keeps it alive.
     penalty : float, default=0.0
-        Score of a condition that does not hold, in the place of -inf.
+        Score of a condition that does not hold, instead of -inf.
     """
 
     def __cinit__(self, graph, penalty=0.0):
@@ -69,7 +69,7 @@ cdef class MAPProblem:
         self._index_factors()
 
     def _index_edges(self):
-        """Note the edges of each variable, in the order of the edges."""
+        """List the edges of each variable, in the order of the edges."""
         cdef Py_ssize_t edge, side, variable
         cdef Py_ssize_t[::1] position = np.zeros(self.n_variables + 1, dtype=np.intp)
         self.adj_first = np.zeros(self.n_variables + 1, dtype=np.intp)
@@ -89,8 +89,7 @@ cdef class MAPProblem:
                 position[variable] += 1
 
     def _index_factors(self):
-        """Flatten the scopes of the larger factors; note the factors of each variable.
-        """
+        """Flatten the scopes of larger factors; list the factors of each variable."""
         graph = self.graph
         # flat, as kernels know no lists: a scope is scope[scope_first[f]:...]
         sizes = [len(scope) for scope in graph.factor_scopes]
@@ -113,12 +112,12 @@ cdef class MAPProblem:
     # ---- time ----
 
     def limit_time(self, seconds):
-        """Let kernels stop after some time.
+        """Make kernels stop after some time.
 
         Parameters
         ----------
         seconds : float
-            Seconds from now on.
+            Seconds from now.
         """
         self._deadline = sks_seconds() + seconds
         self.is_late, self._credit = False, 0.0
@@ -167,7 +166,7 @@ cdef class MAPProblem:
         return total
 
     def labeling_score(self, labeling):
-        """Score of a labeling.
+        """Return the score of a labeling.
 
         Parameters
         ----------
@@ -177,7 +176,7 @@ cdef class MAPProblem:
         Returns
         -------
         score : float
-            Its score, with penalties in the place of -inf.
+            Its score, with penalties instead of -inf.
         """
         cdef Py_ssize_t factor
         cdef const int32_t[::1] states = np.ascontiguousarray(labeling, dtype=np.int32)
@@ -227,14 +226,14 @@ cdef class MAPProblem:
              out, &self.scratch)
 
     def max_product(self, Py_ssize_t edge, values, bint backward=False):
-        """Message of one edge.
+        """Return the message of one edge.
 
         Parameters
         ----------
         edge : int
             The edge (u, v).
         values : ndarray of shape (n_states[u],), or of v with backward
-            What is added to the scores of the edge.
+            Added to the scores of the edge.
         backward : bool, default=False
             Whether the message goes from v to u.
 
@@ -253,7 +252,7 @@ cdef class MAPProblem:
         return np.asarray(out)
 
     def indicator(self, labeling):
-        """Marginals of a labeling.
+        """Return the marginals of a labeling.
 
         Parameters
         ----------
@@ -263,7 +262,7 @@ cdef class MAPProblem:
         Returns
         -------
         marginals : ndarray of shape (n_states.sum(),)
-            1 at the state of each variable, else 0.
+            1 at the state of each variable, 0 elsewhere.
         """
         # one state of each variable, which is a vertex of the local polytope
         flat = np.zeros(self.first[self.n_variables])

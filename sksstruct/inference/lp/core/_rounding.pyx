@@ -27,7 +27,7 @@ cdef struct Rounding:
 
 
 def round_marginals(MAPProblem problem, const double[::1] marginals):
-    """Two labelings from marginals.
+    """Round marginals to two labelings.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def round_marginals(MAPProblem problem, const double[::1] marginals):
 
 def _round_conditionally(MAPProblem problem, const double[::1] marginals,
                          const Py_ssize_t[::1] order, labeling):
-    """Assign variables in an order, in a labeling that is overwritten."""
+    """Assign variables in a given order; overwrites the labeling."""
     cdef Py_ssize_t i
     cdef Rounding rounding
     cdef int32_t[::1] states = labeling

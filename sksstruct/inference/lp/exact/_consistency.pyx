@@ -57,7 +57,7 @@ cdef class Consistency(CostNetwork):
     Attributes
     ----------
     culprit : int
-        The factor that was looked at last.
+        The factor that was visited last.
     """
 
     def __init__(self, unaries, scopes, tables, limit, c0=0):
@@ -103,7 +103,7 @@ cdef class Consistency(CostNetwork):
         enqueue(&self._doubtful, variable)
 
     def wake_all(self):
-        """Look at all variables."""
+        """Queue all variables for a visit."""
         cdef Py_ssize_t variable
         for variable in range(self.n_variables):
             self.wake(variable)
@@ -114,7 +114,7 @@ cdef class Consistency(CostNetwork):
         Returns
         -------
         possible : bool
-            Whether a labeling below the limit was not ruled out.
+            Whether a labeling that costs less than the limit may exist.
         """
         cdef bint possible
         with nogil:
@@ -453,7 +453,7 @@ cdef class Consistency(CostNetwork):
         Returns
         -------
         possible : bool
-            Whether a labeling below the limit was not ruled out.
+            Whether a labeling that costs less than the limit may exist.
         """
         cdef Py_ssize_t k, variable
         cdef bint possible = True

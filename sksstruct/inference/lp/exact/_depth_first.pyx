@@ -26,25 +26,25 @@ cdef Py_ssize_t MANY_VALUES = 10
 
 
 cdef class DepthFirst:
-    """A search below one node of a network at a time.
+    """Depth-first search below one node of a network at a time.
 
     Parameters
     ----------
     network : Consistency
-        The network, consistent: its present state is the root.
+        The network, already consistent. Its current state is the root.
     hint : array-like of shape (n_variables,)
         Values to prefer among equals.
     grain : int, default=1
-        Labelings that cost less by less than that are not looked for.
+        Labelings that improve the cost by less than this are not searched for.
 
     Attributes
     ----------
     labeling : ndarray of shape (n_variables,), int32
-        The best values that were found, if any.
+        The best labeling found, if any.
     found : bool
-        Whether there are any.
+        Whether a labeling was found.
     best_cost : int
-        What they cost.
+        Cost of the labeling.
     n_dead_ends : int
         Number of dead ends so far.
     """
@@ -81,12 +81,12 @@ cdef class DepthFirst:
         np.asarray(self._hint)[:] = hint
 
     def lower_limit(self, int64_t limit):
-        """Look for labelings that cost less than before.
+        """Search for labelings that cost less than before.
 
         Parameters
         ----------
         limit : int
-            What labelings must cost less than.
+            Labelings must cost less than this.
         """
         self.network.limit = min(self.network.limit, limit)
 
@@ -96,7 +96,8 @@ cdef class DepthFirst:
         Parameters
         ----------
         decisions : list of tuples (variable, values, keep)
-            What led to it: values that variables got, or lost where keep is false.
+            Decisions that led to the node: values that a variable got, or lost if
+            keep is false.
         """
         cdef Consistency network = self.network
         cdef Py_ssize_t variable
@@ -117,12 +118,12 @@ cdef class DepthFirst:
         self._dead = not network.propagate()
 
     def run(self, int64_t work, Py_ssize_t dead_ends):
-        """Search on.
+        """Continue the search.
 
         Parameters
         ----------
         work : int
-            Entries of tables to look at, about.
+            Approximate number of table entries to read.
         dead_ends : int
             Largest number of dead ends.
 
@@ -293,13 +294,13 @@ cdef class DepthFirst:
     # ---- nodes that are left open ----
 
     def open_nodes(self):
-        """The nodes that are left open.
+        """Return the nodes that are left open.
 
         Returns
         -------
         nodes : list of tuples (bound, decisions)
-            Lower bound of their costs, and what leads to them. The first is the node
-            that the search is at.
+            Lower bound on the costs, and the decisions that lead to the node. The first
+            is the current node of the search.
         """
         cdef Py_ssize_t k
         path, nodes = list(self._decisions), []

@@ -15,7 +15,7 @@ from sksstruct.utils._memory cimport reserve
 
 @cython.final
 cdef class Goods:
-    """A table of bounds."""
+    """Hash table of bounds."""
 
     def __cinit__(self):
         self._grow()

@@ -30,18 +30,18 @@ cdef class CostNetwork:
     tables : list of ndarrays, int64
         Costs of the factors, at least 0.
     limit : int
-        Labelings that cost so much or more are of no interest.
+        Labelings that cost this much or more do not matter.
     c0 : int, default=0
-        Cost of all labelings.
+        Cost that all labelings share.
 
     Attributes
     ----------
     c0 : int
-        Lower bound of the costs.
+        Lower bound on the costs.
     limit : int
         As above.
     work : int
-        Entries of tables that were looked at so far.
+        Number of table entries read so far.
     """
 
     def __cinit__(self, unaries, scopes, tables, limit, c0=0):
@@ -271,12 +271,12 @@ cdef class CostNetwork:
     # ---- what is left ----
 
     def export(self):
-        """What is left: values that are alive, their costs, and those of factors.
+        """Return the values that remain, their costs, and the costs of factors.
 
         Returns
         -------
         values : list of ndarrays
-            The values of each variable that are alive, in increasing order.
+            The remaining values of each variable, in increasing order.
         unaries : list of ndarrays
             Their costs.
         tables : list of ndarrays

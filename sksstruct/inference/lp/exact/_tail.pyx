@@ -17,7 +17,7 @@ from sksstruct.utils._memory cimport reserve
 
 @cython.final
 cdef class Tail:
-    """Room for the open variables of a network."""
+    """Scratch for the open variables of a network."""
 
     def __cinit__(self, Consistency network):
         n = max(1, network.n_variables)

@@ -37,24 +37,25 @@ cdef class TreeSearch(DepthFirst):
     Parameters
     ----------
     network : Consistency
-        The network, consistent: its present state is the root. Variables of a cluster
-        follow each other, and those below it come next.
+        The network, already consistent. Its current state is the root. The variables of
+        a cluster follow each other, and those of the clusters below it come next.
     hint : array-like of shape (n_variables,)
         Values to prefer among equals.
     grain : int
-        Labelings of a cluster that cost less by less than that are not looked for.
+        Labelings of a cluster that improve the cost by less than this are not searched
+        for.
     clusters : list of tuples (begin, own_end, end, parent, separator)
-        Its variables, up to the first of those below it, and the end of these; the
-        clusters that come before others are above them.
+        Range of its own variables, the end of the variables below it, its parent and
+        its separator. A cluster comes before those below it.
     top : int
         A cost that no labeling has.
     most_goods : int
-        Number of goods and nogoods that are kept.
+        Largest number of goods and nogoods to keep.
 
     Attributes
     ----------
     full : bool
-        Whether there are so many, which ends the search.
+        Whether there are so many that the search ended.
     """
 
     cdef readonly Py_ssize_t n_clusters
@@ -107,7 +108,7 @@ cdef class TreeSearch(DepthFirst):
             self._dead = not network.settle(variable) or self._dead
 
     def _places_below(self, Consistency network, begin, own_end, end, separator):
-        """Places of a separator in the scopes of factors of a cluster and below it."""
+        """Find a separator in the scopes of factors of a cluster and below it."""
         cdef Py_ssize_t i, variable, last
         places = []
         for variable in separator:
@@ -124,12 +125,12 @@ cdef class TreeSearch(DepthFirst):
         return self._goods.n >= self._most_goods
 
     def lower_limit(self, int64_t limit):
-        """Look for labelings that cost less than before.
+        """Search for labelings that cost less than before.
 
         Parameters
         ----------
         limit : int
-            What labelings must cost less than.
+            Labelings must cost less than this.
         """
         cdef Py_ssize_t k
         cdef int64_t part = limit
@@ -328,7 +329,7 @@ cdef class TreeSearch(DepthFirst):
 
 
 def _flatten(lists, dtype):
-    """Where each list begins, and all of them one after the other."""
+    """Return where each list begins, and all lists one after the other."""
     first = np.concatenate([[0], np.cumsum([len(row) for row in lists])])
     return first.astype(np.intp), np.array(
         [x for row in lists for x in row], dtype=dtype)

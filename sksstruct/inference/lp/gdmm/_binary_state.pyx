@@ -199,12 +199,12 @@ cdef class MAPBinaryGDMMState:
         self._read = 0
 
     def grow(self, Py_ssize_t variables, Py_ssize_t edges):
-        """Steps 1, 2 and 4: activate what descends most.
+        """Steps 1, 2 and 4: activate the variables and edges of steepest descent.
 
         Parameters
         ----------
         variables, edges : int
-            Largest number of each.
+            Largest number of each to activate.
 
         Returns
         -------
@@ -239,7 +239,7 @@ cdef class MAPBinaryGDMMState:
     # ---- steps 3, 5 and 6: what is active moves ----
 
     def iterate(self):
-        """Steps 3, 5 and 6: variables, edges, multipliers of what is active."""
+        """Steps 3, 5 and 6: update active variables, active edges and multipliers."""
         with nogil:
             self._sum_over_edges(self.problem)
             self._update_variables(self.problem)
@@ -288,7 +288,7 @@ cdef class MAPBinaryGDMMState:
     # ---- values and labelings ----
 
     def bound(self):
-        """Upper bound of all scores at the multipliers.
+        """Return an upper bound on all scores, given the multipliers.
 
         Returns
         -------
@@ -338,7 +338,7 @@ cdef class MAPBinaryGDMMState:
         return total
 
     def local_search(self, labeling):
-        """Flip the variable that gains most, until none gains.
+        """Flip the variable with the largest gain until no flip gains.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ cdef class MAPBinaryGDMMState:
             field[other_end(problem, edge, variable)] += sign * self._pair[edge]
 
     def value(self):
-        """Value of the relaxation at the marginals, as far as they are feasible.
+        """Return the value of the relaxation; exact if the marginals are feasible.
 
         Returns
         -------
@@ -394,7 +394,7 @@ cdef class MAPBinaryGDMMState:
 
 
 def _grown(array, size):
-    """A larger array that begins with another one."""
+    """Return a larger array that begins with the given one."""
     array = np.asarray(array)
     grown = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
     grown[:len(array)] = array
@@ -446,7 +446,7 @@ def edge_marginals(double a, double b, double c):
     Parameters
     ----------
     a, b, c : float
-        What the marginals of the two ends are drawn to, and the score of (1, 1).
+        Targets of the marginals of the two ends, and the score of (1, 1).
 
     Returns
     -------

@@ -26,7 +26,7 @@ from sksstruct.utils._memory cimport resize
 
 @cython.final
 cdef class HigherSearch:
-    """Searches in the larger factors of a problem.
+    """Search for entries in the tables of the larger factors of a problem.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ cdef class HigherSearch:
     Attributes
     ----------
     looked_up : int
-        Number of entries of tables that were read.
+        Number of table entries read.
     """
 
     def __cinit__(self, MAPProblem problem):

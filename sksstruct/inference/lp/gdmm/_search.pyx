@@ -18,7 +18,7 @@ from sksstruct.inference.lp.core._tables cimport DENSE, POTTS, entry_of
 
 @cython.final
 cdef class EntrySearch:
-    """Searches in the edges of a problem.
+    """Search for entries in the tables of the edges of a problem.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ cdef class EntrySearch:
     Attributes
     ----------
     looked_up : int
-        Number of entries of tables that were read.
+        Number of table entries read.
     """
 
     def __cinit__(self, MAPProblem problem, Lists lists):

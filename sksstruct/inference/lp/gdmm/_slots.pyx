@@ -59,7 +59,7 @@ cdef class SlotState:
             self._x[variable][0] = 1.0
 
     def _list_ends(self, MAPProblem problem):
-        """Note the ends at each variable, of its edges and then of larger factors."""
+        """List the ends at each variable, first of edges, then of larger factors."""
         owner = np.concatenate([np.asarray(problem.ends).reshape(-1),
                                 np.asarray(problem.scope)])
         counts = np.bincount(owner, minlength=problem.n_variables)
@@ -163,12 +163,12 @@ cdef class SlotState:
     # ---- what users see ----
 
     def labeling(self):
-        """The most probable state of each variable.
+        """Return the most probable state of each variable.
 
         Returns
         -------
         labeling : ndarray of shape (n_variables,), int32
-            States; of equal ones that with the largest score.
+            States. Among equally probable states, the one with the largest score.
         """
         cdef Py_ssize_t variable, k, best
         cdef int32_t[::1] out = np.empty(self._n_variables, dtype=np.int32)
@@ -182,7 +182,7 @@ cdef class SlotState:
         return np.asarray(out)
 
     def flat_marginals(self):
-        """The fractional solution.
+        """Return the fractional solution.
 
         Returns
         -------
@@ -200,7 +200,7 @@ cdef class SlotState:
         return np.asarray(out)
 
     def value(self):
-        """Value of the relaxation at the marginals, as far as they are feasible.
+        """Return the value of the relaxation; exact if the marginals are feasible.
 
         Returns
         -------
@@ -222,17 +222,17 @@ cdef class SlotState:
         return total
 
     def multipliers(self, Py_ssize_t factor):
-        """The multipliers of a factor.
+        """Return the multipliers of a factor.
 
         Parameters
         ----------
         factor : int
-            The factor, edges before larger ones.
+            The factor; edges come before larger factors.
 
         Returns
         -------
         mu : tuple of ndarrays of shape (n_states[i],)
-            Those of its ends.
+            Multipliers of its ends.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t i, variable, k

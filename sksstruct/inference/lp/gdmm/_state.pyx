@@ -47,16 +47,17 @@ cdef class MAPGDMMState(SlotState):
     lists : Lists
         Lists of its tables.
     rho : float
-        Weight of the quadratic terms at first.
+        Initial weight of the quadratic terms.
 
     Attributes
     ----------
     rho : float
-        Its present value.
+        Current weight of the quadratic terms.
     primal_residual, dual_residual : float
-        Norm of M y - x, and rho times that of the last change of x over all factors.
+        Norm of M y - x, and rho times the norm of the last change of x over all
+        factors.
     looked_up : int
-        Number of entries of tables that were read by searches.
+        Number of table entries that searches have read.
     """
 
     cdef EntrySearch _search
@@ -360,7 +361,7 @@ cdef class MAPGDMMState(SlotState):
         steps : int, default=1
             Largest number of searches and steps of each factor.
         multipliers : bool, default=True
-            Whether the multipliers move as well.
+            Whether to update the multipliers as well.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t factor, variable, _k
@@ -381,7 +382,7 @@ cdef class MAPGDMMState(SlotState):
             self.dual_residual = self.dual_residual ** 0.5
 
     def bound(self):
-        """Upper bound of all scores: the Lagrangian's maximum at the multipliers.
+        """Return an upper bound on all scores: the maximum of the Lagrangian.
 
         Returns
         -------
@@ -436,7 +437,7 @@ cdef class MAPGDMMState(SlotState):
         return best
 
     def lagrangian(self):
-        """The augmented Lagrangian (3), less its terms in the multipliers alone.
+        """Return the augmented Lagrangian (3) without terms in the multipliers alone.
 
         Returns
         -------
@@ -459,7 +460,7 @@ cdef class MAPGDMMState(SlotState):
         return total
 
     def residual(self):
-        """Violation of the constraints and change of the last sweep.
+        """Return the residual of the constraints and of the last change.
 
         Returns
         -------

@@ -28,14 +28,14 @@ cdef class Lists:
     problem : MAPProblem
         The graph; it must stay alive.
     sorted_lines : bool, default=True
-        Whether lists are made at all; else every search reads whole lines.
+        Whether to make lists; otherwise every search reads whole lines.
 
     Attributes
     ----------
     visited : int
-        Number of entries of tables that were looked at to make lists.
+        Number of table entries read to make lists.
     stored : int
-        Number of entries of lists.
+        Number of entries in lists.
     """
 
     def __cinit__(self, MAPProblem problem, bint sorted_lines=True):
@@ -56,8 +56,7 @@ cdef class Lists:
                 self._make_room(table)
 
     def _make_room(self, Py_ssize_t table):
-        """Empty lists of all lines of a table, and its rows by their largest entries.
-        """
+        """Make empty lists for all lines of a table; sort rows by largest entry."""
         cdef const TableSpec* spec = &self.specs[table]
         cdef TableLists* lists = &self.of_table[table]
         cdef const double[::1] high = <double[:spec.rows]>spec.row_high
@@ -87,21 +86,21 @@ cdef class Lists:
 
     def best_outside(self, Py_ssize_t table, Py_ssize_t line, const int32_t[::1] slots,
                      bint column=False):
-        """Best state along a row or a column among those without a slot.
+        """Find the best state of a row or a column among those without a slot.
 
         Parameters
         ----------
         table, line : int
             Table, and row or column.
         slots : ndarray of int32
-            Not negative for states that are left out.
+            Slot of each state; states with a negative entry have none.
         column : bool, default=False
             Whether the line is a column.
 
         Returns
         -------
         state : int
-            The state, or -1 where all are left out.
+            The state, or -1 if all states have a slot.
         """
         return self.outside(table, column, line, 1.0, &slots[0])
 

@@ -18,7 +18,7 @@ from sksstruct.utils._memory cimport reserve
 
 @cython.final
 cdef class Buckets:
-    """Buckets for windows of a problem; arrays grow to what the largest one needs."""
+    """Buckets for windows of a problem; arrays grow with the largest window."""
 
     def __cinit__(self, MAPProblem problem):
         self.head = np.zeros(problem.n_variables, dtype=np.intp)

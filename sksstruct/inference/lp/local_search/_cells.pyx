@@ -46,7 +46,7 @@ cdef class Cells:
     first : ndarray of shape (n_cells + 1,), intp
         Where the states of each cell begin.
     labeling : ndarray of shape (first[-1],), int32
-        A labeling of each state of each cell. State 0 is that of the first one.
+        Labels of each state of each cell. State 0 is that of the first labeling.
     n_touched : ndarray of shape (n_edges + n_higher,), int32
         Number of cells in the scope of each edge, and of each larger factor.
     """
@@ -199,14 +199,14 @@ cdef class Cells:
             self._n_touched[factor] = self._touch(factor)
 
     def scopes(self, factors, Py_ssize_t size):
-        """The cells of some factors that have equally many.
+        """Return the cells of some factors that have equally many.
 
         Parameters
         ----------
         factors : ndarray of shape (n,), intp
-            Edges, and larger factors after the last edge.
+            Factors; larger factors are numbered after the edges.
         size : int
-            The number of cells of each.
+            Number of cells of each factor.
 
         Returns
         -------
@@ -224,7 +224,7 @@ cdef class Cells:
         return np.asarray(out)
 
     def unaries(self):
-        """Scores of the states of each cell, with the factors that only it is in.
+        """Return the scores of the states of each cell, with factors of one cell only.
 
         Returns
         -------
@@ -249,12 +249,12 @@ cdef class Cells:
         return np.asarray(out)
 
     def tables(self, factors, starts, Py_ssize_t n_entries):
-        """Scores of factors of several cells, which may share tables.
+        """Return the scores of factors of several cells, which may share tables.
 
         Parameters
         ----------
         factors, starts : ndarray of shape (n,), intp
-            Factors, and where the table of each begins: the last cell runs fastest.
+            Factors, and where the table of each begins. The last cell varies fastest.
         n_entries : int
             Number of entries of all tables.
 

@@ -30,7 +30,7 @@ cdef class Elimination:
     order : EliminationOrder
         The order of the last move.
     solved : bool
-        Whether the last move let all of its variables change.
+        Whether all variables of the last move could change.
     """
 
     def __cinit__(self, MAPProblem problem):
@@ -46,7 +46,7 @@ cdef class Elimination:
         free(self._choices)
 
     def fits(self, MAPProblem problem, double total):
-        """Whether all variables can be eliminated, visiting so many entries at most.
+        """Return whether all variables can be eliminated with so many entries.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ cdef class Elimination:
         Returns
         -------
         fits : bool
-            Whether `improve` with all variables would keep none.
+            Whether `improve` with all variables would fix no variable.
         """
         cdef uint64_t unused = 1
         cdef int32_t[::1] variables = np.arange(problem.n_variables, dtype=np.int32)

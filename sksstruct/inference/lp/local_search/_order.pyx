@@ -28,14 +28,14 @@ cdef Py_ssize_t MAX_CORE = 3000
 
 @cython.final
 cdef class EliminationOrder:
-    """An order for windows of a problem.
+    """Elimination order for windows of a problem.
 
     Attributes
     ----------
     n_fixed : int
         Number of variables of the last window that have to keep their states.
     n_entries : int
-        Number of entries that eliminating the others visits.
+        Number of entries read to eliminate the others.
     """
 
     def __cinit__(self, MAPProblem problem):

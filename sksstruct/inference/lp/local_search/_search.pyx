@@ -36,7 +36,7 @@ cdef Py_ssize_t ENTRIES_PER_VISIT = 8
 
 @cython.final
 cdef class LocalSearch:
-    """A labeling that gets better.
+    """Local search, which improves a labeling.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ cdef class LocalSearch:
     labeling : ndarray of shape (n_variables,), int32
         The best labeling so far.
     gain : float
-        By how much its score is above that of the first one.
+        Difference between its score and that of the first labeling.
     elimination : Elimination
         The exact moves in windows.
     visited : int
@@ -97,7 +97,7 @@ cdef class LocalSearch:
     # ---- moves ----
 
     def conditional_modes(self):
-        """Iterated conditional modes: best states one by one, until none changes.
+        """Set variables to their best states one by one, until none changes (ICM).
 
         Returns
         -------
@@ -123,7 +123,7 @@ cdef class LocalSearch:
         return self.gain
 
     def forests(self, Py_ssize_t moves):
-        """Give random forests among all variables their best states.
+        """Set random forests of variables to their best states.
 
         Parameters
         ----------
@@ -150,16 +150,16 @@ cdef class LocalSearch:
 
     def windows(self, Py_ssize_t moves, Py_ssize_t width, double budget,
                 double total=MAX_ENTRIES):
-        """Give random windows their best states, exactly up to a bounded width.
+        """Set random windows to their best states, exactly up to a bounded width.
 
         Parameters
         ----------
         moves : int
             Number of windows.
         width : int
-            Number of variables of each.
+            Number of variables of each window.
         budget, total : float
-            Largest number of entries of a table, and of all tables of a window.
+            Largest number of entries of one table, and of all tables of a window.
 
         Returns
         -------
@@ -181,7 +181,7 @@ cdef class LocalSearch:
         return self.gain
 
     def solve(self, double total):
-        """Find the best labeling of all, if the graph is narrow.
+        """Find the best labeling of all variables, if the graph is narrow.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ cdef class LocalSearch:
         Returns
         -------
         solved : bool
-            Whether no variable had to keep its state.
+            Whether all variables could change.
         """
         cdef MAPProblem problem = self.problem
         # otherwise the move would take the time of a large window for little gain
@@ -204,12 +204,12 @@ cdef class LocalSearch:
         return self.elimination.solved
 
     def start_from(self, labeling):
-        """Forget the best labeling, and go on from another one.
+        """Forget the best labeling, and continue from another one.
 
         Parameters
         ----------
         labeling : ndarray of shape (n_variables,), or None
-            Where to start; None: random states.
+            Where to continue; None: random states.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t variable
@@ -223,7 +223,7 @@ cdef class LocalSearch:
         self.gain = self._present_gain = 0.0
 
     def forget(self):
-        """Let the present labeling be the best so far."""
+        """Make the current labeling the best so far."""
         self._best[:] = self._labeling
         self.gain = self._present_gain = 0.0
 
@@ -306,18 +306,18 @@ cdef class LocalSearch:
 
     def anneal(self, Py_ssize_t work, double heat=1.0, double cold=0.0,
                double budget=0.0, Py_ssize_t width=300):
-        """Make rounds of kicks and moves in a window, under a falling heat.
+        """Alternate kicks and moves in a window while the heat falls.
 
-        The moves are exact in the window, or in some forests of it.
+        The moves are exact in the window, or in some of its forests.
 
         Parameters
         ----------
         work : int
-            Stop after so many variables were visited by moves.
+            Stop after moves have visited this many variables.
         heat, cold : float, default=1.0, 0.0
-            Losses that are accepted at first and in the end, in units of what a kick
-            costs on average. Where cold is 0 the best labeling is the one that the
-            next moves start from, else the last.
+            Losses that are accepted at the start and at the end, in units of the
+            average cost of a kick. If cold is 0, the next moves start from the best
+            labeling, otherwise from the last.
         budget : float, default=0.0
             Largest number of entries of a table of a window; 0: forests.
         width : int, default=300

@@ -33,7 +33,7 @@ cdef Py_ssize_t REFRESH = 100_000
 
 @cython.final
 cdef class WeightedSearch:
-    """A search with weights on violated factors.
+    """Local search with weights on violated factors.
 
     Parameters
     ----------
@@ -46,21 +46,21 @@ cdef class WeightedSearch:
     highest : ndarray of shape (n_edges + n_higher,)
         The best entry of each edge, and of each larger factor.
     limit : float
-        Entries below the best one by more are violations.
+        Entries that are below the best one by more than this are violations.
     unit : float
-        The weight of a factor at first, and by how much it grows.
+        Initial weight of a factor, and the amount by which it grows.
     taboo : int, default=8
-        Steps for which a state that was left is taboo: from so many up to twice that,
-        at random.
+        Steps for which a state is taboo after a variable has left it: a random number
+        between this and twice as many.
 
     Attributes
     ----------
     labeling : ndarray of shape (n_variables,), int32
         The best labeling so far, by its score.
     gain : float
-        By how much its score is above that of the first one.
+        Difference between its score and that of the first labeling.
     n_violated : int
-        Number of factors that the present labeling violates.
+        Number of factors that the current labeling violates.
     """
 
     cdef MAPProblem problem
@@ -116,17 +116,17 @@ cdef class WeightedSearch:
         return np.asarray(self._best)
 
     def run(self, double work):
-        """Search on.
+        """Continue the search.
 
         Parameters
         ----------
         work : float
-            Entries of tables to look at, about.
+            Approximate number of table entries to read.
 
         Returns
         -------
         gain : float
-            By how much the score of the best labeling is above that of the first one.
+            Difference between the scores of the best and of the first labeling.
         """
         cdef MAPProblem problem = self.problem
         cdef double left = work, used

@@ -11,7 +11,7 @@ cimport cython
 
 @cython.final
 cdef class Window:
-    """A window of a problem, of no variables at first."""
+    """A window of a problem, which has no variables at first."""
 
     def __cinit__(self, MAPProblem problem):
         cdef Py_ssize_t n = problem.n_variables
@@ -31,7 +31,7 @@ cdef class Window:
 
     def best_states(self, MAPProblem problem, const double[::1] scores,
                     Py_ssize_t limit, const int32_t[::1] labeling):
-        """Let every variable take its states with the largest scores only.
+        """Let every variable take only its states with the largest scores.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ cdef class Window:
         limit : int
             Largest number of states of each variable.
         labeling : ndarray of shape (n_variables,)
-            States that stay in any case.
+            States that are always allowed.
         """
         cdef Py_ssize_t variable, first, size
         for variable in range(problem.n_variables):

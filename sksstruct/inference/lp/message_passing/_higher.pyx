@@ -23,7 +23,7 @@ from sksstruct.inference.lp.core._tables cimport (
 
 @cython.final
 cdef class HigherFactors:
-    """Room for one factor at a time.
+    """Scratch for one factor at a time.
 
     Parameters
     ----------

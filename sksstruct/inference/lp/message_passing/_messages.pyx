@@ -4,14 +4,14 @@ import numpy as np
 
 
 cdef class Messages:
-    """Base of kernels; subclasses allocate `_messages` and implement `_sweep`.
+    """Base class of kernels; subclasses allocate `_messages` and implement `_sweep`.
 
     Attributes
     ----------
     beliefs : ndarray of shape (n_states.sum(),)
         Scores of the states plus all messages.
     bound : float
-        Upper bound of all scores; inf before the first sweep.
+        Upper bound on all scores; inf before the first sweep.
     """
 
     def __cinit__(self, MAPProblem problem):
@@ -31,12 +31,12 @@ cdef class Messages:
         Parameters
         ----------
         backward : bool, default=False
-            From the last to the first.
+            Whether to go from the last to the first.
 
         Returns
         -------
         bound : float
-            Upper bound of all scores; inf where time was over before the end.
+            Upper bound on all scores; inf if time ran out before the end.
         """
         self.backward = backward
         # one call for all messages: kernels run without the GIL from here on
@@ -46,12 +46,14 @@ cdef class Messages:
         return self.bound
 
     def moved(self):
-        """What the messages move from factors to variables, without a change of scores.
+        """Yield the scores that messages move from factors to variables.
+
+        The scores of all labelings stay the same.
 
         Yields
         ------
         factor, axis : int
-            An edge, or the number of edges plus a larger factor, and the place of a
+            An edge, or the number of edges plus a larger factor; and the place of a
             variable in its scope.
         message : ndarray
             A number for each state of the variable.
@@ -59,7 +61,7 @@ cdef class Messages:
         yield from ()
 
     def reparametrize(self, rows, scopes, tables):
-        """Move what the messages say from tables to the rows of variables.
+        """Move scores from tables to the rows of variables, as the messages do.
 
         Parameters
         ----------
@@ -68,12 +70,12 @@ cdef class Messages:
         scopes : list of ndarrays
             Variables of the edges and larger factors.
         tables : list of ndarrays
-            Their scores; what is changed is copied before.
+            Their scores; tables that change are copied first.
 
         Returns
         -------
         rows, scopes, tables : list
-            The same scores of all labelings.
+            Rows, scopes and tables that give all labelings the same scores.
         """
         tables, own = list(tables), set()
         for factor, axis, message in self.moved():

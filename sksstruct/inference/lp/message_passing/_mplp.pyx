@@ -33,7 +33,7 @@ cdef class MaxProductLP(Messages):
     beliefs : ndarray of shape (n_states.sum(),)
         Scores of the states with all messages.
     bound : float
-        Upper bound; inf before the first sweep.
+        Upper bound on all scores; inf before the first sweep.
     """
 
     cdef Py_ssize_t[:, ::1] _start          # of the messages of edges

@@ -48,11 +48,11 @@ cdef class TreeReweighted(Messages):
     Attributes
     ----------
     labeling : ndarray of shape (n_variables,), int32
-        What the last sweep read off.
+        The labeling that the last sweep found.
     beliefs : ndarray of shape (n_states.sum(),)
         Scores of the states with all messages, as the last sweep saw them.
     score, bound : float
-        Score of the labeling, and the upper bound of that sweep.
+        Score of the labeling, and upper bound of the last sweep.
     """
 
     cdef Py_ssize_t[::1] _start     # of the message of each edge
@@ -86,7 +86,7 @@ cdef class TreeReweighted(Messages):
         self._labeling = np.zeros(n, dtype=np.int32)
 
     def _set_up_higher(self, MAPProblem problem):
-        """Room for larger factors; how many each node is not the first, or last, of."""
+        """Allocate for larger factors; count where nodes are not first, or last."""
         scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
         sizes = np.asarray(problem.states)[scope]
         self._start_higher = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
@@ -125,15 +125,16 @@ cdef class TreeReweighted(Messages):
                        taken[starts[place]:starts[place + 1]])
 
     def begin(self, messages):
-        """Set the messages that the first sweep reads, those to earlier nodes.
+        """Set the messages to earlier nodes, which the first sweep reads.
 
-        Any are valid. Where they are multipliers of a bound of the relaxation, the
-        first sweep, which must not be backward, gives a bound that is not above it.
+        Any messages are valid. If they are the multipliers of a bound of the
+        relaxation, the bound of the first sweep is not above that one. This sweep must
+        not be backward.
 
         Parameters
         ----------
         messages : ndarray of shape (n_edges, n_states)
-            A row for each edge; all variables have as many states.
+            A row for each edge. All variables must have the same number of states.
         """
         np.asarray(self._messages)[:] = messages.reshape(-1)
 

@@ -40,17 +40,18 @@ cdef class Beliefs:
     problem : MAPProblem
         The graph.
     shares : ndarray of shape (n_factors,)
-        The r_f; edges before larger factors.
+        The r_f; edges come before larger factors.
     maximize : bool, default=False
-        Whether sums are maxima: max-product, for shares of 1.
+        Whether to replace sums by maxima (max-product); shares must be 1.
 
     Attributes
     ----------
     damping : float
-        Share of the old message in a new one; 0 at first.
+        Share of the old message in a new one; initially 0.
     residual : float
-        Largest change of a message in the last sweep, before damping, relative to its
-        size where that is above 1; inf where time was over before its end.
+        Largest change of a message in the last sweep, before damping. The change is
+        relative to the size of the message if this is above 1. inf if time ran out
+        before the end of the sweep.
     """
 
     cdef MAPProblem problem
@@ -97,7 +98,7 @@ cdef class Beliefs:
         Parameters
         ----------
         backward : bool, default=False
-            From the last to the first.
+            Whether to go from the last to the first.
 
         Returns
         -------
@@ -171,7 +172,7 @@ cdef class Beliefs:
     # ---- values ----
 
     def marginals(self):
-        """Marginals of the variables.
+        """Return the marginals of the variables.
 
         Returns
         -------
@@ -190,7 +191,7 @@ cdef class Beliefs:
         return np.asarray(out)
 
     def factor_scores(self, Py_ssize_t factor):
-        """What the marginals of a factor have beside its scores.
+        """Return the scores that messages add to a factor in its marginals.
 
         Parameters
         ----------
@@ -209,13 +210,13 @@ cdef class Beliefs:
                 for i in range(arity_of(self.problem, factor))]
 
     def log_partition(self):
-        """The Bethe free energy, or its reweighted kind, where messages are fixed.
+        """Return the Bethe free energy, or its reweighted kind, at a fixed point.
 
         Returns
         -------
         value : float
-            sum_i (1 - sum_f r_f) log Z_i + sum_f r_f log Z_f, where the Z are the
-            sums of what marginals are in proportion to.
+            sum_i (1 - sum_f r_f) log Z_i + sum_f r_f log Z_f, where Z_i and Z_f
+            normalize the marginals.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t factor, variable, i
@@ -236,7 +237,7 @@ cdef class Beliefs:
         return total
 
     def upper_bound(self):
-        """Bound of all scores: the maxima of what messages leave where it is.
+        """Return an upper bound on all scores: the sum of reparametrized maxima.
 
         Returns
         -------
@@ -262,7 +263,7 @@ cdef class Beliefs:
 
     def forest_log_partition(self, const Py_ssize_t[::1] factors,
                              const Py_ssize_t[::1] parents):
-        """log Z of one forest, or with maxima the largest score.
+        """Return log Z of one forest, or the largest score if maximizing.
 
         Parameters
         ----------
@@ -272,7 +273,7 @@ cdef class Beliefs:
         Returns
         -------
         value : float
-            log Z; inf where time was over before its end.
+            log Z; inf if time ran out before the end.
         """
         cdef MAPProblem problem = self.problem
         cdef Py_ssize_t k, variable, begin, size

@@ -31,7 +31,7 @@ cdef double NOTHING = -45.0
 
 @cython.final
 cdef class FactorSums:
-    """Room for one factor at a time.
+    """Scratch for one factor at a time.
 
     Parameters
     ----------

@@ -14,21 +14,21 @@ from sksstruct.inference.lp.core._problem cimport (
 
 
 def draw_forest(MAPProblem problem, const Py_ssize_t[::1] order):
-    """A maximal forest.
+    """Draw a maximal forest.
 
     Parameters
     ----------
     problem : MAPProblem
         The graph.
     order : ndarray of shape (n_factors,), intp
-        Factors, edges before larger ones by number, in the order in which they are
-        tried.
+        Factors, in the order in which they are tried. Larger factors are numbered after
+        the edges.
 
     Returns
     -------
     factors, parents : ndarrays of shape (n_members,), intp
-        The factors of the forest, leaves first, and for each the place in its scope of
-        the variable on the way to the root.
+        The factors of the forest, leaves first; and for each of them the place in its
+        scope of the variable on the way to the root.
     """
     cdef Py_ssize_t k, factor, n = len(order)
     cdef Py_ssize_t[::1] root = np.arange(problem.n_variables)

@@ -26,12 +26,12 @@ from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
 @cython.final
 cdef class Clusters:
-    """Scores of variables, edges and triplets, with the same sum for every labeling.
+    """Scores of variables, edges and triplets whose sum stays the same.
 
     Parameters
     ----------
     problem : MAPProblem
-        Says whether time is over.
+        The graph, which knows the time limit.
     rows : list of ndarrays of shape (n_states[i],)
         Scores of the variables.
     pairs : dict of (int, int) to ndarray
@@ -64,7 +64,7 @@ cdef class Clusters:
         self._index()
 
     def _set_edges(self, pairs):
-        """Put the edges in their order, and their tables one after the other."""
+        """Order the edges, and store their tables one after the other."""
         # those that end at a variable side by side, as sweeps visit them
         keys = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
         self.ends_ = np.array(keys, dtype=np.intp).reshape(-1, 2)
@@ -74,7 +74,7 @@ cdef class Clusters:
         self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
     def _index(self):
-        """Note which edges and triplets each variable and each edge is part of."""
+        """List the edges and triplets of each variable, and triplets of each edge."""
         n, ends = len(self.states), np.asarray(self.ends_)
         # edges to earlier variables are where they are, those to later ones listed
         self._lower = np.searchsorted(ends[:, 1], np.arange(n + 1)).astype(np.intp)
@@ -110,22 +110,22 @@ cdef class Clusters:
 
     @property
     def n_entries(self):
-        """Numbers that the tables of all triplets have."""
+        """The number of entries of the tables of all triplets."""
         return self._messages.shape[0]
 
     @property
     def sweep_work(self):
-        """Entries that a sweep looks at, about."""
+        """The approximate number of entries that a sweep reads."""
         sizes = np.asarray(self.states, dtype=np.float64)
         return 2.0 * sizes[self.triplets].prod(axis=1).sum() + 4.0 * len(self.tables)
 
     def add(self, triplets):
-        """Add triplets, and edges of score zero where they have none.
+        """Add triplets, and edges with the score zero where edges are missing.
 
         Parameters
         ----------
         triplets : ndarray of shape (n, 3)
-            New ones, with the variables of each in increasing order.
+            New triplets; the variables of each are in increasing order.
         """
         # all tables move where edges are new, which is rare beside sweeps
         pairs = self.edge_tables()
@@ -138,7 +138,7 @@ cdef class Clusters:
         self._index()
 
     def edge_tables(self):
-        """The tables of all edges as they are now.
+        """Return the current tables of all edges.
 
         Returns
         -------
@@ -151,7 +151,7 @@ cdef class Clusters:
                 for (u, v), e in self.place.items()}
 
     def triplet_tables(self):
-        """The tables of all triplets as they are now.
+        """Yield the current tables of all triplets.
 
         Yields
         ------
@@ -180,12 +180,12 @@ cdef class Clusters:
         Parameters
         ----------
         backward : bool, default=False
-            From the last to the first.
+            Whether to go from the last to the first.
 
         Returns
         -------
         bound : float
-            Upper bound of all scores; inf where time was over before the end.
+            Upper bound on all scores; inf if time ran out before the end.
         """
         # one call for all: kernels run without the GIL from here on
         with nogil:

@@ -27,7 +27,7 @@ cdef Py_ssize_t STRIDE = 7919
 
 
 def spread(Clusters clusters):
-    """Tables of the edges, with equal shares of the scores of their variables.
+    """Return the tables of the edges plus equal shares of the scores of variables.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def spread(Clusters clusters):
     Returns
     -------
     tables : ndarray of shape (n_entries,)
-        One after the other.
+        The tables, one after the other.
     """
     cdef double[::1] out = np.array(clusters.tables)
     # what a variable has goes to its edges alone: sums of all scores stay
@@ -63,19 +63,19 @@ cdef void _spread(Clusters clusters, double[::1] share, double[::1] out) noexcep
 
 
 def promising(Clusters clusters, const double[::1] tables):
-    """Scores of the states: the sum of the best that the edges have with each.
+    """Score the states by the best entries that the edges have with each of them.
 
     Parameters
     ----------
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, as of `spread`.
+        Scores of its edges, from `spread`.
 
     Returns
     -------
     beliefs : ndarray of shape (n_states.sum(),)
-        The sums; scores of the variables where there are no edges.
+        Sums of the best entries, or the scores of the variable if it has no edges.
     """
     most = int(np.max(clusters.states))
     cdef double[::1] row = np.empty(most), col = np.empty(most)
@@ -106,21 +106,21 @@ cdef void _add_maxima(Clusters clusters, const double[::1] tables, double[::1] r
 
 @cython.final
 cdef class Triangles:
-    """What every triangle of the graph would lower the bound by.
+    """Search for triangles of the graph that would lower the bound.
 
     Parameters
     ----------
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, as of `spread`.
+        Scores of its edges, from `spread`.
     least : float
-        Triangles below that are left out.
+        Triangles that lower the bound by less are left out.
 
     Attributes
     ----------
     work : float
-        Entries of tables that were looked at, about.
+        Approximate number of table entries read.
     """
 
     cdef Clusters _clusters
@@ -147,19 +147,19 @@ cdef class Triangles:
         self._mark = np.full(len(clusters.states), -1, dtype=np.intp)
 
     def find(self, double most_work):
-        """Look at the triangles.
+        """Score the triangles.
 
         Parameters
         ----------
         most_work : float
-            Entries of tables to look at, about.
+            Approximate number of table entries to read.
 
         Returns
         -------
         triplets : ndarray of shape (n, 3)
             The variables, in increasing order.
         scores : ndarray of shape (n,)
-            What each lowers the bound by, at least.
+            Lower bound on the amount by which each lowers the bound.
         """
         cdef Py_ssize_t a, b, c, i, j, n = self._clusters.states.shape[0]
         cdef double score
@@ -236,18 +236,18 @@ cdef class SignedGraph:
     clusters : Clusters
         The graph.
     tables : ndarray
-        Scores of its edges, as of `spread`.
+        Scores of its edges, from `spread`.
     chosen : ndarray of shape (n_variables, n_chosen)
-        States that are split from the others, -1 for none.
+        States that are split from the others; -1 for none.
 
     Attributes
     ----------
     weights : ndarray of shape (n_weights,)
-        Those that are not zero, from the largest |weight| on.
+        Weights that are not zero, in decreasing order of |weight|.
     ends : ndarray of shape (n_weights, 2)
-        What they are between: i * n_chosen + j is the j-th state of variable i.
+        Their ends: i * n_chosen + j is the j-th state of variable i.
     work : float
-        Weights that were looked at, about.
+        Approximate number of weights read.
     """
 
     cdef readonly object weights, ends
@@ -282,12 +282,12 @@ cdef class SignedGraph:
         self._queue = np.empty(2 * self.n_nodes, dtype=np.intp)
 
     def threshold(self):
-        """The largest number that all |weights| of some contradictory cycle reach.
+        """Return the largest number that all |weights| of a contradictory cycle reach.
 
         Returns
         -------
         threshold : float
-            The number; 0 where there is no such cycle.
+            The number; 0 if there is no such cycle.
         """
         cdef Py_ssize_t[::1] parent = np.arange(self.n_nodes)
         cdef char[::1] parity = np.zeros(self.n_nodes, dtype=np.int8)
@@ -308,21 +308,21 @@ cdef class SignedGraph:
         return 0.0
 
     def cycles(self, double threshold, Py_ssize_t skip, double most_work):
-        """Shortest contradictory cycles through every node.
+        """Yield the shortest contradictory cycles through every node.
 
         Parameters
         ----------
         threshold : float
             Smallest |weight| to use.
         skip : int
-            Says where to begin, which matters where there is much to look at.
+            Where to begin. This matters if there are more weights than `most_work`.
         most_work : float
-            Weights to look at.
+            Number of weights to read.
 
         Yields
         ------
         variables : list of int
-            Variables of a cycle, which may not be all different.
+            Variables of a cycle, which may repeat.
         """
         cdef Py_ssize_t root, k
         cdef bint found
@@ -381,7 +381,7 @@ cdef class SignedGraph:
         return False
 
     def _path(self, Py_ssize_t root):
-        """The nodes of the cycle that was found."""
+        """Return the nodes of the cycle that was found."""
         cdef Py_ssize_t node = self._from[2 * root + 1]
         nodes = []
         # backward from the end; the root itself comes first
