@@ -1,10 +1,10 @@
 """Tokens of a text between blanks, as words and as numbers.
 
-Numbers are read where they stand: no token becomes an object unless it is a word. The
-grammar is strict, as files may be broken: no ``nan``, no ``1_0``, nothing after a digit
-but a blank. Decimals of at most 15 digits with small exponents are exact integers times
-or divided by exact powers of ten, so that one operation rounds them correctly (Clinger,
-How to read floating point numbers accurately, 1990); Python reads all others.
+Numbers are parsed in place: only words become objects. The grammar is strict, because
+files may be broken: no ``nan``, no ``1_0``, and only a blank after the last digit.
+Decimals of at most 15 digits with small exponents are exact integers times or divided
+by exact powers of ten, so one operation rounds them correctly (Clinger, How to read
+floating point numbers accurately, 1990). Python reads all others.
 """
 
 import numpy as np

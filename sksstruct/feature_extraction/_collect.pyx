@@ -1,10 +1,10 @@
 """The loop of vectorizers over sequences, positions and features.
 
-Every position becomes a row of a CSR array; `offsets` tells at which row each sequence
-begins. `Columns` says which column a feature has.
+Every position becomes a row of a CSR array; `offsets` has the row at which each
+sequence begins. `Columns` maps features to columns.
 
-Features of several positions are listed first, as strings and values, and their columns
-are sought together, see `_vocabulary.pyx`.
+The loop first lists the features of several positions, as strings and values. It then
+looks up their columns together, see `_vocabulary.pyx`.
 """
 
 cimport cython
@@ -148,7 +148,7 @@ cdef class Collector:
         return 0
 
     cdef void release(self) noexcept:
-        """Let go of the strings that are listed."""
+        """Release the strings that are listed."""
         cdef Py_ssize_t k
         # heads are those of prefixes
         for k in range(self.count):

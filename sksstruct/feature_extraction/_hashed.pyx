@@ -1,4 +1,4 @@
-"""Columns of features by the hash of their names: no vocabulary.
+"""Columns of features by the hash of their names, without a vocabulary.
 
 Columns and signs are those of `sklearn.feature_extraction.FeatureHasher`: 32-bit
 MurmurHash3 of the UTF-8 text, which is the same on every machine. scikit-learn's own

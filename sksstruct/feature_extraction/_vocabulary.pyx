@@ -1,8 +1,8 @@
-"""Columns of features: a hash table of strings that are asked for in two parts.
+"""Columns of features: a hash table of strings that are looked up in two parts.
 
-The feature `name=value` of a dict is sought without joining the name and the value, so
-that no string is made for a feature that is known, or left out. That takes a hash h of
-strings with
+The feature `name=value` of a dict is looked up without joining the name and the value.
+No string is created for a feature that is known, or left out. This requires a hash h
+of strings with
 
     h(a + b) = h(a) + P^|a| h(b)        h(s) = sum_k P^k s_k        (mod 2^64)
 

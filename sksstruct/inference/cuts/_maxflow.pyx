@@ -31,7 +31,7 @@ ARC = np.dtype([("head", np.int32), ("sister", np.int32)], align=True)
 
 
 cdef inline Py_ssize_t wrapped(Py_ssize_t place, Py_ssize_t size) noexcept nogil:
-    """A place in a circular list, at most one turn too far."""
+    """Wrap a place in a circular list, which is at most one turn too far."""
     return place - size if place >= size else place
 
 
@@ -128,7 +128,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _activate(self, Py_ssize_t variable) noexcept nogil:
-        """Let the trees grow from a variable later, if it is not in line already."""
+        """Queue a variable for the growth of the trees, unless it is in the queue."""
         cdef Py_ssize_t place
         if not self._nodes[variable].is_active:
             # No variable is listed twice, so that n places are enough.
@@ -159,7 +159,7 @@ cdef class FlowTrees:
 
     @cython.final
     cdef void _start(self) noexcept nogil:
-        """Trees of nothing but roots, which are all active; no orphans."""
+        """Reset the trees to their roots, which are all active; no orphans."""
         cdef Py_ssize_t variable
         self._fill_shortest()
         self._now = 0

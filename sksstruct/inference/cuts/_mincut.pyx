@@ -1,7 +1,7 @@
 """Max-product on binary pairwise graphs by minimum cuts.
 
-The labeling y of binary variables with the highest score is sought, the score being the
-sum of a number for each label and of an entry of a table s for each edge (u, v). A
+The kernel finds the labeling y of binary variables with the highest score. The score is
+the sum of a number for each label and of an entry of a table s for each edge (u, v). A
 table is supermodular, and its energy -s submodular, if s00 + s11 >= s01 + s10. Up to a
 constant the energy is then
 
@@ -14,12 +14,12 @@ has capacity q (`forward`) and v -> u has p (`backward`), and each variable has 
 score of label 1 over label 0, less what its edges charge it for a and b, as an arc from
 the source, or to the sink where it is negative.
 
-The flow between variables is kept: for other scores it is cut down to the new
-capacities, and what it does not balance any more is put on the variables, so that the
-search starts close to the end (Kohli and Torr, 2005). Max-marginals go on from the
-search trees themselves (Kohli and Torr, 2008).
+The flow between variables is kept. For other scores it is reduced to the new
+capacities, and the imbalance moves to the variables. The search then starts close to
+its end (Kohli and Torr, 2005). Max-marginals continue from the search trees themselves
+(Kohli and Torr, 2008).
 
-The cut nearest to the source is taken: label 1 only where every best labeling has it.
+The cut closest to the source is used: label 1 only where every best labeling has it.
 """
 
 from contextlib import contextmanager
@@ -331,7 +331,7 @@ cdef class CutKernel(FlowTrees):
     @cython.final
     cdef void _soften(self, double* table, Py_ssize_t first,
                       Py_ssize_t second) noexcept nogil:
-        """Replace -inf by what is never worth taking, keeping the table supermodular.
+        """Replace -inf by a score too low to be chosen; keep the table supermodular.
 
         A label forbidden together with both labels of the other variable is forbidden
         by its own; the entries are then free, and copied from the other label.

@@ -410,7 +410,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return 0
 
     cdef int _cut_core(self, int32_t* states) except -1 nogil:
-        """Flip the labels of the core that a minimum cut says, wholly or by half."""
+        """Flip labels of the core by a minimum cut, wholly or by half."""
         cdef Py_ssize_t k, n = self._n_core
         cdef int32_t label
         self._set_capacities()
@@ -478,8 +478,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return 0
 
     cdef int _begin_graph(self, Py_ssize_t n_nodes) except -1 nogil:
-        """Have nodes without arcs, the first of them for what labels lose by flipping.
-        """
+        """Create nodes without arcs, the first ones for losses by flips of labels."""
         cdef Py_ssize_t k
         self._n = n_nodes
         for k in range(n_nodes + 1):
@@ -507,7 +506,7 @@ cdef class ReducedRoofDual(FlowTrees):
         self._residual[arc], self._residual[sister] = capacity, 0.0
 
     cdef int _make_room(self, Py_ssize_t n_arcs) except -1 nogil:
-        """Have arrays of at least so many arcs."""
+        """Grow the arrays to at least so many arcs."""
         if n_arcs <= self._residual.shape[0]:
             return 0
         if n_arcs >= 2147483647:

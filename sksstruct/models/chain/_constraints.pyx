@@ -1,8 +1,8 @@
 """Constraints of chains: labels that are not allowed, as scores of -inf.
 
-A labeling that does what is forbidden scores -inf then, and no oracle needs to know why
-it loses. Constraints are of two kinds: first labels, last labels and transitions, which
-are the same in all sequences, and labels that single positions must not have.
+A forbidden labeling then has the score -inf, so oracles need no special cases. There
+are two kinds of constraints. Those of first labels, last labels and transitions are the
+same in all sequences. Others forbid labels at single positions.
 """
 
 from libc.math cimport INFINITY

@@ -1,8 +1,8 @@
-"""Gram matrices of the features of sequences, K_i = F_i F_i^T, made when asked for.
+"""Gram matrices of the features of sequences, K_i = F_i F_i^T, computed on demand.
 
-With them the norm of A_i^T d and the inner products of labelings take no look at the
-features: a visit may make many steps before it touches the weights. A matrix is kept as
-long as it is no larger than four times the features of its sequence.
+With them, the norm of A_i^T d and the inner products of labelings do not read the
+features: a visit can take many steps before it touches the weights. A matrix is stored
+if it is no larger than four times the features of its sequence.
 
 The notation is that of `_chain.pyx`: s and t are positions of sequence i, y and z its
 labelings, y_i the observed one, e_a the indicator of label a. The bias is a feature

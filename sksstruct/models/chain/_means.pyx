@@ -5,12 +5,12 @@ Of the smoothed maxima of Pillutla et al. (2018), Section 2, at potentials theta
     entropy   m log sum_y exp(score(y) / m),          E mu = marginals
     l2        max_u <u, scores> - m/2 (|u|^2 - 1),    E mu = sum_k u_k mu(y_k)
 
-over the K best labelings y_k, u being the projection of their scores / m onto the
-simplex: their shares. The strength m of the smoothing is `mu` elsewhere, and in names
-of arguments. Sum-product is run at potentials that were divided by m.
+over the K best labelings y_k, where u is the projection of their scores / m onto the
+simplex: their shares. The strength m of the smoothing is called `mu` elsewhere and in
+names of arguments. Sum-product runs with potentials that are divided by m.
 
-Edge means are those of one table of transitions, summed over positions; where each
-position has a table of its own, they are one table for each.
+Edge means are those of one table of transitions, summed over positions. If each
+position has its own table, there is one table of edge means for each.
 """
 
 import numpy as np

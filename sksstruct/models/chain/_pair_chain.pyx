@@ -1,17 +1,17 @@
 """Chains whose transitions depend on the observations.
 
-To the score of `_chain.pyx` come weights v of some features on pairs of labels,
+The score is that of `_chain.pyx` plus weights v of some features on pairs of labels,
 
     sum_{t>=2} sum_j F_tj v[j, y_{t-1}, y_t]
 
-which are the B templates of CRF++ and Wapiti. Each position has a table of transitions
-of its own then, so that edge means have keys
+which are the B templates of CRF++ and Wapiti. Each position then has its own table of
+transitions, and edge means have keys
 
     size_i * ld + (t - 1) * K * ld + from * ld + to
 
 for the edge that ends at t = 1, .., size_i - 1. Flat weights have the v after the
-transitions, in the order of `_pair_features.pyx`. A change of edge means is kept as
-what it changes in all these weights: a labeling changes few of them.
+transitions, in the order of `_pair_features.pyx`. A change of edge means is stored
+as the change of all these weights: a labeling changes few of them.
 """
 
 from libc.stdint cimport int32_t

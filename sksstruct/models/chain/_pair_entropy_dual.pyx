@@ -1,9 +1,9 @@
 """Dual variables of smooth losses of chains with features on pairs of labels.
 
-To the natural parameters of `_entropy_dual.pyx` come weights of these features: a
-sequence keeps those that it reads, after the table that all positions share, and the
-means of what they are multiplied with after those of the table. Tables of each position
-are formed from them, and never kept.
+The natural parameters are those of `_entropy_dual.pyx` and weights of these features. A
+sequence stores the weights that it reads after the table that all positions share. The
+means of their features follow the means of the table. The tables of positions are
+formed from these weights, and never stored.
 """
 
 from libc.stdint cimport int32_t, int64_t

@@ -5,9 +5,9 @@ Feature j of position t, of value F_tj, has weights v[j, a, b] for some pairs of
 
     transitions[a, b] + sum_j F_tj v[j, a, b]
 
-Weights are one vector, those of a feature after those of the one before it and in the
-order of the cells a * ld + b of a table that they are for. Which exist is for
-`pair_support.py` to say. Positions of all sequences are numbered one after the other.
+All weights are in one vector, feature by feature, and for each feature in the order of
+the cells a * ld + b of a table. `pair_support.py` decides which weights exist.
+Positions of all sequences are numbered one after the other.
 """
 
 import numpy as np

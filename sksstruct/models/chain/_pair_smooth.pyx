@@ -1,11 +1,11 @@
 """Smooth losses of chains whose transitions depend on the observations.
 
-They are those of `_smooth.pyx`, with one table of transitions for each position. The
-edge means of an example are formed alone, one table for each pair of neighbors, and are
-then added up twice: over positions for the transitions, and times the features that
-have weights on pairs of labels. Tables of all examples would be much larger than the
-features, so that the anchor of visits is not its edge means but the weights of the
-sweep, at which a visit calls the oracle once more.
+These are the losses of `_smooth.pyx`, with one table of transitions for each position.
+The edge means are formed for one example at a time, as one table for each pair of
+neighbors. They are then added up twice: over positions for the transitions, and times
+the features that have weights on pairs of labels. Tables of all examples would be much
+larger than the features. The anchor of visits is therefore not its edge means but the
+weights of the sweep, for which a visit calls the oracle once more.
 """
 
 import numpy as np

@@ -1,13 +1,13 @@
 """Decoding chains in single precision.
 
 The score of labels y for the features F of a sequence is that of `_chain.pyx`. The best
-prefix that ends in label b at position t scores
+prefix that ends in label b at position t has the score
 
     delta_t(b) = theta_t(b) + max_a delta_{t-1}(a) + transitions[a, b]
 
-with theta_t = F_t W + bias (+ start at the first position), and the labels are found on
-the way back: the last by delta + end, and label a before b by delta(a) +
-transitions[a, b]. For that the table is kept turned as well, to -> from, as rows.
+with theta_t = F_t W + bias (+ start at the first position). The way back finds the
+labels: the last by delta + end, and label a before b by delta(a) + transitions[a, b].
+For this, the transposed table, to -> from, is stored as well.
 """
 
 import numpy as np

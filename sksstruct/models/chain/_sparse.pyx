@@ -1,12 +1,12 @@
-"""Decoding chains with many labels, of whose transitions few have a weight.
+"""Decoding chains with many labels, where few transitions have a weight.
 
 The score of labels y for the features F of a sequence is that of `_chain.pyx`,
 
     sum_t theta_t(y_t) + sum_t transitions[y_t, y_{t+1}]
     theta_t = F_t W + bias (+ start at the first position, + end at the last)
 
-with transitions that are zero where none is stored; `SparseTransitions` finds the best
-labels without looking at all pairs. Positions are t; a row has ld >= n_labels entries.
+with transitions that are zero unless stored. `SparseTransitions` finds the best labels
+without reading all pairs. Positions are t; a row has ld >= n_labels entries.
 """
 
 import numpy as np

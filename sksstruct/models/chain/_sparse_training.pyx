@@ -1,19 +1,18 @@
 """Training of chains with many labels: weights of pairs of labels that were seen.
 
-The score of a labeling is that of `_chain.pyx`, and so is everything that is not said
-here. Of the K x K weights of transitions only those exist whose pair of labels has been
-in a labeling that changed the weights: a pair gets a slot when it first is. Flat
-weights are emission rows, bias, start and end, and then the slots, of which there is a
-fixed number; when all are taken, `WeightsFull` is raised, and whoever trains begins
-again with more of them (`grow`). Forbidden pairs have the first slots, whose weights
-stay zero.
+The score of a labeling is that of `_chain.pyx`, and so is everything that this text
+leaves out. Of the K x K weights of transitions, few exist: a pair of labels gets a slot
+when a labeling that contains it first changes the weights. Flat weights are emission
+rows, bias, start and end, and then a fixed number of slots. When all slots are taken,
+`WeightsFull` is raised, and the caller begins again with more of them (`grow`).
+Forbidden pairs have the first slots, whose weights stay zero.
 
-A visit of known labelings asks for the scores of few labels, which are computed one by
-one; the max oracle computes those of all labels. No call takes time or memory in
+A visit of known labelings needs the scores of few labels, which are computed one by
+one. The max oracle computes those of all labels. No call takes time or memory in
 proportion to K x K.
 
-Mean parameters of nodes have keys t * ld + label, as there; changes of them are lists
-of keys, since whole rows would be mostly zeros.
+Mean parameters of nodes have keys t * ld + label, as in `_chain.pyx`. Their changes are
+lists of keys, since whole rows would be mostly zeros.
 """
 
 import numpy as np

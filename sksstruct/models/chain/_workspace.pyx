@@ -1,14 +1,14 @@
-"""What one thread needs to visit the sequences of a chain: its weights and scratch.
+"""Weights and scratch that one thread needs to visit the sequences of a chain.
 
-Weights are read in two parts, n_features emission rows of ld >= n_labels doubles, and
+Weights are read in two parts: n_features emission rows of ld >= n_labels doubles, and
 the tail: rows of bias, start and end, then n_labels rows of transitions, from -> to.
 Flat weights are the one after the other; predictions bring the parts as two arrays.
 Weights of features on pairs of labels come after the tail, or as a third array.
 
 The change of mean parameters that a visit prepares is d for the nodes and d_e for the
-edges, as in `_chain.pyx`. Edges are listed as they are written, while rows of d are
-looked for once all is written: a labeling changes as many edges as it has, out of a
-table, but every row of d.
+edges, as in `_chain.pyx`. Edges are listed when they are written, because a labeling
+changes few entries of the table. Rows of d are searched at the end, because a labeling
+changes all of them.
 """
 
 import numpy as np

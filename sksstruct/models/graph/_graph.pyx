@@ -14,8 +14,8 @@ and then those of its edges: one entry with potts scores, else n_labels rows of 
 labels, from u to v. The loss is the sum over the nodes of a cost of missing each
 node's label.
 
-Features may be scaled, by a factor for each graph. The bias is a feature as well then,
-the last one of the nodes, where it would be as a bias.
+Features may be scaled, by a factor for each graph. The bias is then a feature as well:
+the last one of the nodes, which has the same place among the weights.
 """
 
 import numpy as np

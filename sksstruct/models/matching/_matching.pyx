@@ -5,9 +5,9 @@ which scores 0. The table is one block of one column of weights, with a row of f
 for each pair: its entries are the scores of pairs, those of the first row r first. Keys
 are the pairs that are matched.
 
-The loss counts links that are wrong and links that are missed. It is a sum over the
-pairs that are matched: to the loss of matching nothing every pair adds a cost of its
-own, which is negative where the pair is right.
+The loss counts links that are wrong and links that are missed. It is the loss of
+matching nothing plus a cost of each pair that is matched. The cost is negative if the
+pair is right.
 """
 
 import numpy as np

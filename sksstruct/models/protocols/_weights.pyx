@@ -1,7 +1,7 @@
-"""Weights, and what optimization keeps beside them.
+"""Weights, and what optimization stores with them.
 
 A model reads potentials from any vector and scatters changes A_i^T d into any vector;
-which vectors these are is said here and nowhere else. In the notation of Osokin et al.
+only this module defines which vectors these are. In the notation of Osokin et al.
 (2016), Sections 3.1 and H:
 
     v   the unconstrained weights, w = sum_i p_i/alpha A_i^T (mu_i(y_i) - mu_i)

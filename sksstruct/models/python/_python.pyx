@@ -1,16 +1,16 @@
 """Models that are written in Python, as solvers see them.
 
-Outputs of an example get numbers as they are met, 0 for the observed one, and a
-labeling is one number. Mean parameters are the weights of outputs: keys are numbers
-again, and a change d is a list of (number, coefficient). With joint feature vectors
-phi, and L_i(y) the loss,
+Outputs of an example are numbered in the order in which they first occur. The observed
+one has the number 0. A labeling is one number. Mean parameters are the weights of
+outputs: keys are numbers again, and a change d is a list of (number, coefficient). With
+joint feature vectors phi and the loss L_i(y),
 
     value(y) = L_i(y) + <w, phi(x_i, y)>
     g        = A_i^T d = sum of coefficient phi(x_i, y) over the list
 
-Joint feature vectors are kept as far as memory is set aside for them, and formed again
-where not. Nothing here is without the interpreter, as the model's own methods are not;
-what counts is how often these are called.
+Joint feature vectors are kept while their memory lasts; others are formed again. All
+of this needs the interpreter, as the methods of the model do. What counts is how often
+these are called.
 """
 
 import pickle

@@ -1,8 +1,8 @@
 """Sparse features by columns: products of their transpose with rows of numbers.
 
 With features F, a row for each position, and D with as many rows of ld numbers, the
-product F' D has a row for each feature. As each is written by one thread, from the
-positions in their order, it has the same bits for any number of threads.
+product F' D has a row for each feature. One thread writes each row, from the positions
+in their order, so it has the same bits for any number of threads.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Dual variables of tables, for losses that are smoothed by the entropy.
 
 The notation is that of `models/protocols/_entropy_dual.pyx`. Natural parameters eta_i
-and means mu_i take the room of the tables of the example, theta_i, and the model's exp
-oracle finds the means from natural parameters that are put in the place of potentials.
-Models with weights beyond the blocks are left out: what these meet is in no table.
+and means mu_i have the size of the tables theta_i of the example. The exp oracle of the
+model computes the means from natural parameters, which replace the potentials. Models
+with weights beyond the blocks are excluded: no table has the features of these weights.
 """
 
 import numpy as np

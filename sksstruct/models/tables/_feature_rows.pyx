@@ -1,11 +1,11 @@
 """Rows of features, dense or CSR, in single or double precision, and their products.
 
-Weights are rows of ld labels, one for each feature; a product with all labels, or with
-a part of them, runs over whole vectors. With step as the distance between the weights
-of neighboring features, one label's weights are a column of any table.
+Weights are rows of ld labels, one for each feature. A product with all labels, or with
+a part of them, runs over whole vectors. `step` is the distance between the weights of
+neighboring features, so the weights of one label can be a column of any table.
 
 Positions of all sequences are numbered one after the other, and so are rows. An entry
-of a row is one of its stored numbers; its feature is what it is a number of.
+of a row is one of its stored numbers.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Variables that have rows of features, as factors: inner-product factors.
 
 The scores of the labels of variable v are the products of its row of features with
-weights of each label, plus a bias, plus weights of up to two more features that are one
-for some variables, their marks. These features are the last three, in this order.
+weights of each label, plus a bias, plus weights of up to two marks. A mark is a feature
+that is one for some variables. The bias and the marks are the last three features.
 
 Subclasses add the pairs of variables.
 """

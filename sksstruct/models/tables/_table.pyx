@@ -8,12 +8,12 @@ entries that it picks, its keys:
     d           a change of mean parameters: one number for each key
     g = A_i^T d the same change in the space of weights
 
-What is shared is done here; a subclass says which keys a labeling has, its loss, and
-which labeling is best (`indicator`, `add_loss`, `loss`, `decode`). Keys beyond the
-tables are for scores that are not rows times columns: `other_score`, `add_other`.
+This class has what all these models share. A subclass defines the keys of a labeling,
+its loss, and the best labeling (`indicator`, `add_loss`, `loss`, `decode`). Keys beyond
+the tables are for scores that are not rows times columns: `other_score`, `add_other`.
 
 With the exp oracle, `means` are the mean parameters of the tables, padding included,
-and then of every weight beyond the blocks the mean of its feature.
+and then the means of the features of the weights beyond the blocks.
 
 A change is collected in d, key by key, and then formed: g takes it over, and d is zero
 again. Of both a list says which entries, or which rows, are not zero, so that a visit

@@ -27,7 +27,7 @@ cdef int LEAST_GAIN = 16
 
 
 cdef inline void enqueue(Queue* queue, Py_ssize_t variable) noexcept nogil:
-    """Let a variable wait, if it does not and is in the part that is searched."""
+    """Queue a variable of the part that is searched, unless it is in the queue."""
     if queue.begin <= variable < queue.end and not queue.waits[variable]:
         queue.waits[variable] = 1
         queue.n += 1
@@ -72,7 +72,7 @@ cdef class Consistency(CostNetwork):
         self.focus(0, n, n)
 
     cdef void forget(self) noexcept nogil:
-        """Let nobody wait."""
+        """Empty the queues."""
         cdef Queue* queues[3]
         cdef Py_ssize_t k
         queues[0], queues[1], queues[2] = &self._lost, &self._risen, &self._doubtful
@@ -84,8 +84,7 @@ cdef class Consistency(CostNetwork):
 
     cdef void focus(self, Py_ssize_t begin, Py_ssize_t own_end,
                     Py_ssize_t end) noexcept nogil:
-        """Look at some variables only, the first of which lose values that cost too
-        much."""
+        """Restrict the queues to some variables; only the first ones lose values."""
         cdef Queue* queues[3]
         cdef Py_ssize_t k
         self.forget()
@@ -122,7 +121,7 @@ cdef class Consistency(CostNetwork):
         return possible
 
     cdef bint propagate(self) except -1 nogil:
-        """Look at all that waits, the cheap things first; False: a dead end."""
+        """Process the queues, cheap work first; False: a dead end."""
         cdef bint alive = True
         # moves that add up to little may go on for ever: the rest is left as it is
         cdef Py_ssize_t left = MOST_VISITS * (self.end - self.begin)

@@ -142,7 +142,7 @@ cdef class SlotState:
     # ---- scratch ----
 
     cdef int _cover(self, Py_ssize_t size) except -1 nogil:
-        """See to it that scratch has room for so many slots or entries."""
+        """Ensure that scratch has room for so many slots or entries."""
         # with a margin, since every variable and factor grows by itself
         if size > self._gradient.shape[1]:
             with gil:
