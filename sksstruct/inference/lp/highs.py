@@ -104,7 +104,9 @@ class HiGHS(MAPSolver):
         cost, rows, low, high = made
         options = {}
         if run.time_limit is not None:
-            options["time_limit"] = _SHARE * (run.time_limit - run.seconds())
+            left = run.time_limit - run.seconds()
+            # HiGHS would ignore a negative limit, and run on
+            options["time_limit"] = max(0.0, _SHARE * left)
         integrality = None
         if self.exact:
             # well below tol, which is what decides whether the labeling is optimal
@@ -188,12 +190,13 @@ def _end_at_once():
     """Let the process end while HiGHS is at work.
 
     A thread that comes back to the interpreter while that ends aborts the process:
-    those that are nearly done get a moment, which an interrupt ends. Destructors of its
-    library, which run last of all, could abort it as well.
+    those that are nearly done get a moment. Destructors of its library, which run last
+    of all, could abort it as well.
     """
     end = time.monotonic() + _MOMENT
-    with contextlib.suppress(KeyboardInterrupt):
-        while _AT_WORK and time.monotonic() < end:
+    while _AT_WORK and time.monotonic() < end:
+        # one more interrupt changes nothing: this is the end
+        with contextlib.suppress(KeyboardInterrupt):
             time.sleep(0.2 * _TICK)
     libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
     if hasattr(libc, "on_exit"):

@@ -159,6 +159,15 @@ def test_highs_is_left_behind():
     assert result.bound >= result.score
 
 
+@pytest.mark.filterwarnings("error")
+def test_highs_is_late_as_it_starts():
+    """The limit passes between the look at the clock and the option of HiGHS."""
+    graph = frustrated()
+    run = SimpleNamespace(late=lambda: False, time_limit=1.0, seconds=lambda: 1.1)
+    found = HiGHS()._solve_program(graph, int(graph.first_state[-1]), run)
+    assert "Time limit" in found.message
+
+
 def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
     """The thread of HiGHS ends, whatever its caller was at."""
     monkeypatch.setattr(highs, "_TICK", 0.002)
