@@ -1,12 +1,14 @@
 """The relaxation as a linear program, and MAP as an integer program, by HiGHS."""
 
+import _thread
 import atexit
+import contextlib
 import ctypes
+import os
 import sys
 import time
-from concurrent.futures import Future, wait
 from dataclasses import KW_ONLY, dataclass
-from threading import Thread
+from queue import Empty, SimpleQueue
 
 import numpy as np
 from scipy import optimize, sparse
@@ -19,10 +21,13 @@ from sksstruct.utils.progress import Status
 _MAX_COLUMNS = 4_000_000
 # Share of the time left that HiGHS gets, and seconds between looks at the clock.
 _SHARE, _TICK = 0.9, 0.05
-# Seconds that a thread gets at the end of the process.
+# Seconds that threads get at the end of the process.
 _MOMENT = 2.0
-# Threads that HiGHS was still at work in when nobody waited any more.
-_LATE = []
+# What threads that HiGHS is at work in will answer to.
+_AT_WORK = set()
+if hasattr(os, "register_at_fork"):
+    # the threads are not copied
+    os.register_at_fork(after_in_child=_AT_WORK.clear)
 # What HiGHS takes for infinite is 1e20: larger costs are divided by a power of two.
 _LARGE = 1e18
 # Statuses of `scipy.optimize.milp`.
@@ -99,7 +104,9 @@ class HiGHS(MAPSolver):
         cost, rows, low, high = made
         options = {}
         if run.time_limit is not None:
-            options["time_limit"] = _SHARE * (run.time_limit - run.seconds())
+            left = run.time_limit - run.seconds()
+            # HiGHS would ignore a negative limit, and run on
+            options["time_limit"] = max(0.0, _SHARE * left)
         integrality = None
         if self.exact:
             # well below tol, which is what decides whether the labeling is optimal
@@ -147,30 +154,38 @@ def _in_thread(solve, run):
 
     HiGHS answers no interrupts, and looks at its clock between steps that may be long:
     here the caller goes on, and the thread ends when HiGHS looks.
+
+    An interrupt can come before any line of Python, also within `threading` and
+    `concurrent.futures`, whose locks it would leave taken. What is used here is
+    compiled.
     """
-    future = Future()
+    answer = SimpleQueue()
 
     def work():
+        # by the thread itself: whoever waits for it may be gone
+        _AT_WORK.add(answer)
         try:
-            future.set_result(solve())
+            answer.put((solve(), None))
         except BaseException as error:
-            future.set_exception(error)
+            answer.put((None, error))
+        finally:
+            _AT_WORK.discard(answer)
 
-    # a daemon: the interpreter would wait for any other at its end
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while not wait([future], _TICK).done:
+    # the interpreter does not wait for such a thread at its end
+    _thread.start_new_thread(work, ())
+    while True:
+        try:
+            found, error = answer.get(timeout=_TICK)
+            break
+        except Empty:
             if run.late():
                 return None
-    finally:
-        if not future.done():
-            if not _LATE:
-                atexit.register(_end_at_once)
-            _LATE[:] = [each for each in _LATE if each.is_alive()] + [thread]
-    return future.result()
+    if error is not None:
+        raise error
+    return found
 
 
+@atexit.register
 def _end_at_once():
     """Let the process end while HiGHS is at work.
 
@@ -179,10 +194,12 @@ def _end_at_once():
     of all, could abort it as well.
     """
     end = time.monotonic() + _MOMENT
-    for thread in _LATE:
-        thread.join(max(0.0, end - time.monotonic()))
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if any(each.is_alive() for each in _LATE) and hasattr(libc, "on_exit"):
+    while _AT_WORK and time.monotonic() < end:
+        # one more interrupt changes nothing: this is the end
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(0.2 * _TICK)
+    libc = ctypes.CDLL(None) if _AT_WORK and sys.platform == "linux" else None
+    if hasattr(libc, "on_exit"):
         # called with the status, before all that is registered by now
         libc.on_exit(libc._exit, None)
 

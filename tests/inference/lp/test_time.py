@@ -1,10 +1,14 @@
 """Time limits and interrupts: kernels stop, whatever they were asked to do."""
 
 import ctypes
+import itertools
 import signal
 import subprocess
 import sys
 import threading
+import time
+from queue import SimpleQueue
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +27,7 @@ from sksstruct.inference.lp import (
     TRWS,
     Auto,
     HiGHS,
+    highs,
     resolve_map_solver,
 )
 from sksstruct.inference.lp.core import solver as solver_module
@@ -154,19 +159,108 @@ def test_highs_is_left_behind():
     assert result.bound >= result.score
 
 
+@pytest.mark.filterwarnings("error")
+def test_highs_is_late_as_it_starts():
+    """The limit passes between the look at the clock and the option of HiGHS."""
+    graph = frustrated()
+    run = SimpleNamespace(late=lambda: False, time_limit=1.0, seconds=lambda: 1.1)
+    found = HiGHS()._solve_program(graph, int(graph.first_state[-1]), run)
+    assert "Time limit" in found.message
+
+
+def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
+    """The thread of HiGHS ends, whatever its caller was at."""
+    monkeypatch.setattr(highs, "_TICK", 0.002)
+    threads, tracer = set(sys._current_frames()), sys.gettrace()
+
+    def interrupted(at, gate):
+        """Whether the event with this number, a call or a line, came."""
+        events = itertools.count(1)
+        run = SimpleNamespace(late=lambda: gate.put(True))
+
+        def interrupt(*_):
+            if next(events) == at:
+                raise KeyboardInterrupt
+            return interrupt
+
+        sys.settrace(interrupt)
+        try:
+            return not highs._in_thread(gate.get, run)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(tracer)
+
+    for at in itertools.count(1):
+        gate = SimpleQueue()
+        went_on = interrupted(at, gate)
+        gate.put(True)
+        end = time.monotonic() + 10.0
+        while not threads.issuperset(sys._current_frames()):
+            assert time.monotonic() < end, f"a thread hangs after event {at}"
+            time.sleep(0.001)
+        if not went_on:
+            break
+    assert at > 10
+
+
+# Each way of leaving HiGHS behind in a process of its own.
 _LEFT_BEHIND = """
-import ctypes, sys, time
+import _thread, ctypes, os, sys, threading, time
 from sksstruct.inference.lp import highs
 
 class Late:
     late = staticmethod(lambda: True)
 
+class InTime:
+    late = staticmethod(lambda: False)
+
+def long():
+    time.sleep(60)
+
+def after_the_limit():
+    assert highs._in_thread(long, Late) is None
+
+def interrupted_at_the_start():
+    start = _thread.start_new_thread
+    def interrupted(*call):
+        start(*call)
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+    _thread.start_new_thread = interrupted
+    try:
+        highs._in_thread(long, InTime)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError
+
+def with_threads_that_wait():
+    call = highs._in_thread, (long, InTime)
+    threading.Thread(target=call[0], args=call[1], daemon=True).start()
+    time.sleep(0.1)
+
+def interrupted_at_the_end():
+    after_the_limit()
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+    time.sleep = interrupted
+
 # what the destructors of a library do to threads that use it
 libc = ctypes.CDLL(None)
 libc.on_exit(libc.abort, None)
-assert highs._in_thread(lambda: time.sleep(60), Late) is None
-print("flushed")
-sys.exit(3)
+highs._MOMENT = 0.2
+after_the_limit()
+for leave in (after_the_limit, interrupted_at_the_start, with_threads_that_wait,
+              interrupted_at_the_end):
+    child = os.fork()
+    if not child:
+        # threads do not survive a fork
+        assert not highs._AT_WORK
+        leave()
+        print("flushed")
+        sys.exit(3)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(leave.__name__, status, flush=True)
 """
 
 
@@ -176,9 +270,15 @@ sys.exit(3)
 )
 def test_a_process_ends_while_highs_is_at_work():
     done = subprocess.run(
-        [sys.executable, "-c", _LEFT_BEHIND], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (3, "flushed\n"), done.stderr
+        [sys.executable, "-W", "ignore", "-c", _LEFT_BEHIND],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    ways = (
+        "after_the_limit", "interrupted_at_the_start", "with_threads_that_wait",
+        "interrupted_at_the_end",
+    )  # fmt: skip
+    expected = "".join(f"flushed\n{way} 3\n" for way in ways)
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
 def test_limits_that_are_not_reached_change_nothing():
