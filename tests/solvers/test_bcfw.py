@@ -450,7 +450,7 @@ def test_auto_checks_when_the_gap_should_reach_the_tolerance():
     )
     history = solver.solve(model, 0.1, random_state=0).history
     assert history["gap"][-1] <= 1e-4 < history["gap"][-2]
-    assert history["pass"][0] == 4 and np.diff(history["pass"]).max() <= 10
+    assert history["pass"][0] == 2 and np.diff(history["pass"]).max() <= 10
     # few checks, and little more work than with a check after every pass
     assert len(history["pass"]) < 0.6 * history["pass"][-1]
 

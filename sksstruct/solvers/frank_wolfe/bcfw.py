@@ -177,7 +177,7 @@ class BCFW(Solver):
         state = BCFWState(self, model, alpha, options)
         loop = Loop(self, alpha, options, state.scale, keep_best=False)
         every = self._checks_every()
-        check_at = 4 if every == "auto" else every
+        check_at = 2 if every == "auto" else every
 
         def look():
             state.certify(loop)
@@ -439,6 +439,7 @@ FASTEST = partial(
     averaging="suffix",
     check_every="auto",
     cache_factor=float("inf"),
-    inner_steps=10,
+    max_cached=6,
+    inner_steps=5,
     cached_passes="auto",
 )
