@@ -39,6 +39,45 @@ def _factor_graph():
     return FactorGraph(unaries, [(2, 3), (0, 3)], Potts(2), factors=factors)
 
 
+def _calls(X, y, *names):
+    """What is called of an estimator: its predictions, and one more fit."""
+
+    def calls(fitted):
+        for name in ("predict", *names):
+            getattr(fitted, name)(X)
+        if "warm_start" in fitted.get_params():
+            fitted.set_params(warm_start=True).fit(X, y)
+
+    return calls
+
+
+def _chains(X, y):
+    """Taggers, fitted, and what is called of each."""
+    chains = ("predict_topk", "decision_function", "predict_marginals")
+    down = [sorted(labels, reverse=True) for labels in y]
+    return {
+        "chain": (ChainCRF(max_iter=20).fit(X, y), _calls(X, y, *chains[:2])),
+        "log": (
+            ChainCRF(loss="log", max_iter=20).fit(X, y),
+            _calls(X, y, *chains),
+        ),
+        "sdca": (
+            ChainCRF(loss="log", solver="sdca", max_iter=20).fit(X, y),
+            _calls(X, y, "predict_marginals"),
+        ),
+        "gdmm": (
+            ChainCRF(solver="gdmm", max_iter=5).fit(X, y),
+            _calls(X, y, "predict_topk"),
+        ),
+        "sparse": (ChainCRF(max_iter=20).fit(X, y).sparsify(), _calls(X, y)),
+        "single": (ChainCRF(max_iter=20).fit(X, y).cast("float32"), _calls(X, y)),
+        "forbidden": (
+            ChainCRF(forbidden_transitions=[(0, 1)], max_iter=20).fit(X, down),
+            _calls(X, down),
+        ),
+    }
+
+
 def _fitted():
     """Pickles of objects, and what is called once they are loaded."""
     warnings.simplefilter("ignore")
@@ -50,62 +89,31 @@ def _fitted():
     tagger = make_tagger(max_iter=20)
     words = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}]]
     tags = [["O", "B-x"], ["B-x"]]
-
-    def predicting(X, y, *names):
-        def calls(fitted):
-            for name in ("predict", *names):
-                getattr(fitted, name)(X)
-            if "warm_start" in fitted.get_params():
-                fitted.set_params(warm_start=True).fit(X, y)
-
-        return calls
-
-    chains = ("predict_topk", "decision_function", "predict_marginals")
     cases = {
-        "chain": (ChainCRF(max_iter=20).fit(X, y), predicting(X, y, *chains[:2])),
-        "log": (
-            ChainCRF(loss="log", max_iter=20).fit(X, y),
-            predicting(X, y, *chains),
-        ),
-        "sdca": (
-            ChainCRF(loss="log", solver="sdca", max_iter=20).fit(X, y),
-            predicting(X, y, "predict_marginals"),
-        ),
-        "gdmm": (
-            ChainCRF(solver="gdmm", max_iter=5).fit(X, y),
-            predicting(X, y, "predict_topk"),
-        ),
-        "sparse": (ChainCRF(max_iter=20).fit(X, y).sparsify(), predicting(X, y)),
-        "single": (ChainCRF(max_iter=20).fit(X, y).cast("float32"), predicting(X, y)),
-        "forbidden": (
-            ChainCRF(forbidden_transitions=[(0, 1)], max_iter=20).fit(
-                X, [sorted(labels, reverse=True) for labels in y]
-            ),
-            predicting(X, [sorted(labels, reverse=True) for labels in y]),
-        ),
+        **_chains(X, y),
         "classes": (
             SSVMClassifier("multiclass", max_iter=20).fit(rows, classes),
-            predicting(rows, classes),
+            _calls(rows, classes),
         ),
         "binary": (
             LinearSSVC(max_iter=20).fit(rows, classes > 0),
-            predicting(rows, classes > 0),
+            _calls(rows, classes > 0),
         ),
         "graph": (
             SSVMClassifier(GraphModel(), max_iter=20).fit(*_graphs()),
-            predicting(*_graphs()),
+            _calls(*_graphs()),
         ),
         "sets": (
             MultilabelPairwise(max_iter=20).fit(rows, sets),
-            predicting(rows, sets),
+            _calls(rows, sets),
         ),
         "hinge sets": (
             MultilabelPairwise(pairs="all", loss="structured_hinge", max_iter=20).fit(
                 rows, sets
             ),
-            predicting(rows, sets),
+            _calls(rows, sets),
         ),
-        "tagger": (tagger.fit(words, tags), predicting(words, tags)),
+        "tagger": (tagger.fit(words, tags), _calls(words, tags)),
         "factor graph": (
             _factor_graph(),
             lambda graph: LPMAPPredictor().predict([graph]),
