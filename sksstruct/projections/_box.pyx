@@ -400,7 +400,8 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     Raises
     ------
     ValueError
-        If an argument has the wrong shape or contains NaN, or no such point exists.
+        If an argument has the wrong shape, `z`, `a` or `c` is not finite, a bound is
+        NaN, `lower` exceeds `upper`, no such point exists, or the method is unknown.
 
     References
     ----------
