@@ -156,7 +156,7 @@ def project_rows(const double[:, ::1] z, const double[::1] mass,
 
 
 def project_simplex(z, *, method="partition"):
-    """Project a point onto the probability simplex, by Euclidean distance.
+    """Compute the Euclidean projection of a point onto the probability simplex.
 
     Parameters
     ----------
