@@ -374,7 +374,7 @@ def line_at(point, normal, lower, upper, target, at):
 
 
 def project_box_equality(z, lower, upper, a, c, *, method="median"):
-    """Project a point onto a box with one linear equality, by Euclidean distance.
+    """Compute the Euclidean projection onto a box with one linear equality.
 
     Minimizes ``|x - z|`` over ``lower <= x <= upper`` with ``a @ x = c`` [1]_.
 
@@ -400,7 +400,8 @@ def project_box_equality(z, lower, upper, a, c, *, method="median"):
     Raises
     ------
     ValueError
-        If an argument has the wrong shape or contains NaN, or no such point exists.
+        If an argument has the wrong shape, `z`, `a` or `c` is not finite, a bound is
+        NaN, `lower` exceeds `upper`, no such point exists, or the method is unknown.
 
     References
     ----------

@@ -222,7 +222,7 @@ def project_all(Py_ssize_t n_states, const Py_ssize_t[::1] edges,
 
 
 def project_chain_polytope(m):
-    """Project tables onto the local polytope of a chain, by Euclidean distance.
+    """Compute the Euclidean projection onto the local polytope of a chain.
 
     The result is the closest to `m` of all tables that are not negative, sum to one
     each, and agree on the variables they share. Such tables are the pair marginals of a

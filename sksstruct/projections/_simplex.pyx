@@ -156,7 +156,7 @@ def project_rows(const double[:, ::1] z, const double[::1] mass,
 
 
 def project_simplex(z, *, method="partition"):
-    """Project a point onto the probability simplex, by Euclidean distance.
+    """Compute the Euclidean projection of a point onto the probability simplex.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def project_simplex(z, *, method="partition"):
         The point to project; ``-inf`` entries get no weight.
     method : {"partition", "drop", "sort"}, default="partition"
         "partition" takes expected linear time. "drop" drops entries that get no weight,
-        which is fast for few entries. "sort" sorts the entries.
+        sweep by sweep, which is fast if z is short. "sort" sorts the entries.
 
     Returns
     -------

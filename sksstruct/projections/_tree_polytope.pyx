@@ -472,7 +472,7 @@ def hang(n_nodes, edges):
 
 
 def project_tree_polytope(m, edges):
-    """Project tables onto the local polytope of a tree, by Euclidean distance.
+    """Compute the Euclidean projection onto the local polytope of a tree.
 
     The result is the closest to `m` of all tables that are not negative, sum to one
     each, and agree on the variables they share. Such tables are the pair marginals of a

@@ -1,12 +1,40 @@
 """One cluster of real processes for all tests of this folder."""
 
+import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from scipy import sparse
+
+
+def wait_for_scheduler(found, process, seconds=120):
+    """Address of a scheduler, from the file that it writes once it is up.
+
+    A client would wait for this file for ever, also for that of a dead process.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            return json.loads(found.read_text())["address"]
+        except (FileNotFoundError, PermissionError, ValueError):
+            # not there yet, or not written to its end
+            time.sleep(0.01)
+    log = (found.parent / "dask_scheduler.log").read_text()
+    raise RuntimeError(f"the scheduler did not start:\n{log}")
+
+
+def stop(process):
+    """End a process, in peace if it can."""
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +47,10 @@ def client(tmp_path_factory):
     pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
     folder = tmp_path_factory.mktemp("cluster")
-    found = str(folder / "scheduler.json")
+    found = folder / "scheduler.json"
     commands = [
-        ["dask_scheduler", "--port=0", "--dashboard-address=:0"],
+        # a test run that is killed leaves no processes for good
+        ["dask_scheduler", "--port=0", "--dashboard-address=:0", "--idle-timeout=1h"],
         ["dask_worker", "--nworkers=2", "--nthreads=1", "--no-dashboard"],
     ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -32,13 +61,13 @@ def client(tmp_path_factory):
             command += [f"--scheduler-file={found}"]
             with open(folder / f"{name}.log", "wb") as log:
                 started.append(subprocess.Popen(command, env=env, stderr=log))
-        with distributed.Client(scheduler_file=found, timeout=120) as client:
+        address = wait_for_scheduler(found, started[0])
+        with distributed.Client(address, timeout=120) as client:
             client.wait_for_workers(2, timeout=120)
             yield client
     finally:
         for process in reversed(started):
-            process.terminate()
-            process.wait(60)
+            stop(process)
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def viterbi(unary, pairwise):
 
 
 def viterbi_group(unary, starts, tables, table_begins, table_steps):
-    """Find the best labelings of many chains with the same labels, without checks.
+    """Find the best labelings of many chains with K labels each, without checks.
 
     Parameters
     ----------

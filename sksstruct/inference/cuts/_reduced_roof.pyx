@@ -478,7 +478,7 @@ cdef class ReducedRoofDual(FlowTrees):
         return 0
 
     cdef int _begin_graph(self, Py_ssize_t n_nodes) except -1 nogil:
-        """Create nodes without arcs, the first ones for losses by flips of labels."""
+        """Create nodes without arcs; the first hold what labels lose by flipping."""
         cdef Py_ssize_t k
         self._n = n_nodes
         for k in range(n_nodes + 1):

@@ -220,7 +220,10 @@ cdef class Forest(Tree):
         return belief, pairs, float(belief[0])
 
     def _places_of_pairs(self, bint wanted):
-        """Return the number of scores of pairs, and where those of each child begin."""
+        """Return where the scores of pairs of each child begin, or -1 if it has none.
+
+        The first entry is the number of all these scores, at least one.
+        """
         cdef Py_ssize_t child, total = 0
         cdef Py_ssize_t[::1] first_pair = np.full(self.n_variables + 1, -1, np.intp)
         for child in range(1, self.n_variables + 1 if wanted else 0):

@@ -134,7 +134,8 @@ loss_length : objects
     ends : ndarray of shape (2, ld) or None
         Scores of 0 or -inf of first and last labels.
     n_slots : int, default=None
-        Number of slots; None: enough for the pairs of neighbors in the data, and more.
+        Number of slots besides those of the pairs in `pair_index`; None: 32 for each
+        pair of neighboring positions in the data, or 1024 if that is more.
 
     Attributes
     ----------

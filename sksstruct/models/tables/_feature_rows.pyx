@@ -50,7 +50,8 @@ def stored_arrays(rows, as_given=False):
     values : ndarray of float
         The values, one after the other.
     indices, indptr : ndarray or None
-        For CSR: int32, and int64 unless `as_given`. None for an array.
+        For CSR, `indices` is int32 and `indptr` is int64, or int32 if it was and
+        `as_given` is true. None for an array.
     """
     if not sparse.issparse(rows):
         # a spare entry, so that there is an address even without any feature

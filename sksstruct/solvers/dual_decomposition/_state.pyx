@@ -87,7 +87,7 @@ cdef class GDMMState:
         Norm of M q_f - q_v relative to that of q, and norm of the change of q_v in the
         last pass relative to that of u.
     residual_square : float
-        Sum of |M q_f - q_v|^2 at the same time.
+        Sum of |M q_f - q_v|^2 at the last update of the multipliers.
     calls : int
         Number of calls of factorwise oracles.
     """

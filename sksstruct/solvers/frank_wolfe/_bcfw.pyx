@@ -135,7 +135,7 @@ cdef class BCFWKernel(Blocks):
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit blocks drawn in proportion to their gap estimates (Alg. 2).
 
-        Returns the number of visits. Stops once the sum of the estimates is zero, or a
+        Returns the number of visits. Stops once the sum of the estimates is at most a
         hundredth of the last computed gap, because they are then too inaccurate.
         """
         cdef Py_ssize_t k, visits = 0

@@ -129,8 +129,8 @@ cdef class DualAscentKernel:
     def visit_by_gap(self, const double[::1] uniforms):
         """Visit examples drawn in proportion to their gap estimates.
 
-        Returns whether it visited all. Stops once the sum of the estimates is zero, or
-        a hundredth of the last computed gap, because they are then too inaccurate.
+        Returns whether it visited all. Stops once the sum of the estimates is at most a
+        hundredth of the last computed gap, because they are then too inaccurate.
         """
         cdef Py_ssize_t k, i
         cdef bint enough = True

@@ -316,8 +316,8 @@ cdef class VarianceReducedKernel:
     Parameters
     ----------
     loss : SmoothLoss
-        Its last sweep was at the anchor. If `anchored` is False, there was none, and
-        grad f_i(anchor) is zero.
+        Its last sweep was at the anchor. Epochs with ``anchored=False`` need no sweep,
+        and take grad f_i(anchor) to be zero.
     weights : LazyWeights
         Initial weights.
     box : Box or None
@@ -351,8 +351,8 @@ cdef class VarianceReducedKernel:
               bint average=False):
         """Take steps on the given examples; ratios[k] = p_i / prob_i of the k-th.
 
-        The steps start from the weights. They overwrite them with the last iterate, or
-        with the average of the iterates with the weights 1, 2, 3, ...
+        The steps start from the weights, which are overwritten with the last iterate,
+        or with the average of the iterates with the weights 1, 2, 3, ...
         """
         cdef Py_ssize_t k
         cdef double shrink = 1.0 - rate * ridge

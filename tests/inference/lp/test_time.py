@@ -172,6 +172,7 @@ def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
     """The thread of HiGHS ends, whatever its caller was at."""
     monkeypatch.setattr(highs, "_TICK", 0.002)
     threads, tracer = set(sys._current_frames()), sys.gettrace()
+    at_work = set(highs._AT_WORK)
 
     def interrupted(at, gate):
         """Whether the event with this number, a call or a line, came."""
@@ -199,6 +200,8 @@ def test_an_interrupt_anywhere_leaves_no_lock(monkeypatch):
         while not threads.issuperset(sys._current_frames()):
             assert time.monotonic() < end, f"a thread hangs after event {at}"
             time.sleep(0.001)
+        # the exit of the process does not wait for it
+        assert at_work.issuperset(highs._AT_WORK)
         if not went_on:
             break
     assert at > 10
@@ -216,16 +219,21 @@ class InTime:
     late = staticmethod(lambda: False)
 
 def long():
-    time.sleep(60)
+    time.sleep(600)
+
+def wait_for_thread():
+    while not highs._AT_WORK:
+        time.sleep(0.001)
 
 def after_the_limit():
     assert highs._in_thread(long, Late) is None
+    wait_for_thread()
 
 def interrupted_at_the_start():
     start = _thread.start_new_thread
     def interrupted(*call):
         start(*call)
-        time.sleep(0.1)
+        wait_for_thread()
         raise KeyboardInterrupt
     _thread.start_new_thread = interrupted
     try:
@@ -237,7 +245,7 @@ def interrupted_at_the_start():
 def with_threads_that_wait():
     call = highs._in_thread, (long, InTime)
     threading.Thread(target=call[0], args=call[1], daemon=True).start()
-    time.sleep(0.1)
+    wait_for_thread()
 
 def interrupted_at_the_end():
     after_the_limit()
@@ -271,7 +279,7 @@ for leave in (after_the_limit, interrupted_at_the_start, with_threads_that_wait,
 def test_a_process_ends_while_highs_is_at_work():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _LEFT_BEHIND],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     ways = (
         "after_the_limit", "interrupted_at_the_start", "with_threads_that_wait",

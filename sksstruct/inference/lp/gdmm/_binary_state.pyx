@@ -380,7 +380,7 @@ cdef class MAPBinaryGDMMState:
             field[other_end(problem, edge, variable)] += sign * self._pair[edge]
 
     def value(self):
-        """Return the value of the relaxation; exact if the marginals are feasible.
+        """Return the objective of the relaxation at the marginals, feasible or not.
 
         Returns
         -------

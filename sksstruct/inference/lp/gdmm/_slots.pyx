@@ -200,7 +200,7 @@ cdef class SlotState:
         return np.asarray(out)
 
     def value(self):
-        """Return the value of the relaxation; exact if the marginals are feasible.
+        """Return the objective of the relaxation at the marginals, feasible or not.
 
         Returns
         -------

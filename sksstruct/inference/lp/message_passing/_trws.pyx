@@ -86,7 +86,10 @@ cdef class TreeReweighted(Messages):
         self._labeling = np.zeros(n, dtype=np.int32)
 
     def _set_up_higher(self, MAPProblem problem):
-        """Allocate for larger factors; count where nodes are not first, or last."""
+        """Allocate for larger factors; return two counts of them for each node.
+
+        These are the factors of the node in which it is not first, and not last.
+        """
         scope, first = np.asarray(problem.scope), np.asarray(problem.scope_first)
         sizes = np.asarray(problem.states)[scope]
         self._start_higher = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

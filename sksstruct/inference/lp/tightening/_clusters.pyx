@@ -26,7 +26,7 @@ from sksstruct.utils._simd cimport sks_largest, sks_row_best
 
 @cython.final
 cdef class Clusters:
-    """Scores of variables, edges and triplets whose sum stays the same.
+    """Scores of variables, edges and triplets; labelings keep their total scores.
 
     Parameters
     ----------

@@ -315,7 +315,7 @@ cdef class SignedGraph:
         threshold : float
             Smallest |weight| to use.
         skip : int
-            Where to begin. This matters if there are more weights than `most_work`.
+            Where to begin, which matters if `most_work` ends the search early.
         most_work : float
             Number of weights to read.
 
