@@ -241,13 +241,14 @@ class BCFW(Solver):
         if not self.averaging:
             return w, w
         # sum_k k w_k over the new iterates, S = k (k + 1) / 2, from u = sum S change:
-        # w (S_new - S_old) - (u - S_old (w - w_old))
+        # w (S_new - S_old) - (u - S_old (w - w_old)), to which S_old times the old mean
+        # is added; in place, as vectors may be long
         old, new = (k * (k + 1.0) / 2.0 for k in (seen, kernel.iterate))
+        averaged -= weights
         averaged *= old
-        averaged += w * new
         averaged -= iterate.u
-        averaged -= old * weights
         averaged /= new
+        averaged += w
         return w, averaged
 
     def accepts(self, dual_state: dict, model: BoundModel) -> bool:
