@@ -429,9 +429,9 @@ class BCFWState:
         self.passes.one_pass(first=number == 1)
 
 
-# The fastest to a given gap on every problem measured so far: pairwise steps, several
+# The fastest to a given gap on the problems measured so far: pairwise steps, several
 # per visit, passes over known labelings while they pay, and an average that forgets the
-# first steps.
+# first steps. Labelings beyond the few that are active cost more time than they save.
 FASTEST = partial(
     BCFW,
     sampling="permutation",
