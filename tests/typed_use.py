@@ -90,9 +90,7 @@ def train_classifiers() -> None:
     assert_type(classifier, SSVMClassifier)
     SSVMClassifier("graph").fit([Graph(np.eye(2), [(0, 1)])], [["a", "b"]])
     SSVMClassifier(model=Potts(3))  # type: ignore[arg-type]
-    assert_type(
-        MultilabelPairwise(inference="lp").fit(np.eye(3), np.eye(3)).alpha, float
-    )
+    assert_type(MultilabelPairwise(inference="lp").fit(np.eye(3), np.eye(3)).tol, float)
 
     path = ssvm_path(classifier, np.eye(3), [0, 1, 2], method="heuristic")
     assert_type(path, SSVMPath)

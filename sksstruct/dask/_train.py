@@ -21,10 +21,12 @@ from sksstruct.estimators._callbacks import PassCallbacks
 from sksstruct.estimators._train import (
     Problem,
     checked_model,
+    named_solver,
     report_result,
     set_attributes,
+    tolerance,
 )
-from sksstruct.solvers import BCFW, LBFGS, SDCA, SOLVERS, Partitioned
+from sksstruct.solvers import BCFW, LBFGS, SDCA, Partitioned
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.partitioned.blocks import Lender, make_block
 
@@ -98,14 +100,15 @@ def train(estimator, X, y, sample_weight, noun):
     facts = learn(client, spec, parts)
     alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
     l1_ratio = getattr(estimator, "l1_ratio", 0.0)
-    solver.check_alpha(alpha)
+    solver_alpha = spec.solver_alpha(alpha)
+    solver.check_alpha(solver_alpha)
     plan = Plan(
         spec,
         getattr(estimator.to_local(), "_set_loss", None),
         parts.read,
         solver,
-        alpha * (1.0 - l1_ratio),
-        alpha * l1_ratio,
+        solver_alpha * (1.0 - l1_ratio),
+        solver_alpha * l1_ratio,
     )
     numbers = [number for number, size in sorted(facts.sizes.items()) if size]
     outline = client.submit(
@@ -148,11 +151,9 @@ def train(estimator, X, y, sample_weight, noun):
 
 def partitioned(estimator):
     """The solver of an estimator as `Partitioned`."""
-    solver = SOLVERS.resolve(
-        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
-    )
+    solver = named_solver(estimator)
     if estimator.solver == "auto":
-        solver = Partitioned(max_iter=estimator.max_iter, tol=estimator.tol)
+        solver = Partitioned(max_iter=estimator.max_iter, tol=tolerance(estimator))
     elif isinstance(solver, BCFW | SDCA | LBFGS):
         solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
     elif not isinstance(solver, Partitioned):

@@ -20,6 +20,7 @@ class Trained:
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    alpha_: float
     n_iter_: int
     objective_: float
     dual_gap_: float
@@ -39,7 +40,7 @@ class TrainedChain(Trained):
     end_: np.ndarray
     score_parameters_: np.ndarray
     score_function_: ScoreFunction
-    alpha_: float
+    intercept_scaling_: float
     validation_scores_: np.ndarray
     dual_loss_: float
     forbidden_transitions_: list[tuple]

@@ -140,20 +140,22 @@ def _quick_solver(estimator):
 def _predictions(estimator, spec, examples, X, scaling, solver, state):
     """Labels of X after training with a scaling, and the result of that."""
     model = spec.bind_scaled(examples, scaling)
+    alpha = spec.default_alpha if estimator.alpha == "auto" else estimator.alpha
+    alpha = spec.solver_alpha(alpha)
     model.binder = partial(spec.bind_part_scaled, examples, scaling)
     solver = SOLVERS.resolve(
         solver,
         max_iter=estimator.max_iter,
         tol=max(estimator.tol, _coarse(estimator)),
         model=model,
-        alpha=estimator.alpha,
+        alpha=alpha,
     )
     # dual variables of labels are valid whatever their pairs are
     if state is not None and not solver.accepts(state, model):
         state = None
     result = solver.solve(
         model,
-        estimator.alpha,
+        alpha,
         random_state=estimator.random_state,
         n_jobs=estimator.n_jobs,
         dual_state=state,

@@ -2,11 +2,11 @@
 
 from numbers import Integral, Real
 
-from sksstruct.utils._param_validation import Interval
+from sksstruct.utils._param_validation import Interval, StrOptions
 
 # Constraints of the parameters that `train` reads.
 TRAINING = {
-    "alpha": [Interval(Real, 0, None, closed="left")],
+    "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "solver": [str, object],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
@@ -15,6 +15,12 @@ TRAINING = {
     "verbose": ["verbose"],
 }
 
+# What alpha="auto" is where X is one matrix, given its factor.
+AUTO_ROWS = """
+"auto" is ``{} * m``, where m is the mean squared norm of a row of X, and the feature of
+the bias is ``sqrt(0.075 * m)``: if X is multiplied by a number, predictions
+stay the same.
+"""
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {
     "verbose": """

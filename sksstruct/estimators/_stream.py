@@ -3,11 +3,10 @@
 import numpy as np
 from scipy import sparse
 
-from sksstruct.estimators._train import checked_model, replace_attributes
+from sksstruct.estimators._train import checked_model, named_solver, replace_attributes
 from sksstruct.models.chain.chain import view_attributes
 from sksstruct.models.chain.data import TrainingData
 from sksstruct.models.chain.pair_support import PairSupport
-from sksstruct.solvers import SOLVERS
 from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -34,15 +33,14 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     # the mean over more sequences gives each of the earlier ones less weight
     share = np.ones(n) if data.weight is None else data.weight * total
     data.weight = share / (seen + total)
-    alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
-    stream = {"visits": seen, "alpha": alpha, "mean_length": 0.0}
-    stream.update(getattr(tagger, "_stream", {}))
+    stream, alpha = _start(tagger, spec, seen)
+    scaling = spec.intercept_scaling_
     # of all sequences so far
     positions = seen * stream["mean_length"] + total * spec.mean_length_
     stream["mean_length"] = spec.mean_length_ = positions / (seen + total)
     model = spec._bind(data)
     averaged = aligned_zeros(model.n_weights)
-    _write_weights(tagger, model.views(averaged), spec, earlier)
+    _write_weights(tagger, model.views(averaged), spec, earlier, scaling)
     # The iterate continues from where it was; the attributes hold the average.
     # for given dual variables, weights are proportional to 1 / alpha
     rescale = stream["alpha"] / alpha
@@ -53,7 +51,7 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     averaged *= rescale
     iterate, weights = solver.solve_stream(
         model,
-        alpha,
+        spec.solver_alpha(alpha),
         iterate,
         averaged,
         stream["visits"],
@@ -63,10 +61,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     stream["visits"] += n
     attributes = {
         **_inputs(tagger, spec, names),
-        **view_attributes(model.views(weights), spec.pairs_),
+        **view_attributes(model.views(weights), spec.pairs_, scaling),
         "forbidden_transitions_": spec.forbidden_,
         "solver_": solver,
         "alpha_": alpha,
+        "intercept_scaling_": scaling,
         "n_seen_": seen + total,
         "_loss": tagger.loss,
         "_stream": stream,
@@ -75,10 +74,29 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     return tagger
 
 
+def _start(tagger, spec, seen):
+    """What is kept of earlier mini-batches, and alpha.
+
+    The first mini-batch says for all of them how large features are.
+    """
+    stream = {"visits": seen, "mean_length": 0.0, "mean_square": spec.mean_square_}
+    stream["intercept_scaling"] = spec.intercept_scaling_
+    stream.update(getattr(tagger, "_stream", {}))
+    kept = stream["intercept_scaling"]
+    if tagger.intercept_scaling not in ("auto", kept):
+        raise ValueError(
+            f"intercept_scaling must stay what it was before, {kept:.6g}, got "
+            f"{tagger.intercept_scaling!r}"
+        )
+    spec.mean_square_, spec.intercept_scaling = stream["mean_square"], kept
+    alpha = spec.default_alpha if tagger.alpha == "auto" else tagger.alpha
+    return {"alpha": alpha, **stream}, alpha
+
+
 def _check_parameters(tagger):
     """The solver and the model, or an error if they do not support mini-batches."""
     spec = checked_model(tagger)
-    solver = SOLVERS.resolve(tagger.solver, max_iter=tagger.max_iter, tol=tagger.tol)
+    solver = named_solver(tagger)
     solver.check_penalty(tagger.l1_ratio)
     if tagger.early_stopping:
         raise ValueError("early_stopping needs all sequences at once; use fit")
@@ -152,16 +170,22 @@ def _join_pairs(tagger, spec):
     return earlier
 
 
-def _write_weights(tagger, views, spec, earlier):
-    """Copy the weights of a fitted tagger into named blocks of flat weights."""
+def _write_weights(tagger, views, spec, earlier, scaling):
+    """Copy the weights of a fitted tagger into named blocks of flat weights.
+
+    Those of features become weights of features over `scaling`.
+    """
     if not hasattr(tagger, "coef_"):
         return
     pairs = views.pop("transition_coef", None)
     if earlier is not None:
-        pairs[earlier.places_in(spec.pairs_)] = tagger.transition_coef_.data
+        places = earlier.places_in(spec.pairs_)
+        pairs[places] = scaling * tagger.transition_coef_.data
     for name, block in views.items():
         value = getattr(tagger, f"{name}_")
         block[...] = value.toarray() if sparse.issparse(value) else value
+        if name == "coef":
+            block *= scaling
 
 
 def _in_layout(iterate, model, earlier):

@@ -24,6 +24,10 @@ from sksstruct.solvers.core.procedures import procedure
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.progress import Status
 
+# Tolerances with tol=None, where predictions are those of the optimum: of the hinge,
+# and of losses with a gradient. A smaller one takes longer and predicts the same.
+HINGE_TOL, SMOOTH_TOL = 3e-3, 1e-2
+
 
 @dataclass
 class Problem:
@@ -40,7 +44,8 @@ class Problem:
     attributes : callable
         ``attributes(weights)`` returns the fitted attributes for flat weights.
     alpha : float
-        Regularization: the number that stands for alpha="auto".
+        Regularization in units of the parameter: the number that stands for
+        alpha="auto".
     l1_ratio : float
         Share of the l1 penalty in it.
     """
@@ -52,11 +57,26 @@ class Problem:
     alpha: float
     l1_ratio: float
 
+    @property
+    def solver_alpha(self):
+        """The regularization that the solver is given.
+
+        The model is bound to features that were divided by the intercept scaling.
+        """
+        return self.spec.solver_alpha(self.alpha)
+
+
+def tolerance(estimator):
+    """The tolerance of a solver that an estimator names, which may follow its loss."""
+    if estimator.tol is not None:
+        return estimator.tol
+    return HINGE_TOL if estimator.loss == "hinge" else SMOOTH_TOL
+
 
 def named_solver(estimator):
     """The solver that an estimator names or has, for any model."""
     return SOLVERS.resolve(
-        estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
+        estimator.solver, max_iter=estimator.max_iter, tol=tolerance(estimator)
     )
 
 
@@ -92,10 +112,10 @@ def prepare(estimator, X, y, sample_weight=None):
     solver = SOLVERS.resolve(
         estimator.solver,
         max_iter=estimator.max_iter,
-        tol=estimator.tol,
+        tol=tolerance(estimator),
         model=model,
         l1=l1_ratio,
-        alpha=alpha,
+        alpha=spec.solver_alpha(alpha),
     )
     solver.check_penalty(l1_ratio)
     attributes = partial(
@@ -161,8 +181,8 @@ def train(estimator, X, y, sample_weight, noun):
     try:
         result = solver.solve(
             problem.model,
-            problem.alpha * (1.0 - problem.l1_ratio),
-            l1=problem.alpha * problem.l1_ratio,
+            problem.solver_alpha * (1.0 - problem.l1_ratio),
+            l1=problem.solver_alpha * problem.l1_ratio,
             random_state=estimator.random_state,
             n_jobs=estimator.n_jobs,
             verbose=estimator.verbose,
@@ -184,6 +204,7 @@ def set_attributes(estimator, problem, result, validation=None):
     """Set all fitted attributes; nothing of an earlier fit remains."""
     attributes = {
         **problem.attributes(result.weights),
+        "alpha_": problem.alpha,
         "n_iter_": result.n_iter,
         "objective_": result.objective,
         "dual_gap_": result.dual_gap,

@@ -12,7 +12,7 @@ from sklearn.callback import CallbackSupportMixin
 from sksstruct.estimators._chain_prediction import ChainPrediction
 from sksstruct.estimators._parameters import TEXTS, TRAINING
 from sksstruct.estimators._stream import train_on_batch
-from sksstruct.estimators._train import train
+from sksstruct.estimators._train import named_solver, train
 from sksstruct.estimators._weights_by_name import WeightsByName
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models import ScoreFunction
@@ -32,6 +32,7 @@ _OF_THE_MODEL = (
     "score_function",
     "transition_features",
     "fit_intercept",
+    "intercept_scaling",
     "boundary",
     "forbidden_transitions",
     "all_possible_states",
@@ -71,14 +72,18 @@ class ChainCRF(
     alpha : float or "auto", default="auto"
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
         lambda of the papers, or 1 / (n C). CRFsuite's c2 is ``alpha * n / 2``. "auto"
-        is 0.02 for the hinge losses and ``0.06 / n`` for the likelihood, where n is the
-        number, or total weight, of the sequences; see the user guide. 0 means no
-        regularization, which only solvers that use gradients support. They stop when
-        the gradient is small, and `dual_gap_` is ``inf``.
+        is ``0.0015 * m`` for the hinge losses and ``0.0045 * m / n`` for the
+        likelihood. m is the mean over the positions of the squared norm of their
+        features, and n is the number, or total weight, of the sequences; see the user
+        guide. If X is multiplied by a number, predictions stay the same. With
+        `score_function`, "auto" is 0.02 or ``0.06 / n``. 0 means no regularization,
+        which only solvers that use gradients support. They stop when the gradient is
+        small, and `dual_gap_` is ``inf``.
     l1_ratio : float, default=0.0
         Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
-        (1 - l1_ratio)/2 |w|^2)``. A positive value makes many weights zero. Training is
-        slow for values near 1. Only for ``loss="log"`` and hinges smoothed by the
+        (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
+        A positive value makes many weights zero. Training is slow for values near 1.
+        Only for ``loss="log"`` and hinges smoothed by the
         entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
@@ -116,11 +121,11 @@ class ChainCRF(
     max_iter : int, default=1000
         Maximum number of passes over the data, or of iterations. Used only if `solver`
         is a name.
-    tol : float, default=3e-3
+    tol : float or None, default=None
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
         training stops at a gap of ``tol`` times the objective at w = 0, which is 1
-        without class weights. With other losses, it stops at a gap of ``tol`` times the
-        current objective.
+        without class weights; None is 3e-3. With other losses, it stops at a gap of
+        ``tol`` times the current objective; None is 1e-2.
     max_seconds : float, default=None
         Time limit in seconds. Training stops after the first pass that ends past the
         limit, counted from the start of the first pass.
@@ -135,6 +140,13 @@ class ChainCRF(
         Number of passes without improvement before training stops.
     fit_intercept : bool, default=True
         Whether labels have a bias.
+    intercept_scaling : float or "auto", default="auto"
+        Value of the features that are constant: those of the biases, of the first and
+        the last position, and of the transitions. Larger values regularize their
+        weights less, as in `sklearn.svm.LinearSVC`. "auto" is ``sqrt(0.075 * m)`` with
+        ``alpha="auto"``, and 1 otherwise. Attributes contain the value
+        as a factor: `intercept_`, `start_`, `end_` and `transitions_` are what is added
+        to the score.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
     forbidden_transitions : list of tuple or "bio", default=None
@@ -194,6 +206,8 @@ class ChainCRF(
     %(features_seen)s
     alpha_ : float
         The regularization that was used.
+    intercept_scaling_ : float
+        The value of the features that are constant.
     validation_scores_ : ndarray of shape (n_passes,)
         With `early_stopping`, the score of the held-out sequences after each pass.
     n_iter_ : int
@@ -206,7 +220,8 @@ class ChainCRF(
         there is no bound, because labels are missing or `topk_exact_` is less than 1.
     dual_loss_ : float
         Linear term of the dual objective, which is ``dual_loss_ - alpha/2 |w|^2`` with
-        ``alpha_ * (1 - l1_ratio)`` for alpha. ``-inf`` if there is no dual problem.
+        ``alpha_ * (1 - l1_ratio)`` for alpha; in w, weights of constant features are
+        attributes over `intercept_scaling_`. ``-inf`` if there is no dual problem.
     %(history_)s
         If missing labels are completed by decoding, it is the history of the last
         round.
@@ -274,12 +289,13 @@ class ChainCRF(
     transition_features: str | ArrayLike | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
-    tol: float = 3e-3
+    tol: float | None = None
     max_seconds: float | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
     fit_intercept: bool = True
+    intercept_scaling: float | Literal["auto"] = "auto"
     boundary: bool = True
     forbidden_transitions: Transitions | None = None
     all_possible_states: bool = True
@@ -292,7 +308,7 @@ class ChainCRF(
 
     _parameter_constraints = {
         **TRAINING,
-        "alpha": [*TRAINING["alpha"], StrOptions({"auto"})],
+        "tol": [*TRAINING["tol"], None],
         "l1_ratio": [Interval(Real, 0, 1, closed="left")],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "early_stopping": ["boolean"],
@@ -303,6 +319,10 @@ class ChainCRF(
         "score_function": [ScoreFunction, None],
         "transition_features": [str, "array-like", None],
         "fit_intercept": ["boolean"],
+        "intercept_scaling": [
+            Interval(Real, 0, None, closed="neither"),
+            StrOptions({"auto"}),
+        ],
         "boundary": ["boolean"],
         "forbidden_transitions": [object],
         "all_possible_states": ["boolean"],
@@ -346,7 +366,10 @@ class ChainCRF(
 
     def _model(self):
         model = ChainModel(**{name: getattr(self, name) for name in _OF_THE_MODEL})
-        solver = SOLVERS.resolve(self.solver, max_iter=self.max_iter, tol=self.tol)
+        # only the default alpha knows the scale of the features
+        if model.intercept_scaling == "auto" and self.alpha != "auto":
+            model.intercept_scaling = 1.0
+        solver = named_solver(self)
         # sparse transitions are for solvers that ask for nothing else
         if self.solver != "auto":
             asked = set(solver.required_oracles)
@@ -359,8 +382,9 @@ class ChainCRF(
         spec = problem.spec
         stream = {"visits": spec.n_sequences_, "alpha": problem.alpha}
         stream["mean_length"] = spec.mean_length_
+        stream["mean_square"] = spec.mean_square_
+        stream["intercept_scaling"] = spec.intercept_scaling_
         further = {
-            "alpha_": problem.alpha,
             "dual_loss_": result.dual_loss,
             "_stream": stream,
         }
@@ -382,7 +406,7 @@ class ChainCRF(
         of all sequences seen so far. The dual variables of earlier sequences do not
         change any more, and are not stored. If the solver averages, the fitted
         attributes hold the average of the iterates. You can call `partial_fit` after
-        `fit`.
+        `fit`. The first mini-batch, or `fit`, says for all how large features are.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedBinary
-from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.binary.binary import BinaryModel
 from sksstruct.solvers import SOLVERS
@@ -27,6 +27,7 @@ from sksstruct.utils.typing import MatrixLike, with_callbacks
 @fill_doc(
     {
         **TEXTS,
+        "auto_rows": AUTO_ROWS.format("7.5e-6"),
         "solvers": listing(
             SOLVERS.names("max", "projection", "coordinates", losses=("hinge",))
         ),
@@ -44,9 +45,10 @@ class LinearSSVC(
 
     Parameters
     ----------
-    alpha : float, default=1e-4
+    alpha : float or "auto", default=1e-4
         Regularization, as in `sklearn.linear_model.SGDClassifier`;
         ``1 / (n_samples * C)`` in terms of `sklearn.svm.LinearSVC`.
+        %(auto_rows)s
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
@@ -83,6 +85,8 @@ class LinearSSVC(
     intercept_ : ndarray of shape (1,)
         Bias; 0 without `fit_intercept`.
     %(features_seen)s
+    alpha_ : float
+        The regularization that was used.
     n_iter_ : int
         Number of passes.
     objective_ : float
@@ -112,7 +116,7 @@ class LinearSSVC(
     ['low', 'high']
     """
 
-    alpha: float = 1e-4
+    alpha: float | Literal["auto"] = 1e-4
     _: KW_ONLY
     solver: str | Solver = "auto"
     max_iter: int = 10000
@@ -160,11 +164,13 @@ class LinearSSVC(
         return train(self, X, y, sample_weight, "classifier")
 
     def _model(self):
-        return BinaryModel(
+        model = BinaryModel(
             fit_intercept=self.fit_intercept,
             penalize_intercept=self.penalize_intercept,
             class_weight=self.class_weight,
         )
+        model.follows_scale = self.alpha == "auto"
+        return model
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Scores of the second class.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._pair_scaling import choose_scaling
-from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
@@ -45,6 +45,7 @@ def _is_likelihood(estimator):
 @fill_doc(
     {
         **TEXTS,
+        "auto_rows": AUTO_ROWS.format("7.5e-5"),
         "solvers": listing(
             SOLVERS.names(
                 "max", "factors", "coordinates", "label_sets", losses=("hinge",)
@@ -82,8 +83,9 @@ class MultilabelPairwise(
 
     Parameters
     ----------
-    alpha : float, default=1e-3
+    alpha : float or "auto", default=1e-3
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`: 1 / (n C).
+        %(auto_rows)s
     loss : {"squared_hinge", "hinge", "log", "structured_hinge"}, \
             default="squared_hinge"
         Loss of a label given the others. "structured_hinge" is for sets of labels: the
@@ -159,6 +161,8 @@ class MultilabelPairwise(
     interactions_ : ndarray of shape (n_labels, n_labels)
         Score of each pair of labels, symmetric; zero for pairs that do not interact.
     %(features_seen)s
+    alpha_ : float
+        The regularization that was used.
     n_iter_ : int
         Passes over the data.
     objective_ : float
@@ -198,7 +202,7 @@ class MultilabelPairwise(
     array([[0, 1, 1]])
     """
 
-    alpha: float = 1e-3
+    alpha: float | Literal["auto"] = 1e-3
     _: KW_ONLY
     loss: Literal["squared_hinge", "hinge", "log", "structured_hinge"] = "squared_hinge"
     class_weight: dict | Sequence[dict] | Literal["balanced"] | None = None
@@ -269,7 +273,7 @@ class MultilabelPairwise(
                 "class_weight is for losses of labels; loss='structured_hinge' counts "
                 "each wrong label once"
             )
-        return MultilabelModel(
+        model = MultilabelModel(
             loss=self.loss,
             class_weight=self.class_weight,
             pairs=self.pairs,
@@ -278,6 +282,8 @@ class MultilabelPairwise(
             enumerates=self._is_exact,
             choose_scaling=partial(choose_scaling, self),
         )
+        model.follows_scale = self.alpha == "auto"
+        return model
 
     def _is_exact(self, n_labels):
         if self.inference == "auto":

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct.estimators._train import prepare
+from sksstruct.estimators._train import prepare, tolerance
 from sksstruct.solvers import BCFW, GDMM, SOLVERS
 from sksstruct.solvers.dual_decomposition.path import FactorGrid
 from sksstruct.solvers.frank_wolfe.path import Path
@@ -385,11 +385,12 @@ def start(estimator, X, y, sample_weight, method="exact"):
             "the path is for SSVMClassifier, ChainCRF and LinearSSVC, got "
             f"{type(estimator).__name__}"
         )
-    template = clone(estimator)
+    # the alphas of a path are in units of X
+    template = clone(estimator).set_params(alpha=1.0)
     problem = prepare(template, X, y, sample_weight)
     if template.solver == "auto" and "max" in problem.model.oracles:
         # the path moves along the duals of this one, whatever is fastest at one alpha
-        options = {"max_iter": template.max_iter, "tol": template.tol}
+        options = {"max_iter": template.max_iter, "tol": tolerance(template)}
         problem.solver = SOLVERS.resolve("auto", **options)
     if problem.model.surrogate is not None:
         raise ValueError("the path is that of the hinge: it needs loss='hinge'")

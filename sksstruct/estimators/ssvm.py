@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.estimators._fitted import TrainedModel
 from sksstruct.estimators._losses import check_loss, has_probabilities, set_loss
-from sksstruct.estimators._parameters import TEXTS, TRAINING
+from sksstruct.estimators._parameters import AUTO_ROWS, TEXTS, TRAINING
 from sksstruct.estimators._train import train
 from sksstruct.inference._checks import check_k
 from sksstruct.losses import SmoothedHinge
@@ -29,6 +29,7 @@ from sksstruct.utils.typing import Examples, with_callbacks
 @fill_doc(
     {
         **TEXTS,
+        "auto_rows": AUTO_ROWS.format("7.5e-5"),
         "models": listing(sorted(MODELS)),
         "solvers": listing(SOLVERS.names("max", "topk", losses=("hinge",))),
         "smooth_solvers": listing(SOLVERS.names("exp", "topk", losses=("smooth",))),
@@ -61,11 +62,13 @@ class SSVMClassifier(
         %(models)s.
         The model also defines the loss, for example by the cost matrix of
         `sksstruct.models.MulticlassModel`.
-    alpha : float, default=1e-3
+    alpha : float or "auto", default=1e-3
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
-        lambda of the papers, or 1 / (n C). 0 means no regularization, which only
-        solvers that use gradients support. They stop when the gradient is small, and
-        `dual_gap_` is ``inf``.
+        lambda of the papers, or 1 / (n C). For models that are not multiclass, and with
+        `score_function`, "auto" is 1e-3. Otherwise,
+        %(auto_rows)s
+        0 means no regularization, which only solvers that use gradients support. They
+        stop when the gradient is small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         "hinge": the structured hinge. "log": the negative log-likelihood, which does
         not use the loss of the model. It needs a model that can sum over all outputs:
@@ -94,10 +97,11 @@ class SSVMClassifier(
     max_iter : int, default=1000
         Maximum number of passes over the data, or of iterations. Used only if `solver`
         is a name.
-    tol : float, default=3e-3
+    tol : float or None, default=None
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
-        training stops at a gap of ``tol`` times the objective at w = 0. With other
-        losses, it stops at a gap of ``tol`` times the current objective.
+        training stops at a gap of ``tol`` times the objective at w = 0; None is 3e-3.
+        With other losses, it stops at a gap of ``tol`` times the current objective;
+        None is 1e-2.
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
         models.
@@ -132,6 +136,8 @@ class SSVMClassifier(
         Number of features, if X is a 2-D array.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if X has feature names.
+    alpha_ : float
+        The regularization that was used.
     n_iter_ : int
         Number of passes.
     objective_ : float
@@ -170,12 +176,12 @@ class SSVMClassifier(
 
     model: str | StructuredModel = "multiclass"
     _: KW_ONLY
-    alpha: float = 1e-3
+    alpha: float | Literal["auto"] = 1e-3
     loss: Literal["hinge", "log", "smoothed_hinge"] | SmoothedHinge = "hinge"
     score_function: ScoreFunction | None = None
     solver: str | Solver = "auto"
     max_iter: int = 1000
-    tol: float = 3e-3
+    tol: float | None = None
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: int | None = None
@@ -184,6 +190,7 @@ class SSVMClassifier(
 
     _parameter_constraints = {
         **TRAINING,
+        "tol": [*TRAINING["tol"], None],
         "model": [str, StructuredModel],
         "loss": [StrOptions({"hinge", "log", "smoothed_hinge"}), SmoothedHinge],
         "score_function": [ScoreFunction, None],
@@ -241,15 +248,20 @@ class SSVMClassifier(
         if self.score_function is not None:
             self.score_function.check()
             model._set_score(clone(self.score_function))
+        # a score function may do anything with the scale of features
+        model.follows_scale = (
+            self.alpha == "auto" and model.is_flat and self.score_function is None
+        )
         return model
 
     def _set_loss(self, spec, model):
         set_loss(self.loss, spec, model)
 
     def _describe(self, spec, weights, views):
+        weights = spec._own_units(weights)
         return {
             "model_": spec,
-            "weights_": weights.copy(),
+            "weights_": weights,
             "_loss": self.loss,
             **spec._attributes(weights, views),
         }

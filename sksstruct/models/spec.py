@@ -1,12 +1,74 @@
 """An estimator's view of a model: parameters, data in, attributes out."""
 
+import math
+
 import numpy as np
+from scipy import sparse
 
 from sksstruct.utils._param_validation import validate_params
 from sksstruct.utils.sparse_input import rows_between
 
 # Options for scikit-learn's validation of a matrix of samples.
 ROWS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+# What alpha="auto" is multiplied by, in units of the mean squared norm of the rows of
+# features: about 1 for those of texts, for which the numbers were chosen.
+FACTOR_OF_SQUARE = 0.075
+# Below this, features count as zero: their squares are no normal numbers.
+_LEAST_SQUARE = 1e-300
+# Entries that are squared together.
+_BATCH = 2**20
+
+
+def row_squares(rows):
+    """Squared norm of each row of features, in double precision.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The features, which may be on disk.
+
+    Returns
+    -------
+    squares : ndarray of shape (n_rows,)
+        The squared norms; inf where they overflow.
+    """
+    n, out = rows.shape[0], np.zeros(rows.shape[0])
+    is_sparse = sparse.issparse(rows)
+    size = rows.indptr[-1] if is_sparse else rows.size
+    step = max(int(_BATCH * n / max(size, 1)), 1)
+    # `alpha_factor` says that they are too large
+    with np.errstate(over="ignore"):
+        for first in range(0, n, step):
+            last = min(first + step, n)
+            if not is_sparse:
+                part = rows[first:last]
+                out[first:last] = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+                continue
+            places = rows.indptr[first : last + 1]
+            row = np.repeat(np.arange(last - first), np.diff(places))
+            values = np.square(rows.data[places[0] : places[-1]], dtype=np.float64)
+            out[first:last] = np.bincount(row, values, last - first)
+    return out
+
+
+def alpha_factor(mean_square):
+    """What alpha="auto" is multiplied by, so that it follows the scale of the features.
+
+    The feature of a bias must be multiplied by the square root. Then predictions stay
+    the same if all features are multiplied by a number.
+
+    Parameters
+    ----------
+    mean_square : float
+        Mean squared norm of the rows of features.
+    """
+    if not np.isfinite(mean_square):
+        raise ValueError(
+            "alpha='auto' needs features whose squares are finite; those of X are too "
+            "large: divide them, or give alpha"
+        )
+    # without any feature there is nothing to follow
+    return FACTOR_OF_SQUARE * mean_square if mean_square > _LEAST_SQUARE else 1.0
 
 
 class ModelSpec:
@@ -134,10 +196,38 @@ class ModelSpec:
         """
         raise NotImplementedError
 
+    # Whether alpha is "auto", so that the model learns how large features are.
+    follows_scale = False
+    # Mean squared norm of the rows of features. Zero, which nothing follows, where they
+    # are no rows.
+    mean_square_ = 0.0
+    # What alpha="auto" stands for, but for that factor.
+    auto_alpha = 1e-3
+
     @property
     def default_alpha(self) -> float:
         """The regularization that alpha="auto" stands for, once data were read."""
-        raise NotImplementedError
+        return self.auto_alpha * alpha_factor(self.mean_square_)
+
+    @property
+    def intercept_scaling_(self) -> float:
+        """The value of constant features, such as that of a bias.
+
+        In training they are one, features are divided by it, and alpha by its square.
+        """
+        return math.sqrt(alpha_factor(self.mean_square_))
+
+    def _over_scale(self, X, weight):
+        """Rows of features as they are trained on, once their scale is learned."""
+        if not self.follows_scale:
+            return X
+        # not by BLAS, whose bits may depend on its threads
+        self.mean_square_ = float((weight * row_squares(X)).sum() / weight.sum())
+        return X / self.intercept_scaling_
+
+    def solver_alpha(self, alpha: float) -> float:
+        """The regularization of the problem that solvers see, from that of the user."""
+        return alpha / (self.intercept_scaling_ * self.intercept_scaling_)
 
     def _can_continue(self, previous, state):
         """Whether duals, or weights, of an earlier fit are valid for this model.

@@ -70,6 +70,10 @@ class StructuredModel(ModelSpec, BaseEstimator):
     # The score function that takes the place of the first block of weights, or None.
     _score_function = None
 
+    def _own_units(self, weights):
+        """A copy of flat weights, for features as they were given."""
+        return weights.copy()
+
     def prepare(self, X: Any, Y: Any) -> None:
         """Learn sizes from the training data; called on a copy of the model.
 

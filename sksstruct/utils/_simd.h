@@ -49,11 +49,12 @@
 /* The kernels of features in one precision. */
 #define SKS_FEATURE_KERNELS(X, suffix, real)                                           \
     X(void, sks_scores_##suffix,                                                       \
-      (ptrdiff_t n, const int32_t *index, const real *value, const double *weights,    \
-       ptrdiff_t ld, const double *init, double *out))                                 \
+      (ptrdiff_t n, const int32_t *index, const real *value, double scale,             \
+       const double *weights, ptrdiff_t ld, const double *init, double *out))          \
     X(void, sks_scores_part_##suffix,                                                  \
-      (ptrdiff_t n, const int32_t *index, const real *value, const double *weights,    \
-       ptrdiff_t ld, ptrdiff_t size, const double *init, double *out))                 \
+      (ptrdiff_t n, const int32_t *index, const real *value, double scale,             \
+       const double *weights, ptrdiff_t ld, ptrdiff_t size, const double *init,        \
+       double *out))                                                                   \
     X(void, sks_scatter_##suffix,                                                      \
       (ptrdiff_t n, const int32_t *index, const real *value, double scale,             \
        const double *change, ptrdiff_t ld, double *weights))                           \

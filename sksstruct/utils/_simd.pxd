@@ -37,17 +37,19 @@ cdef extern from "sksstruct/utils/_simd.h" nogil:
     Py_ssize_t sks_changed_rows "sks_table.sks_changed_rows"(
         Py_ssize_t n, Py_ssize_t ld, double tiny, double* d, int32_t* rows) noexcept
     void sks_scores_f32 "sks_table.sks_scores_f32"(
-        Py_ssize_t n, const int32_t* index, const float* value, const double* weights,
-        Py_ssize_t ld, const double* init, double* out) noexcept
+        Py_ssize_t n, const int32_t* index, const float* value, double scale,
+        const double* weights, Py_ssize_t ld, const double* init, double* out) noexcept
     void sks_scores_f64 "sks_table.sks_scores_f64"(
-        Py_ssize_t n, const int32_t* index, const double* value, const double* weights,
-        Py_ssize_t ld, const double* init, double* out) noexcept
+        Py_ssize_t n, const int32_t* index, const double* value, double scale,
+        const double* weights, Py_ssize_t ld, const double* init, double* out) noexcept
     void sks_scores_part_f32 "sks_table.sks_scores_part_f32"(
-        Py_ssize_t n, const int32_t* index, const float* value, const double* weights,
-        Py_ssize_t ld, Py_ssize_t size, const double* init, double* out) noexcept
+        Py_ssize_t n, const int32_t* index, const float* value, double scale,
+        const double* weights, Py_ssize_t ld, Py_ssize_t size, const double* init,
+        double* out) noexcept
     void sks_scores_part_f64 "sks_table.sks_scores_part_f64"(
-        Py_ssize_t n, const int32_t* index, const double* value, const double* weights,
-        Py_ssize_t ld, Py_ssize_t size, const double* init, double* out) noexcept
+        Py_ssize_t n, const int32_t* index, const double* value, double scale,
+        const double* weights, Py_ssize_t ld, Py_ssize_t size, const double* init,
+        double* out) noexcept
     void sks_scatter_f32 "sks_table.sks_scatter_f32"(
         Py_ssize_t n, const int32_t* index, const float* value, double scale,
         const double* change, Py_ssize_t ld, double* weights) noexcept

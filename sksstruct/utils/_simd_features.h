@@ -8,13 +8,14 @@
 
 /* One feature row against the weights (n_features x ld), features in float or double;
    index is NULL for a dense row, and value for a sparse one that is all ones.
-     sks_scores:  out[:] = init[:] + sum_p value[p] weights[index[p], :]
+     sks_scores:  out[:] = init[:] + sum_p value[p] * scale * weights[index[p], :]
      sks_scores_part: the same for `size` labels out of the ld of a row
      sks_scatter: weights[index[p], :] += value[p] * scale * change[:] */
 #define SKS_FEATURES(suffix, real)                                                     \
     SKS_INLINE void sks_scores_block_##suffix(                                         \
         const int width, ptrdiff_t n, const int32_t *index, const real *value,         \
-        const double *weights, ptrdiff_t ld, const double *init, double *out)          \
+        double scale, const double *weights, ptrdiff_t ld, const double *init,         \
+        double *out)                                                                   \
     {                                                                                  \
         /* few labels: two sums, so that the next feature need not wait for this one */ \
         const int two = width == 8 || width == 16 || (width == 4 && !index);           \
@@ -22,12 +23,14 @@
         ptrdiff_t p = 0;                                                               \
         for (int j = 0; j < width; j++) acc[j] = init[j];                              \
         for (; two && p + 2 <= n; p += 2) {                                            \
-            sks_fma(width, SKS_VALUE(p), weights + (index ? index[p] : p) * ld, acc);  \
-            sks_fma(width, SKS_VALUE(p + 1),                                           \
+            sks_fma(width, scale * SKS_VALUE(p),                                       \
+                    weights + (index ? index[p] : p) * ld, acc);                       \
+            sks_fma(width, scale * SKS_VALUE(p + 1),                                   \
                     weights + (index ? index[p + 1] : p + 1) * ld, odd);               \
         }                                                                              \
         for (; p < n; p++)                                                             \
-            sks_fma(width, SKS_VALUE(p), weights + (index ? index[p] : p) * ld, acc);  \
+            sks_fma(width, scale * SKS_VALUE(p),                                       \
+                    weights + (index ? index[p] : p) * ld, acc);                       \
         for (int j = 0; j < width; j++) out[j] = two ? acc[j] + odd[j] : acc[j];       \
     }                                                                                  \
     SKS_INLINE void sks_scatter_block_##suffix(                                        \
@@ -42,8 +45,8 @@
         }                                                                              \
     }                                                                                  \
     static void sks_scores_##suffix(                                                   \
-        ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
-        ptrdiff_t ld, const double *init, double *out)                                 \
+        ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
+        const double *weights, ptrdiff_t ld, const double *init, double *out)          \
     {                                                                                  \
         if (index && value)                                                            \
             SKS_BLOCKS(ld, SKS_SPARSE_##suffix);                                       \
@@ -53,8 +56,9 @@
             SKS_BLOCKS(ld, SKS_DENSE_##suffix);                                        \
     }                                                                                  \
     static void sks_scores_part_##suffix(                                              \
-        ptrdiff_t n, const int32_t *index, const real *value, const double *weights,   \
-        ptrdiff_t ld, ptrdiff_t size, const double *init, double *out)                 \
+        ptrdiff_t n, const int32_t *index, const real *value, double scale,            \
+        const double *weights, ptrdiff_t ld, ptrdiff_t size, const double *init,       \
+        double *out)                                                                   \
     {                                                                                  \
         if (index && value)                                                            \
             SKS_BLOCKS(size, SKS_SPARSE_##suffix);                                     \
@@ -130,18 +134,24 @@
 SKS_DENSE(f32, float)
 SKS_DENSE(f64, double)
 
-#define SKS_SPARSE_f32(width, b) \
-    sks_scores_block_f32(width, n, index, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_SPARSE_f64(width, b) \
-    sks_scores_block_f64(width, n, index, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_UNIT_f32(width, b) \
-    sks_scores_block_f32(width, n, index, NULL, weights + (b), ld, init + (b), out + (b))
-#define SKS_UNIT_f64(width, b) \
-    sks_scores_block_f64(width, n, index, NULL, weights + (b), ld, init + (b), out + (b))
-#define SKS_DENSE_f32(width, b) \
-    sks_scores_block_f32(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
-#define SKS_DENSE_f64(width, b) \
-    sks_scores_block_f64(width, n, NULL, value, weights + (b), ld, init + (b), out + (b))
+#define SKS_SPARSE_f32(width, b)                                                       \
+    sks_scores_block_f32(width, n, index, value, scale, weights + (b), ld, init + (b), \
+                         out + (b))
+#define SKS_SPARSE_f64(width, b)                                                       \
+    sks_scores_block_f64(width, n, index, value, scale, weights + (b), ld, init + (b), \
+                         out + (b))
+#define SKS_UNIT_f32(width, b)                                                         \
+    sks_scores_block_f32(width, n, index, NULL, scale, weights + (b), ld, init + (b),  \
+                         out + (b))
+#define SKS_UNIT_f64(width, b)                                                         \
+    sks_scores_block_f64(width, n, index, NULL, scale, weights + (b), ld, init + (b),  \
+                         out + (b))
+#define SKS_DENSE_f32(width, b)                                                        \
+    sks_scores_block_f32(width, n, NULL, value, scale, weights + (b), ld, init + (b),  \
+                         out + (b))
+#define SKS_DENSE_f64(width, b)                                                        \
+    sks_scores_block_f64(width, n, NULL, value, scale, weights + (b), ld, init + (b),  \
+                         out + (b))
 #define SKS_SCATTER(suffix, width, count) \
     sks_scatter_block_##suffix(width, count, n, index, value, c, first, ld, weights)
 SKS_FEATURES(f32, float)

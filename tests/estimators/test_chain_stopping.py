@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sksstruct import ChainCRF, crfsuite_parameters
+from sksstruct import ChainCRF, SSVMClassifier, crfsuite_parameters
 from sksstruct.datasets import make_chain
 from sksstruct.utils.packed import PackedSequences
 
@@ -99,13 +99,25 @@ def test_time_limit(data, loss, solver):
 class TestAlpha:
     def test_auto(self, data):
         weight = np.full(60, 0.5)
+        square = (np.vstack(data.X) ** 2).sum(axis=1).mean()
         log = ChainCRF(loss="log", random_state=0).fit(data.X, data.y)
-        assert log.alpha_ == pytest.approx(0.06 / 60)
-        assert log.fit(data.X, data.y, weight).alpha_ == pytest.approx(0.06 / 30)
-        assert ChainCRF().fit(data.X, data.y).alpha_ == 0.02
+        assert log.alpha_ == pytest.approx(0.0045 * square / 60)
+        log.fit(data.X, data.y, weight)
+        assert log.alpha_ == pytest.approx(0.0045 * square / 30)
+        hinge = ChainCRF().fit(data.X, data.y)
+        assert hinge.alpha_ == pytest.approx(0.0015 * square)
         assert ChainCRF(0.5).fit(data.X, data.y).alpha_ == 0.5
         batch = ChainCRF().partial_fit(data.X, data.y, classes=[0, 1, 2])
-        assert batch.alpha_ == 0.02
+        assert batch.alpha_ == pytest.approx(0.0015 * square)
+
+    @pytest.mark.parametrize("loss, tol", [("hinge", 3e-3), ("log", 1e-2)])
+    def test_tolerance_follows_the_loss(self, data, loss, tol):
+        tagger = ChainCRF(loss=loss, random_state=0).fit(data.X, data.y)
+        assert tagger.solver_.tol == tol
+        assert tagger.set_params(tol=0.5).fit(data.X, data.y).solver_.tol == 0.5
+        X, y = np.vstack(data.X), np.concatenate(data.y)
+        classifier = SSVMClassifier(loss=loss, random_state=0).fit(X, y)
+        assert classifier.solver_.tol == tol
 
     @pytest.mark.parametrize("alpha", ["mean", -1.0, np.inf, np.nan])
     def test_bad_values(self, data, alpha):

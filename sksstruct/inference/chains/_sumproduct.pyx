@@ -188,7 +188,8 @@ cdef bint scaled_forward(const Chain* chain, SumScratch* ws, double limit,
         else:
             table = table_after(chain, t - 1)
             log_partition[0] += table.shift
-            sks_scores_f64(chain.n_labels, NULL, alpha, table.ahead, ld, zeros, message)
+            sks_scores_f64(
+                chain.n_labels, NULL, alpha, 1.0, table.ahead, ld, zeros, message)
             alpha += ld
             mass = sks_weigh(ld, message, ws.u + t * ld, alpha)
         # Zero did not underflow: what is not forbidden was above the limit before, and
@@ -228,7 +229,7 @@ cdef bint scaled_backward(const Chain* chain, SumScratch* ws,
         # nothing follows the last position: its beta is one
         if t + 1 < last:
             sks_weigh(ld, beta, ws.u + (t + 1) * ld, ws.u + (t + 1) * ld)
-        sks_scores_f64(chain.n_labels, NULL, ws.u + (t + 1) * ld,
+        sks_scores_f64(chain.n_labels, NULL, ws.u + (t + 1) * ld, 1.0,
                        table_after(chain, t).back, ld, zeros, raw)
         mass = sks_weigh(ld, ws.alpha + t * ld, raw, node + t * ld)
         if mass < TINY:

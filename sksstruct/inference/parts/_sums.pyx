@@ -120,7 +120,7 @@ cdef inline void combine(bint logs, Py_ssize_t n, Py_ssize_t ld, const double* r
         memset(out, 0, ld * sizeof(double))
         sks_logplus(n, ld, row, table, out)
     else:
-        sks_scores_f64(n, NULL, row, table, ld, zeros, out)
+        sks_scores_f64(n, NULL, row, 1.0, table, ld, zeros, out)
 
 
 cdef void turn(bint logs, const Scratch* s, const double* grid) noexcept nogil:

@@ -166,7 +166,7 @@ cdef void send(Sums* sums, const double* row, bint forward, double* out) noexcep
                 sums.scores + (label if forward else label * forest.ld), stride)
         return
     high = sks_exp_row(forest.n_labels, forest.ld, row, weights, &low)
-    sks_scores_f64(forest.n_labels, NULL, weights,
+    sks_scores_f64(forest.n_labels, NULL, weights, 1.0,
                    sums.table.ahead if forward else sums.table.back, forest.ld,
                    sums.rows, out)
     # a row of -inf has weights of zero, whose logarithm is what it should be

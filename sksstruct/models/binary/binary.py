@@ -33,6 +33,8 @@ class BinaryModel(ModelSpec):
     penalize_intercept: bool = True
     class_weight: dict | str | None = None
 
+    auto_alpha = 1e-4
+
     def _read(self, X, y, sample_weight, seen):
         X, y = validate_rows(seen, X, y, **ROWS)
         check_classification_targets(y)
@@ -57,7 +59,7 @@ class BinaryModel(ModelSpec):
             X, labels = X[keep], labels[keep]
         if sparse.issparse(X) and not X.has_sorted_indices:
             X = X.sorted_indices()
-        return X, labels, weight
+        return self._over_scale(X, weight), labels, weight
 
     def _bind(self, examples):
         free = self.fit_intercept and not self.penalize_intercept
@@ -70,6 +72,6 @@ class BinaryModel(ModelSpec):
             views = {"coef": weights[None, :-1], "intercept": weights[-1:]}
         return {
             "classes_": self.classes_,
-            "coef_": views["coef"].copy(),
+            "coef_": views["coef"] / self.intercept_scaling_,
             "intercept_": views["intercept"].copy(),
         }

@@ -90,6 +90,8 @@ cdef class BoundChain(BoundModel):
         Constraints as scores of 0 or -inf: first labels, last labels, transitions.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
+    feature_scale : float
+        Factor of all features in X; those of bias, ends and transitions are one.
     pairs : PairSupport or None
         Weights of features on pairs of labels; only for a `PairChain`.
     pair_index, n_forbidden, ends, n_slots : objects
@@ -114,7 +116,8 @@ cdef class BoundChain(BoundModel):
     def __cinit__(self, X, Py_ssize_t n_labels, labels=None, example_weights=None,
                   label_costs=None, bint fit_intercept=True, bint boundary=True,
                   known=None, mask=None, forbidden_labels=None, loss_length=None,
-                  pairs=None, pair_index=None, n_forbidden=0, ends=None, n_slots=None):
+                  double feature_scale=1.0, pairs=None, pair_index=None, n_forbidden=0,
+                  ends=None, n_slots=None):
         offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)
         self.packed = X
         self.fit_intercept, self.boundary = fit_intercept, boundary
@@ -133,6 +136,7 @@ cdef class BoundChain(BoundModel):
         if example_weights is None:
             example_weights = np.full(len(sizes), 1.0 / max(len(sizes), 1))
         self.set_sizes(sizes, example_weights)
+        self.feature_scale = feature_scale
         # nodes and edges of a labeling; edges are at most one for each node
         self.max_keys = 2 * self.max_size
         # keys of edges come after those of the nodes, wherever a sequence ends
@@ -147,7 +151,8 @@ cdef class BoundChain(BoundModel):
             mask, forbidden_labels, n_positions=self.starts[len(sizes)],
             n_labels=n_labels, ld=self.ld, n_rows=2 + n_labels)
         # training reads them again and again, unless a file has more than memory holds
-        self._rows = FeatureRows(X, self._labeled and not self.on_disk)
+        self._rows = FeatureRows(
+            X, self._labeled and not self.on_disk, feature_scale)
         self._grams = GramMatrices(
             self._rows, self.starts, self.ld, fit_intercept, boundary, self.on_disk)
         # if not, workspaces have memory for F' d, as much as the weights
@@ -215,7 +220,8 @@ cdef class BoundChain(BoundModel):
                 self.packed, self.n_labels, self.labels, self.example_weights,
                 self._label_costs, self._known, forbidden=pairs, ends=ends,
                 stored=self.stored_pairs, loss_length=self._loss_length,
-                fit_intercept=self.fit_intercept, boundary=self.boundary)
+                fit_intercept=self.fit_intercept, boundary=self.boundary,
+                feature_scale=self.feature_scale)
         return self._factors
 
     def _forbidden(self):

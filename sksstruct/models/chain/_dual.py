@@ -26,6 +26,7 @@ class ChainDual(DualSpace):
 
     def __init__(self, model):
         self.model, self.values = model, model.packed.values
+        self.scale = model.feature_scale
         labels, costs = model.labels, model.costs
         self.n_labels = k = model.n_labels
         self.cost = model.n_examples
@@ -95,7 +96,7 @@ class ChainDual(DualSpace):
         d = model.n_features
         w = np.zeros(model.n_weights)
         part = w.reshape(-1, model.ld)[:, : self.n_labels]
-        part[:d] = self.values.T @ change
+        part[:d] = self.scale * (self.values.T @ change)
         if model.fit_intercept:
             part[d] = change.sum(axis=0)
         if model.boundary:
@@ -110,7 +111,7 @@ class ChainDual(DualSpace):
     def slopes(self, w):
         model, d = self.model, self.model.n_features
         part = w.reshape(-1, model.ld)[:, : self.n_labels]
-        scores = self.losses + self.values @ part[:d] + part[d]
+        scores = self.losses + self.scale * (self.values @ part[:d]) + part[d]
         scores[self.first] += part[d + 1]
         scores[self.last] += part[d + 2]
         pairs = part[d + 3 : d + 3 + self.n_labels]

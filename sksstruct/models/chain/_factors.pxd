@@ -7,6 +7,7 @@ from sksstruct.models.tables._row_factors cimport RowFactors
 @cython.final
 cdef class ChainFactors(RowFactors):
     cdef readonly bint boundary
+    cdef readonly double feature_scale
     cdef readonly IndicatorTable table
     # the first entries of the table are forbidden
     cdef readonly Py_ssize_t n_forbidden

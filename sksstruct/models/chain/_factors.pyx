@@ -52,12 +52,14 @@ cdef class ChainFactors(RowFactors):
         First and second labels of pairs that have a place in the table from the start.
     fit_intercept, boundary : bool
         Whether there is a bias, and whether there are start and end weights.
+    feature_scale : float
+        Factor of all features.
     """
 
     def __init__(self, X, Py_ssize_t n_labels, labels, example_weights=None,
                  label_costs=None, known=None, *, forbidden=None, ends=None,
                  stored=None, loss_length=None, bint fit_intercept=True,
-                 bint boundary=True):
+                 bint boundary=True, double feature_scale=1.0):
         n, lengths = len(X), X.lengths
         starts, stops = np.asarray(X.offsets)[:n], np.asarray(X.offsets)[1:]
         n_positions = int(stops[n - 1])
@@ -77,7 +79,9 @@ cdef class ChainFactors(RowFactors):
         place[starts] += FIRST_MARK
         place[stops - 1] += SECOND_MARK
         # without boundary weights no position has features of its own
-        self.set_rows(X, fit_intercept, place if boundary else np.zeros_like(place))
+        self.set_rows(X, fit_intercept, place if boundary else np.zeros_like(place),
+                      feature_scale)
+        self.feature_scale = feature_scale
         self._forbidden = no_pairs() if forbidden is None else forbidden
         self._stored = no_pairs() if stored is None else stored
         self.n_forbidden = len(self._forbidden[0])
@@ -160,7 +164,7 @@ cdef class ChainFactors(RowFactors):
                 (np.full(self.n_forbidden, -np.inf), self._forbidden),
                 transitions.shape)
         return SparseChain(X, weights[:n_dense].reshape(-1, self.ld), transitions,
-                           ends, forbidden_labels)
+                           ends, forbidden_labels, self.feature_scale)
 
     # ---- bigram factors ----
 

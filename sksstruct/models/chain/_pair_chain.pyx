@@ -51,7 +51,7 @@ cdef class PairChain(BoundChain):
     n_labels : int
         Number of labels K.
     labels, example_weights, label_costs, fit_intercept, boundary, known, mask, \
-forbidden_labels, loss_length : objects
+forbidden_labels, loss_length, feature_scale : objects
         As in `BoundChain`.
     pairs : PairSupport
         Which weights on pairs of labels exist.
@@ -72,7 +72,7 @@ forbidden_labels, loss_length : objects
 
     def __cinit__(self, X, Py_ssize_t n_labels, *args, pairs, **chain):
         self.pair_support = pairs
-        self.pair_features = PairFeatures(X, pairs, self.ld)
+        self.pair_features = PairFeatures(X, pairs, self.ld, self.feature_scale)
         # tables are formed before they are read
         self.visit_work *= 2.0
 

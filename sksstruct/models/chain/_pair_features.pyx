@@ -37,9 +37,11 @@ cdef class PairFeatures:
         Which weights exist.
     ld : int
         Length of the rows of tables.
+    scale : float, default=1.0
+        Factor of all values.
     """
 
-    def __cinit__(self, X, support, Py_ssize_t ld):
+    def __cinit__(self, X, support, Py_ssize_t ld, double scale=1.0):
         cdef const int64_t[::1] indptr, starts
         cdef const int32_t[::1] indices, cells, turned
         cdef const double[::1] values
@@ -49,7 +51,7 @@ cdef class PairFeatures:
         # the types that kernels read, and a spare entry so that there is an address
         indptr = np.ascontiguousarray(rows.indptr, dtype=np.int64)
         indices = np.append(rows.indices, 0).astype(np.int32)
-        values = np.append(rows.data, 0.0)
+        values = np.append(scale * rows.data, 0.0)
         starts = np.ascontiguousarray(first, dtype=np.int64)
         cells = np.append(cell, 0).astype(np.int32)
         turned = np.append(cell % ld * ld + cell // ld, 0).astype(np.int32)

@@ -378,6 +378,8 @@ cdef class ChainSmoothLoss(SmoothLoss):
                 part = slice(first, first + BATCH)
                 rows[:n_features] += (
                     self._values[part].T.astype(float) @ self._differences[part])
+        if self.chain.feature_scale != 1.0:
+            rows[:n_features] *= self.chain.feature_scale
 
     def _check_finite(self):
         """Raise an error that names the first example without a finite loss."""

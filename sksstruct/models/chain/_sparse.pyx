@@ -39,12 +39,15 @@ cdef class SparseChain:
         Constraints as scores of 0 or -inf: first labels, last labels.
     forbidden_labels : ndarray of shape (n_positions, n_labels), uint8, or None
         Labels that are not allowed at a position.
+    feature_scale : float, default=1.0
+        Factor of all features.
     """
 
-    def __init__(self, X, weights, transitions, mask=None, forbidden_labels=None):
+    def __init__(self, X, weights, transitions, mask=None, forbidden_labels=None,
+                 double feature_scale=1.0):
         self.n_labels, self.ld = transitions.shape[0], weights.shape[1]
         # both are shared by threads, which only read them
-        self._rows = FeatureRows(X)
+        self._rows = FeatureRows(X, scale=feature_scale)
         self._transitions = SparseTransitions.of_table(transitions)
         self._weights = weights
         self._offsets = np.ascontiguousarray(X.offsets, dtype=np.intp)

@@ -124,7 +124,7 @@ cdef class SparseBoundChain(BoundChain):
     n_labels : int
         Number of labels K.
     labels, example_weights, label_costs, fit_intercept, boundary, known, \
-loss_length : objects
+loss_length, feature_scale : objects
         As in `BoundChain`.
     pair_index : PairIndex
         Numbers of the pairs, which are their slots. Models of the same labels may share
@@ -241,7 +241,8 @@ loss_length : objects
             transitions = transitions + sparse.csr_array(
                 (np.full(len(first), -np.inf), (first, second)), transitions.shape)
         rows = w[:self.first_pair].reshape(-1, self.ld)
-        return SparseChain(X, rows, transitions, ends, forbidden_labels)
+        return SparseChain(
+            X, rows, transitions, ends, forbidden_labels, self.feature_scale)
 
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]

@@ -32,9 +32,12 @@ from sksstruct.utils._layout import aligned_zeros, padded_length
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import LabelEncoder
 
-# What alpha="auto" stands for: alpha with the hinge losses, and CRFsuite's c2, which is
-# alpha n / 2, with the likelihood.
+# What alpha="auto" stands for, but for `alpha_factor`, which is about 1 for texts:
+# alpha with the hinge losses, and CRFsuite's c2, which is alpha n / 2, with the
+# likelihood.
 HINGE_ALPHA, LIKELIHOOD_C2 = 0.02, 0.03
+# What parts of the data tell of the features: sum of squares, and weight of positions.
+_LEARNED = "squares", "positions"
 # Training with the hinge keeps transitions only where they have a weight from so many
 # labels on, unless the data have more than this share of all pairs, or too many are
 # forbidden: the more labels the larger their share may be, and all from FORBID_ALL on.
@@ -51,6 +54,8 @@ class ChainModel(ModelSpec):
 boundary, forbidden_transitions, all_possible_states, all_possible_transitions, \
 class_weight
         As in `sksstruct.ChainCRF`.
+    intercept_scaling : float or "auto", default=1.0
+        The same; "auto" follows the features.
 
     Attributes
     ----------
@@ -76,6 +81,8 @@ class_weight
         The weights of `transition_features` that exist.
     mean_length_ : float
         Mean number of observed labels of a sequence, by weight.
+    mean_square_ : float
+        Mean squared norm of the features of a position, by weight.
     """
 
     _: KW_ONLY
@@ -84,6 +91,7 @@ class_weight
     score_function: ScoreFunction | None = None
     transition_features: str | list | np.ndarray | None = None
     fit_intercept: bool = True
+    intercept_scaling: float | str = 1.0
     boundary: bool = True
     forbidden_transitions: list | str | None = None
     all_possible_states: bool = True
@@ -115,6 +123,11 @@ class_weight
             )
         if self.score_function is not None:
             self.score_function.check()
+            if self.intercept_scaling not in ("auto", 1.0):
+                raise ValueError(
+                    "intercept_scaling cannot be used with score_function, whose "
+                    "scores are not linear in the features"
+                )
             if not self._every_weight:
                 raise ValueError(
                     "score_function needs all possible states and transitions"
@@ -144,7 +157,13 @@ class_weight
             self.pairs_ = PairSupport.seen(data, self._pair_columns(data.packed))
         self.n_seen_, self.n_sequences_ = data.total, len(data.packed)
         self.mean_length_ = data.mean_length()
+        self._learn_scale(*data.squares())
         return data
+
+    def _learn_scale(self, squares, positions):
+        # a score function may do anything with the scale of features
+        if self.score_function is None:
+            self.mean_square_ = squares / positions
 
     def _learn_labels(self, classes, X, label_weights):
         """Learn labels, features, costs and constraints; return labels' numbers.
@@ -203,6 +222,10 @@ class_weight
             counts,
             float(weight.sum()),
             float(weight @ data.known_lengths()),
+            {
+                name: ("sum", value)
+                for name, value in zip(_LEARNED, data.squares(), strict=True)
+            },
         )
 
     def _part(self, X, y, sample_weight):
@@ -221,6 +244,7 @@ class_weight
         )
         self.n_seen_, self.n_sequences_ = facts.total, facts.n_examples
         self.mean_length_ = facts.length / facts.total
+        self._learn_scale(*(facts.learned[name][1] for name in _LEARNED))
 
     def _read_part(self, X, y, sample_weight):
         data = self._part(X, y, sample_weight)
@@ -276,12 +300,18 @@ class_weight
             self.mask_ = transition_mask(self.forbidden_, index, ld)
 
     @property
-    def default_alpha(self):
+    def auto_alpha(self):
         # chosen by cross-validation, see the user guide
         if self.loss == "log":
             # the sum of the losses against a penalty that does not depend on n
             return 2.0 * LIKELIHOOD_C2 / self.n_seen_
         return HINGE_ALPHA
+
+    @property
+    def intercept_scaling_(self):
+        if self.intercept_scaling == "auto":
+            return super().intercept_scaling_
+        return float(self.intercept_scaling)
 
     @property
     def loss_length_(self):
@@ -311,6 +341,7 @@ class_weight
             "example_weights": data.weight,
             "label_costs": self._costs,
             "loss_length": self.loss_length_,
+            "feature_scale": 1.0 / self.intercept_scaling_,
             "boundary": self.boundary and boundary,
             "known": data.known,
             "mask": self.mask_ if mask is None else mask,
@@ -396,7 +427,9 @@ class_weight
             return {**constant, **scored_attributes(weights, n_classes, self._score)}
         if views is None:
             views = chain_views(weights, n_classes, self.n_features_, self.pairs_)
-        return {**constant, **view_attributes(views, self.pairs_)}
+        scaling = self.intercept_scaling_
+        constant["intercept_scaling_"] = scaling
+        return {**constant, **view_attributes(views, self.pairs_, scaling)}
 
     def _can_continue(self, previous, state):
         if not np.array_equal(previous.classes_, self.classes_):
@@ -435,19 +468,32 @@ def sparse_pays(n_labels, n_seen, n_forbidden):
     )
 
 
-def view_attributes(views, pairs=None):
+def view_attributes(views, pairs=None, scaling=1.0):
     """Attributes of a chain with linear scores, from named blocks of weights.
 
-    `pairs` says what the weights of features on pairs of labels are for.
+    `pairs` says what the weights of features on pairs of labels are for. In training,
+    features were divided by `scaling`.
     """
     # coef_ stays a view of the padded rows, which prediction reads as they are.
     attributes = {
         f"{name}_": block if name == "coef" else block.copy()
         for name, block in views.items()
     }
+    if scaling != 1.0:
+        attributes["coef_"] = divided_rows(views["coef"], scaling)
     if pairs is not None:
         attributes["transition_coef_"] = pairs.coef(views["transition_coef"])
+        attributes["transition_coef_"].data /= scaling
     return attributes
+
+
+def divided_rows(coef, scaling):
+    """coef over a number, as a view of padded rows again."""
+    n_classes, n_features = coef.shape
+    ld = padded_length(n_classes)
+    rows = aligned_zeros(n_features * ld).reshape(n_features, ld)
+    np.divide(coef.T, scaling, out=rows[:, :n_classes])
+    return rows[:, :n_classes].T
 
 
 def scored_attributes(weights, n_classes, score):

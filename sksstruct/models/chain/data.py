@@ -6,6 +6,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from sksstruct.models.spec import row_squares
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.validation import (
     check_sequence_weight,
@@ -112,6 +113,15 @@ class TrainingData:
     def mean_length(self):
         """Mean number of positions whose label was observed, by weight."""
         return float(np.average(self.known_lengths(), weights=self.weight))
+
+    def squares(self):
+        """Sum of the squares of all features, and number of positions, by weight."""
+        lengths, squares = self.packed.lengths, row_squares(self.packed.values)
+        if self.weight is None:
+            return float(squares.sum()), float(len(squares))
+        # not by BLAS, whose bits may depend on its threads
+        squares = (np.repeat(self.weight, lengths) * squares).sum()
+        return float(squares), float((self.weight * lengths).sum())
 
     def label_weights(self):
         """Weight of the positions of each label."""

@@ -102,6 +102,7 @@ class IncompleteChain:
                 pairs=self.pairs,
                 mask=self.mask,
                 forbidden_labels=forbidden,
+                feature_scale=self.segments.feature_scale,
             )
 
         def decode(start, stop):

@@ -18,7 +18,7 @@ from sksstruct.models.facts import Facts
 from sksstruct.models.multiclass._multiclass import BoundMulticlass
 from sksstruct.models.scores.score import fitted_score, score_rows
 from sksstruct.models.scores.scored import ScoredLoss
-from sksstruct.models.spec import ROWS
+from sksstruct.models.spec import ROWS, row_squares
 from sksstruct.models.structured import StructuredModel
 from sksstruct.models.tables._table import block_ld
 from sksstruct.utils.packed import compact_rows
@@ -85,17 +85,22 @@ class MulticlassModel(StructuredModel):
         )
         if len(keep) < len(labels):
             X, labels = X[keep], labels[keep]
-        return X, labels, weight
+        return self._over_scale(X, weight), labels, weight
 
     def _facts(self, X, y, sample_weight, number):
         X, y, weight = _checked_part(X, y, sample_weight)
         classes, labels = np.unique(y, return_inverse=True)
         counts = np.bincount(labels, weights=weight)
+        squares = np.bincount(labels, weights=weight * row_squares(X))
+        by_class = classes.tolist()
         return Facts(
             {number: int(np.count_nonzero(weight))},
             X.shape[1],
-            counts=dict(zip(classes.tolist(), counts.tolist(), strict=True)),
+            counts=dict(zip(by_class, counts.tolist(), strict=True)),
             total=float(weight.sum()),
+            learned={
+                "squares": ("sum", dict(zip(by_class, squares.tolist(), strict=True)))
+            },
         )
 
     def _learn_facts(self, facts):
@@ -110,6 +115,12 @@ class MulticlassModel(StructuredModel):
         # samples of weight zero are no part of a block, which counts them before
         if not (np.isfinite(self._factors).all() and (self._factors > 0.0).all()):
             raise ValueError("class_weight must be finite, and positive with parts")
+        if self.follows_scale:
+            counts, squares = (
+                np.array([each[label] for label in classes.tolist()])
+                for each in (facts.counts, facts.learned["squares"][1])
+            )
+            self.mean_square_ = (self._factors @ squares) / (self._factors @ counts)
 
     def _read_part(self, X, y, sample_weight):
         X, y, weight = _checked_part(X, y, sample_weight)
@@ -117,6 +128,8 @@ class MulticlassModel(StructuredModel):
         weight = weight * self._factors[labels]
         keep = np.flatnonzero(weight)
         X = X if len(keep) == len(y) else X[keep]
+        if self.follows_scale:
+            X = X / self.intercept_scaling_
         return X, labels[keep], weight[keep] / self._total
 
     def prepare(self, X: Any, Y: Any) -> None:
@@ -194,6 +207,13 @@ class MulticlassModel(StructuredModel):
         if self.fit_intercept:
             return rows[:-1].T, rows[-1]
         return rows.T, np.zeros(len(self.classes_))
+
+    def _own_units(self, weights):
+        weights = weights.copy()
+        if self.follows_scale:
+            coef = self._blocks(weights)[0]
+            coef /= self.intercept_scaling_
+        return weights
 
     def _attributes(self, weights, views=None):
         if self._score_function is not None:

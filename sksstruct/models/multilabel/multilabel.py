@@ -19,7 +19,7 @@ from sksstruct.models.multilabel._pairs import (
     joint_counts,
 )
 from sksstruct.models.multilabel.conditional import ConditionalModel
-from sksstruct.models.spec import ROWS, ModelSpec
+from sksstruct.models.spec import ROWS, ModelSpec, row_squares
 from sksstruct.utils.parallel import run_in_chunks
 from sksstruct.utils.sparse_input import rows_between, sound_csr, validate_rows
 from sksstruct.utils.validation import check_example_weight
@@ -86,7 +86,7 @@ class MultilabelModel(ModelSpec):
                     "y has 1 class where sample_weight is positive: training needs 2"
                 )
         self._costs = label_costs(self.class_weight, Y, weight, self._values)
-        return X, Y, weight
+        return self._over_scale(X, weight), Y, weight
 
     def _facts(self, X, y, sample_weight, number):
         if self.loss != "structured_hinge":
@@ -102,6 +102,7 @@ class MultilabelModel(ModelSpec):
             )
         X, Y, weight = _checked_part(X, y, sample_weight)
         learned = {"the number of labels": ("equal", Y.shape[1])}
+        learned["squares"] = "sum", float((weight * row_squares(X)).sum())
         if counts_pairs(self.pairs, Y.shape[1]):
             together, n_samples = joint_counts(Y)
             learned["together"] = "sum", together
@@ -122,12 +123,16 @@ class MultilabelModel(ModelSpec):
         )
         self._sparse_output, self._exact = False, self.enumerates(n_labels)
         self._n_features, self._total = facts.n_features, facts.total
+        if self.follows_scale:
+            self.mean_square_ = learned["squares"] / facts.total
 
     def _read_part(self, X, y, sample_weight):
         X, Y, weight = _checked_part(X, y, sample_weight)
         keep = np.flatnonzero(weight)
         if len(keep) < len(Y):
             X, Y = X[keep], Y[keep]
+        if self.follows_scale:
+            X = X / self.intercept_scaling_
         return X, Y, weight[keep] / self._total
 
     def _layout(self):
@@ -140,6 +145,8 @@ class MultilabelModel(ModelSpec):
         self.scaling = self.interaction_scaling
         if self.scaling == "auto":
             self.scaling = self.choose_scaling(self, examples)
+        else:
+            self.scaling /= self.intercept_scaling_
         if self.scaling == 0.0:
             self.label_pairs_ = self.label_pairs_[:0]
         return self.bind_scaled(examples, self.scaling)
@@ -158,7 +165,7 @@ class MultilabelModel(ModelSpec):
         X, Y, weight = examples
         pairs = self.label_pairs_ if scaling > 0.0 else self.label_pairs_[:0]
         if self.loss == "structured_hinge":
-            return BoundMultilabel.bind(
+            model = BoundMultilabel.bind(
                 X,
                 Y.shape[1],
                 pairs,
@@ -168,6 +175,8 @@ class MultilabelModel(ModelSpec):
                 exact=self._exact,
                 fit_intercept=self.fit_intercept,
             )
+            model.feature_scale = 1.0 / self.intercept_scaling_
+            return model
         X = with_ones(X) if self.fit_intercept else X
         return ConditionalModel(
             X,
@@ -188,10 +197,10 @@ class MultilabelModel(ModelSpec):
             "_values": self._values,
             "label_pairs_": self.label_pairs_,
             "_sparse_output": self._sparse_output,
-            "coef_": coef,
+            "coef_": coef / self.intercept_scaling_,
             "intercept_": intercept,
             "interactions_": table,
-            "interaction_scaling_": float(self.scaling),
+            "interaction_scaling_": float(self.scaling * self.intercept_scaling_),
             "_loss": self.loss,
         }
 

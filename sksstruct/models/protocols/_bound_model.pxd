@@ -19,6 +19,7 @@ cdef class BoundModel:
     cdef readonly Py_ssize_t n_examples, n_weights
     cdef readonly Py_ssize_t max_size, max_keys, key_space
     cdef readonly double visit_work
+    cdef public double feature_scale
     cdef readonly object sizes, starts, example_weights
     # the same arrays, for loops without the interpreter
     cdef const Py_ssize_t[::1] _sizes, _starts

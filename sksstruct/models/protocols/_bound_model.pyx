@@ -97,6 +97,8 @@ cdef class BoundModel:
         bound on the keys.
     visit_work : float
         Table entries that a call of the max oracle reads, on average.
+    feature_scale : float
+        What features were multiplied by, so that bounds of their weights are divided.
     oracle_bounds : dict or None
         Bounds on weights that the oracles need to be exact.
     surrogate : SmoothedHinge or None
@@ -143,6 +145,7 @@ cdef class BoundModel:
         self.max_size = self.sizes.max()
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         self._starts = self.starts
+        self.feature_scale = 1.0
 
     def part(self, first, last):
         """Return the model bound to examples first <= i < last, with the same p_i."""
@@ -269,6 +272,10 @@ cdef class BoundModel:
         if not given:
             return None
         flat = [self.flatten_bounds(each) for each in given]
+        if bounds is not None and self.feature_scale != 1.0:
+            for view in map(self.views, flat[0]):
+                for name in {"coef", "transition_coef"} & set(view):
+                    view[name] /= self.feature_scale
         # a weight must keep both
         lower = np.maximum.reduce([each[0] for each in flat])
         upper = np.minimum.reduce([each[1] for each in flat])

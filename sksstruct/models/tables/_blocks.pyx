@@ -167,7 +167,7 @@ cdef class WeightBlocks:
                         features.count, features.index, features.values, coef)
                 else:
                     sks_scores_f64(features.count, features.index, features.values,
-                                   coef, block.ld, bias, table)
+                                   1.0, coef, block.ld, bias, table)
                 table += block.ld
 
     cdef void add_row(self, const TableRow* row, const double* change,

@@ -94,7 +94,9 @@ cdef class FeatureColumns:
                         &differences[0, 0])
                 elif self.is_single:
                     sks_scores_f32(count, &self.indices[begin], &self.single[begin],
-                                   &differences[0, 0], ld, &zeros[0], &out[feature, 0])
+                                   1.0, &differences[0, 0], ld, &zeros[0],
+                                   &out[feature, 0])
                 else:
                     sks_scores_f64(count, &self.indices[begin], &self.values[begin],
-                                   &differences[0, 0], ld, &zeros[0], &out[feature, 0])
+                                   1.0, &differences[0, 0], ld, &zeros[0],
+                                   &out[feature, 0])

@@ -21,6 +21,8 @@ cdef class FeatureRows:
     cdef readonly Py_ssize_t n_features
     # whether all values are one, so that none has to be read
     cdef bint sparse, single, unit
+    # what all values are multiplied by, in every product
+    cdef double scale
     # one of the two, as the features are given
     cdef const float* values32
     cdef const double* values64
@@ -49,12 +51,12 @@ cdef class FeatureRows:
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
                              double* out) noexcept nogil
-    cdef void scatter(self, Py_ssize_t position, double scale, const double* change,
+    cdef void scatter(self, Py_ssize_t position, double step, const double* change,
                       Py_ssize_t ld, double* weights) noexcept nogil
     # against the weights of one label
     cdef double column_score(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t step) noexcept nogil
-    cdef void add_to_column(self, Py_ssize_t position, double scale, double* weights,
+    cdef void add_to_column(self, Py_ssize_t position, double change, double* weights,
                             Py_ssize_t step) noexcept nogil
     # against each other
     cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil

@@ -83,6 +83,8 @@ cdef class FeatureRows:
         Features.
     read_often : bool, default=False
         Whether to check first if all values are one. If so, they are not read.
+    scale : float, default=1.0
+        Factor of all values.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ cdef class FeatureRows:
         Number of features.
     """
 
-    def __cinit__(self, X, bint read_often=False):
+    def __cinit__(self, X, bint read_often=False, double scale=1.0):
         cdef const float[::1] values32
         cdef const double[::1] values64
         cdef const int32_t[::1] indices
@@ -99,6 +101,7 @@ cdef class FeatureRows:
         # there is a pointer for each position, which may be on disk
         values, index, pointer = self.owned = stored_arrays(X.values, True)
         self.n_features, self.sparse = X.n_features, X.is_sparse
+        self.scale = scale
         # features in single precision stay so: they are half the memory, and what is
         # read from it is most of the time of a visit
         self.single = values.dtype == np.float32
@@ -180,28 +183,40 @@ cdef class FeatureRows:
         """out = init + the row times the weights"""
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_scores_f32(row.count, row.index, self.floats(row), weights, ld,
-                           init, out)
+            sks_scores_f32(row.count, row.index, self.floats(row), self.scale,
+                           weights, ld, init, out)
         else:
-            sks_scores_f64(row.count, row.index, self.doubles(row), weights, ld,
-                           init, out)
+            sks_scores_f64(row.count, row.index, self.doubles(row), self.scale,
+                           weights, ld, init, out)
 
     cdef void scores_of_rows(self, Py_ssize_t first, Py_ssize_t count,
                              const double* weights, Py_ssize_t ld, const double* init,
                              double* out) noexcept nogil:
         """out = init + the rows times the weights, for `count` positions"""
         cdef RowEntries row = self.row(first)
+        cdef double* last
         cdef Py_ssize_t k
         # dense rows share what is read of the weights
         if self.sparse:
             for k in range(count):
                 self.scores(first + k, weights, ld, init, out + k * ld)
-        elif self.single:
+            return
+        if self.scale != 1.0:
+            # The kernel knows of no scale, of what it returns or begins with. This is
+            # the last row, which is written after every other one has begun.
+            last = out + (count - 1) * ld
+            for k in range(ld):
+                last[k] = init[k] / self.scale
+            init = last
+        if self.single:
             sks_product_f32(count, row.count, self.floats(row), weights, ld,
                             ld, init, out)
         else:
             sks_product_f64(count, row.count, self.doubles(row), weights, ld,
                             ld, init, out)
+        if self.scale != 1.0:
+            for k in range(count * ld):
+                out[k] *= self.scale
 
     cdef void scores_of_part(self, Py_ssize_t position, const double* weights,
                              Py_ssize_t ld, Py_ssize_t size, const double* init,
@@ -212,16 +227,17 @@ cdef class FeatureRows:
         """
         cdef RowEntries row = self.row(position)
         if self.single:
-            sks_scores_part_f32(row.count, row.index, self.floats(row),
+            sks_scores_part_f32(row.count, row.index, self.floats(row), self.scale,
                                 weights, ld, size, init, out)
         else:
-            sks_scores_part_f64(row.count, row.index, self.doubles(row),
+            sks_scores_part_f64(row.count, row.index, self.doubles(row), self.scale,
                                 weights, ld, size, init, out)
 
-    cdef void scatter(self, Py_ssize_t position, double scale, const double* change,
+    cdef void scatter(self, Py_ssize_t position, double step, const double* change,
                       Py_ssize_t ld, double* weights) noexcept nogil:
-        """weights += scale times the outer product of the row and a change of scores"""
+        """weights += step times the outer product of the row and a change of scores"""
         cdef RowEntries row = self.row(position)
+        cdef double scale = step * self.scale
         if self.single:
             sks_scatter_f32(row.count, row.index, self.floats(row), scale,
                             change, ld, weights)
@@ -242,8 +258,8 @@ cdef class FeatureRows:
         # numbers that lie side by side are taken by vectors
         if step == 1 and row.index == NULL:
             if self.single:
-                return sks_dense_dot_f32(row.count, values32, weights)
-            return sks_dense_dot_f64(row.count, values64, weights)
+                return self.scale * sks_dense_dot_f32(row.count, values32, weights)
+            return self.scale * sks_dense_dot_f64(row.count, values64, weights)
         if self.unit:
             for entry in range(row.count):
                 total += weights[row.index[entry] * step]
@@ -253,12 +269,13 @@ cdef class FeatureRows:
         else:
             for entry in range(row.count):
                 total += values64[entry] * weights[feature_at(row.index, entry) * step]
-        return total
+        return self.scale * total
 
-    cdef void add_to_column(self, Py_ssize_t position, double scale, double* weights,
+    cdef void add_to_column(self, Py_ssize_t position, double change, double* weights,
                             Py_ssize_t step) noexcept nogil:
-        """Add scale times the row to the weights of a label."""
+        """Add a change times the row to the weights of a label."""
         cdef RowEntries row = self.row(position)
+        cdef double scale = change * self.scale
         cdef const float* values32 = self.floats(row)
         cdef const double* values64 = self.doubles(row)
         cdef Py_ssize_t entry
@@ -281,7 +298,7 @@ cdef class FeatureRows:
     # ---- against each other ----
 
     cdef void spread(self, Py_ssize_t position, double* out) noexcept nogil:
-        """Write the row into a dense vector of zeros."""
+        """Write the row into a dense vector of zeros, as it is given."""
         cdef RowEntries row = self.row(position)
         if self.single:
             sks_spread_f32(row.count, row.index, self.floats(row), out)
@@ -298,10 +315,12 @@ cdef class FeatureRows:
 
     cdef double spread_dot(self, Py_ssize_t position,
                            const double* spread) noexcept nogil:
-        """Return the inner product of the row and a dense vector."""
+        """Return the inner product of the row and another one that was spread."""
         cdef RowEntries row = self.row(position)
+        # of both rows
+        cdef double square = self.scale * self.scale
         if self.single:
-            return sks_spread_dot_f32(row.count, row.index, self.floats(row),
-                                      spread)
-        return sks_spread_dot_f64(row.count, row.index, self.doubles(row),
-                                  spread)
+            return square * sks_spread_dot_f32(
+                row.count, row.index, self.floats(row), spread)
+        return square * sks_spread_dot_f64(
+            row.count, row.index, self.doubles(row), spread)

@@ -27,7 +27,7 @@ cdef double LEAST_SCORE = -1e100
 cdef class RowFactors(FactorModel):
     """Base class of models of variables with rows of features."""
 
-    def set_rows(self, X, bint fit_intercept, marks):
+    def set_rows(self, X, bint fit_intercept, marks, double scale=1.0):
         """Set the features, after `set_factors`.
 
         Parameters
@@ -38,13 +38,15 @@ cdef class RowFactors(FactorModel):
             Whether labels have a bias.
         marks : ndarray of shape (n_variables,), uint8
             Bits 1 and 2: whether a variable has the first and the second mark.
+        scale : float
+            Factor of all features.
         """
         self.fit_intercept = fit_intercept
         self.n_features, self.ld = X.n_features, padded_length(self.n_labels)
-        self._rows, self._packed, self._marks = FeatureRows(X), X, marks
+        self._rows, self._packed, self._marks = FeatureRows(X, scale=scale), X, marks
         values = X.values
         squares = values.multiply(values) if X.is_sparse else values * values
-        norms = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        norms = scale * scale * np.asarray(squares.sum(axis=1), np.float64).ravel()
         # bias and marks are features that are one
         self._norms = norms + fit_intercept + (marks & FIRST_MARK) + (marks >> 1)
         # until `forbid_labels` says otherwise

@@ -35,8 +35,8 @@ Examples
 >>> from sksstruct import ChainCRF{imports}
 >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
 >>> tagger = ChainCRF(alpha=0.1, {parameters}).fit(X, y)
->>> tagger.predict([[[1.0], [1.0]]])[0].tolist()
-['b', 'b']
+>>> tagger.predict([[[0.0], [1.0], [0.0]]])[0].tolist()
+['a', 'b', 'a']
 """
 
 
