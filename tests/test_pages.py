@@ -130,8 +130,8 @@ def test_scripts(name, folder):
     old = run_path(str(SCRIPTS / f"{name}_old.py"))
     for each in names:
         if np.isscalar(new[each]):
-            # CRFsuite stops earlier
-            assert new[each] == pytest.approx(old[each], rel=0.01)
+            # both stop before the optimum
+            assert new[each] == pytest.approx(old[each], rel=0.03)
         else:
             pairs = zip(new[each], old[each], strict=True)
             assert all(np.array_equal(a, b) for a, b in pairs)

@@ -106,14 +106,19 @@ def test_arrays(client):
     y = np.where(X[:, 0] > X[:, 1], "u", np.where(X[:, 2] > 0, "v", "w"))
     rows = da.from_array(X, chunks=(30, 4))
     labels = da.from_array(y, chunks=30)
-    for loss in ("hinge", "log"):
+    for loss, tol in (("hinge", 3e-3), ("log", 1e-2)):
         classifier = DaskSSVMClassifier(
-            alpha=0.1, loss=loss, random_state=0, client=client
+            alpha="auto", loss=loss, random_state=0, client=client
         )
         classifier.fit(rows, labels)
+        solver = Partitioned(blocks=3, tol=tol)
         expected = SSVMClassifier(
-            alpha=0.1, loss=loss, solver=Partitioned(blocks=3), random_state=0
+            alpha="auto", loss=loss, solver=solver, random_state=0
         ).fit(X, y)
+        assert classifier.alpha_ == pytest.approx(expected.alpha_, rel=1e-12)
+        # sums of parts have other last bits
+        expected.set_params(alpha=0.1).fit(X, y)
+        classifier.set_params(alpha=0.1).fit(rows, labels)
         assert classifier.coef_.tobytes() == expected.coef_.tobytes()
     np.testing.assert_array_equal(
         classifier.predict(rows).compute(), expected.predict(X)
