@@ -17,9 +17,9 @@ TRAINING = {
 
 # What alpha="auto" is where X is one matrix, given its factor.
 AUTO_ROWS = """
-"auto" is ``{} * m``, where m is the mean squared norm of a row of X, and the feature of
-the bias is ``sqrt(0.075 * m)``: if X is multiplied by a number, predictions
-stay the same.
+"auto" is ``{} * m``, where m is the mean squared norm of a row of X. The
+feature of a bias that is regularized is then ``sqrt(0.075 * m)``, so that
+predictions stay the same if X is multiplied by a number.
 """
 # Texts for `sksstruct.utils._doc.fill_doc`.
 TEXTS = {

@@ -83,8 +83,7 @@ class ChainCRF(
         Share of the l1 penalty, less than 1. The penalty is ``alpha * (l1_ratio |w|_1 +
         (1 - l1_ratio)/2 |w|^2)``, its first part being divided by `intercept_scaling`.
         A positive value makes many weights zero. Training is slow for values near 1.
-        Only for ``loss="log"`` and hinges smoothed by the
-        entropy.
+        Only for ``loss="log"`` and hinges smoothed by the entropy.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"
         Training loss. "smoothed_hinge" is `sksstruct.losses.SmoothedHinge` with its
         defaults.
@@ -144,9 +143,9 @@ class ChainCRF(
         Value of the features that are constant: those of the biases, of the first and
         the last position, and of the transitions. Larger values regularize their
         weights less, as in `sklearn.svm.LinearSVC`. "auto" is ``sqrt(0.075 * m)`` with
-        ``alpha="auto"``, and 1 otherwise. Attributes contain the value
-        as a factor: `intercept_`, `start_`, `end_` and `transitions_` are what is added
-        to the score.
+        ``alpha="auto"``, and 1 otherwise. Attributes contain the value as a factor:
+        `intercept_`, `start_`, `end_` and `transitions_` are what is added to the
+        score.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
     forbidden_transitions : list of tuple or "bio", default=None

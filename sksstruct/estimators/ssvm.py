@@ -64,9 +64,9 @@ class SSVMClassifier(
         `sksstruct.models.MulticlassModel`.
     alpha : float or "auto", default=1e-3
         Regularization strength, as in `sklearn.linear_model.SGDClassifier`. It is the
-        lambda of the papers, or 1 / (n C). For models that are not multiclass, and with
-        `score_function`, "auto" is 1e-3. Otherwise,
+        lambda of the papers, or 1 / (n C). For multiclass models,
         %(auto_rows)s
+        For other models, and with `score_function`, "auto" is 1e-3.
         0 means no regularization, which only solvers that use gradients support. They
         stop when the gradient is small, and `dual_gap_` is ``inf``.
     loss : {"hinge", "log", "smoothed_hinge"} or SmoothedHinge, default="hinge"

@@ -331,7 +331,7 @@ def test_bundles_reach_what_cutting_planes_do(scale, alpha):
 def test_casimir_overflows_with_an_error():
     for scale in (1e200, 1e300):
         with pytest.raises(ValueError, match="broke down"):
-            ChainCRF(solver="casimir").fit([scale * np.eye(3)], [[0, 1, 0]])
+            ChainCRF(0.02, solver="casimir").fit([scale * np.eye(3)], [[0, 1, 0]])
 
 
 @pytest.mark.parametrize("solver", ["pragam", "bmrm", "bcfw", "ssg", "cutting_plane"])
