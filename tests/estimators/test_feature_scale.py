@@ -139,18 +139,25 @@ class TestChain:
     @settings(max_examples=12, deadline=None)
     def test_any_factor(self, seed, c, is_sparse, loss):
         X, y = sequences(seed, is_sparse)
-        # converged: what rounding does to the order of steps is forgotten
-        options = {"loss": loss, "tol": 1e-8, "max_iter": 3000}
+        options = {"loss": loss, "tol": 1e-8, "max_iter": 1000}
         one = fitted(X, y, **options)
         other = fitted(times(X, c), y, **options)
-        assert other.objective_ == pytest.approx(one.objective_, abs=1e-6)
+        # rounding may change the order of steps, but not the optimum that both are near
+        slack = one.dual_gap_ + other.dual_gap_ + 1e-10
+        assert abs(other.objective_ - one.objective_) <= slack
+        alpha = one.alpha_ / one.intercept_scaling_**2
         labelings, scores = one.predict_topk(X, 2)
         best = other.decision_function(times(X, c))
-        np.testing.assert_allclose(best, [each[0] for each in scores], atol=0.1)
-        for i, predicted in enumerate(other.predict(times(X, c))):
-            # by a margin above what rounding makes of the optimum
-            if scores[i][0] - scores[i][1] > 0.3:
-                np.testing.assert_array_equal(predicted, labelings[i][0])
+        predicted = other.predict(times(X, c))
+        for i, x in enumerate(X):
+            # how much scores differ at most if weights do by what the gaps leave open
+            norm = np.abs(array(x)).sum(axis=1).max() / one.intercept_scaling_ + 3
+            limit = 2 * (2 * slack / alpha) ** 0.5 * len(labelings[i][0]) * norm
+            assert best[i] == pytest.approx(scores[i][0], abs=limit)
+            if len(scores[i]) == 1 or scores[i][0] - scores[i][1] > 2 * limit:
+                np.testing.assert_array_equal(predicted[i], labelings[i][0])
+            if one.dual_gap_ + other.dual_gap_ < 1e-7:
+                assert limit < 1.0
 
     def test_units_of_the_user(self):
         X, y = sequences(4)
