@@ -84,6 +84,12 @@ class Selected:
 
     alpha_: float
     best_score_: float
+    best_index_: int
+    best_params_: dict[str, float]
+    cv_results_: dict[str, Any]
+    n_splits_: int
+    scorer_: Any
+    refit_time_: float
     edges_: np.ndarray
     scores_: np.ndarray
     paths_: list[SSVMPath]

@@ -234,8 +234,11 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy="", regularized=True):
-    """Raise or warn if a run was interrupted or did not converge."""
+def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
+    """Raise or warn if a run was interrupted or did not converge.
+
+    The level of the stack is that of who called fit, past train, fit and its decorator.
+    """
     status = Status(result.status)
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt(
@@ -256,5 +259,5 @@ def report_result(result, noun, remedy="", regularized=True):
             f"training did not converge in {result.n_iter} passes: {distance}. "
             f"{status.remedy}{hint}",
             ConvergenceWarning,
-            stacklevel=5,  # past train, fit and its decorator
+            stacklevel=stacklevel,
         )
