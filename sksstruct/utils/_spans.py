@@ -163,7 +163,7 @@ class SpanSequence:
         if scheme is None:
             starts = begins | ~(self._open & same)
             starts &= parts != OUTSIDE
-            return self._cut(starts, starts | (parts == OUTSIDE) | self._first)
+            return self._cut(starts, starts | (parts == OUTSIDE))
         inside = (parts == INSIDE) & self._open & same
         if scheme == "BIO":
             return self._cut(begins, ~inside)

@@ -174,6 +174,9 @@ def test_rules_of_labels_that_are_not_of_one_scheme():
         ValueError, match=r"y\[1\] starts .*='auto' rules out; .*convert"
     ):
         model.fit(X, [["B-X", "O"], ["I-X", "I-X"]])
+    # B- after the same kind in another sequence is not IOB1's
+    with pytest.raises(ValueError, match=r"y\[0\] starts with 'I-X' at position 0"):
+        model.fit(X, [["I-X", "I-X"], ["B-X", "O"]])
     # without data, B- and I- are BIO's
     with pytest.raises(ValueError, match=r"y\[0\] starts with 'I-X' at position 0"):
         model.partial_fit(X, [["I-X", "B-X"]] * 2, classes=NAMES)
