@@ -171,7 +171,7 @@ def test_rules_of_labels_that_are_not_of_one_scheme():
     with pytest.raises(ValueError, match=r"label 'S-X', .* IOBES, but .* 'L-X', which"):
         model.fit(X, [["B-X", "L-X"], ["O", "S-X"]])
     with pytest.raises(
-        ValueError, match=r"y\[1\] starts .*='auto' rules out; .*convert"
+        ValueError, match=r"y\[1\] starts .*='auto' rules out. .*convert"
     ):
         model.fit(X, [["B-X", "O"], ["I-X", "I-X"]])
     # B- after the same kind in another sequence is not IOB1's

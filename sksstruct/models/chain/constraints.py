@@ -224,7 +224,10 @@ def check_permitted(mask, labels, known, offsets, classes, numbers, given=None):
             rules, hint = "forbidden_transitions", ""
             if isinstance(given, str):
                 rules += f"={given!r}"
-                hint = "; sksstruct.metrics.convert_labels repairs ill-formed labels"
+                hint = (
+                    ". Name the scheme of the labels if it is another; "
+                    "sksstruct.metrics.convert_labels repairs ill-formed ones"
+                )
             raise ValueError(
                 f"y[{numbers[i]}] {text} {what} at position {t - offsets[i]}, which "
                 f"{rules} rules out{hint}"
