@@ -183,7 +183,8 @@ class ChainPrediction(TrainedChain):
         excluded : list of list, default=None
             A list for each sequence: a collection of labels that are not allowed, or
             None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple or "bio", default=None
+        forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
             Pairs of labels that must not follow each other, in addition to those of
             the estimator's parameter of the same name.
 

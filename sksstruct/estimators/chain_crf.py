@@ -137,12 +137,15 @@ class ChainCRF(
         Whether labels have a bias.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
-    forbidden_transitions : list of tuple or "bio", default=None
+    forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
         Pairs (from, to) of labels that must not follow each other. None in a pair
-        stands for the start or the end of a sequence. "bio" selects the pairs of
-        `sksstruct.inference.bio_transitions`. The constraint applies in training, where
-        only allowed labelings compete, and in prediction. Labels that are not in y are
-        ignored.
+        stands for the start or the end of a sequence. The name of a scheme of spans
+        selects the pairs of `sksstruct.inference.scheme_transitions`; "auto" finds the
+        scheme of y. The constraint applies in training, where only allowed labelings
+        compete, and in prediction. Labels that are not in y are ignored. Labels in y
+        that break the rules are an error; `sksstruct.metrics.convert_labels` repairs
+        them.
     all_possible_states : bool, default=True
         Whether every pair of a feature and a label has a weight. If False, only pairs
         that occur in the training data have one, as is the default in CRFsuite. The

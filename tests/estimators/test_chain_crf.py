@@ -486,7 +486,7 @@ class TestInterruptions:
         ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
         ({"loss": SmoothedHinge(mu=0)}, ValueError, "mu"),
         ({"all_possible_states": False}, ValueError, "all_possible_states"),
-        ({"forbidden_transitions": "iob"}, TypeError, "forbidden_transitions"),
+        ({"forbidden_transitions": "iob"}, ValueError, "forbidden_transitions"),
         ({"forbidden_transitions": [(0,)]}, TypeError, "pairs"),
         ({"forbidden_transitions": [(None, None)]}, ValueError, "without a label"),
         ({"solver": "adam"}, ValueError, "unknown solver 'adam'; the names are"),
