@@ -82,7 +82,10 @@ def graph_feature(model, x, y):
 
 def matching_feature(model, x, y):
     pairs = [(r, c) for r, c in enumerate(y) if c >= 0]
-    return {"coef_": sum((x[r, c] for r, c in pairs), np.zeros(x.shape[2]))}
+    return {
+        "coef_": sum((x[r, c] for r, c in pairs), np.zeros(x.shape[2])),
+        "intercept_": 0 if model.complete else len(pairs),
+    }
 
 
 def candidate_feature(model, x, y):
