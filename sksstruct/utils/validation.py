@@ -493,6 +493,28 @@ def encode_labels(y, lengths):
     return encoder.classes_, codes, known
 
 
+def costs_by_name(class_weight, classes):
+    """Cost of each label from a dict; 1 for labels that it does not name.
+
+    As in scikit-learn, a name that is not in y is an error unless all labels of y are
+    named: then a fold of a cross-validation may lack it.
+    """
+    labels = classes.tolist()
+    known = set(labels)
+    unknown = [name for name in class_weight if name not in known]
+    if unknown and not all(label in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not a label of y: these are "
+            f"{', '.join(map(repr, labels[:20]))}{', ...' * (len(labels) > 20)}. If a "
+            "fold of a cross-validation may lack a label, class_weight must name all "
+            "others too"
+        )
+    values = [class_weight.get(label, 1.0) for label in labels]
+    if not all(isinstance(value, Real) for value in values):
+        raise ValueError("class_weight must map labels to numbers")
+    return np.array(values, dtype=np.float64)
+
+
 def _is_list(y):
     """Whether y has entries in a definite order."""
     if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):

@@ -8,14 +8,16 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, make_chain
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.losses import SmoothedHinge
 from sksstruct.metrics import token_accuracy_scorer
+from sksstruct.models import GraphModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -128,6 +130,18 @@ def test_class_weight_of_a_label_that_a_fold_lacks():
     model = ChainCRF(class_weight={"a": 1.0, "b": 1.0, "z": 2.0})
     scores = cross_val_score(model, X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all()
+    # as in scikit-learn: there must be no label whose name may be misspelled
+    model.set_params(class_weight={"z": 2.0}).fit(X, y)
+    flat = LogisticRegression(class_weight={"z": 2.0})
+    for estimator, inputs, labels in (
+        (model, X[:3], y[:3]),
+        (flat, np.eye(3), ["a", "b", "a"]),
+        (SSVMClassifier(GraphModel(class_weight={"z": 2.0})), [(X[0], [])], y[:1]),
+    ):
+        with pytest.raises(ValueError, match="class_weight"):
+            estimator.fit(inputs, labels)
+    with pytest.raises(ValueError, match=r"names 'z', .* these are 'a', 'b'\. If"):
+        clone(model).partial_fit(X, y[:1] * 9, classes=["a", "b"])
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
