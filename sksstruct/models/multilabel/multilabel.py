@@ -289,7 +289,7 @@ def _refuse_sets(y):
         return
     rows = [row for row in y if isinstance(row, list | tuple | Set | np.ndarray)]
     odd = [row for row in rows if isinstance(row, Set) or len(row) != len(rows[0])]
-    odd += [row for row in rows if len(row) > 1 and isinstance(row[0], str)]
+    odd += [row for row in rows if len(row) > 1 and isinstance(next(iter(row)), str)]
     if odd:
         raise ValueError(
             f"y must be a label indicator, but has the labels of each sample, such as "
