@@ -140,7 +140,7 @@ def _is_nested(X):
     first = X[0]
     if isinstance(first, list | tuple) and len(first):
         return isinstance(first[0], list | tuple | dict | np.ndarray)
-    return sparse.issparse(first) or np.ndim(first) > 1
+    return np.ndim(first) > 1
 
 
 def rows_between(X, first, last):

@@ -223,7 +223,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="label indicator of 0 and 1"):
         MultilabelPairwise().fit(X, Y + 1)
     some = ("a", "b"), ("a",)
-    for labels in ([some[k % 2] for k in range(len(X))], [set(some[0])] * len(X)):
+    for labels in ([some[k % 2] for k in range(len(X))], [{"a"}] * len(X)):
         for y in (labels, tuple(labels), np.fromiter(labels, dtype=object)):
             with pytest.raises(
                 ValueError, match=r"has the labels of each .*MultiLabelB"
