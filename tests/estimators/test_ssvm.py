@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV
@@ -164,6 +164,11 @@ def test_callbacks_and_pipeline(digits):
         SSVMClassifier(random_state=0, solver=BCFW()), {"solver__tol": [0.1, 0.01]}
     ).fit(X[:200], y[:200])
     assert search.best_params_["solver__tol"] in (0.1, 0.01)
+
+
+def test_features_that_are_not_scaled():
+    with pytest.warns(ConvergenceWarning, match="Scaled features or a larger alpha"):
+        SSVMClassifier(max_iter=5, random_state=0).fit(*load_wine(return_X_y=True))
 
 
 def test_parameters_are_checked(digits):

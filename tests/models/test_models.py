@@ -429,7 +429,11 @@ BAD = {
         [(NODES, [])],
         [[0, 1]],
     ),
-    r"X\[0\] must be 3-D": (MatchingModel(), [NODES], [[0, 1]]),
+    r"X\[0\] must be 3-D, got 2-D: .* \(n_rows, .*pass \[x\]": (
+        MatchingModel(),
+        [NODES],
+        [[0, 1]],
+    ),
     "a different column": (MatchingModel(), [np.ones((2, 2, 1))], [[0, 0]]),
     "entries 1, 0 and -1": (
         MatchingModel(),

@@ -90,7 +90,8 @@ class MatchingModel(CompiledModel):
     _from_parts = {"mean_size_": "mean"}
 
     def _input(self, x, name):
-        x = check_features(x, name, 3, getattr(self, "n_features_", None))
+        axes = "(n_rows, n_columns, n_features)"
+        x = check_features(x, name, 3, getattr(self, "n_features_", None), axes)
         if self.complete and x.shape[0] > x.shape[1]:
             raise ValueError(
                 f"{name} has {x.shape[0]} rows and {x.shape[1]} columns: complete=True "
@@ -242,7 +243,8 @@ def _links(y, shape, name):
         y = np.zeros(0)
     if y.dtype.kind not in "iub" or y.ndim not in (1, 2):
         raise ValueError(
-            f"{name} must be integers: the column of each row, or an array of links"
+            f"{name} must be integers: the column of each row, -1 where it has none, "
+            "or an array of links"
         )
     if y.ndim == 2:
         if y.shape != tuple(shape) or y.min() < -1 or y.max() > 1:
