@@ -248,7 +248,8 @@ def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
     if status.remedy is not None:
         hint = ""
         if status is Status.MAX_ITER:
-            hint = f" A larger alpha takes fewer passes. {remedy}".rstrip()
+            hint = " Scaled features or a larger alpha take fewer passes."
+            hint = f"{hint} {remedy}".rstrip()
         distance = (
             f"the duality gap is {result.dual_gap:.3g}, the tolerance "
             f"{result.target:.3g}"

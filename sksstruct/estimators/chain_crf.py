@@ -154,8 +154,9 @@ class ChainCRF(
         The same for pairs of labels. The hinge needs True.
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label. The cost of labels that are not in
-        the dict is 1. Labels that are not in y are ignored. Not available with
-        ``loss="log"``, which has no cost of errors.
+        the dict is 1. As in scikit-learn, the dict may name a label that is not in y
+        only if it names all that are. Not available with ``loss="log"``, which has no
+        cost of errors.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
         `CuttingPlane` and `GDMM` start from its dual variables. They need the same
