@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache, partial
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel
@@ -26,6 +25,7 @@ from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.parallel import one_blas_thread
 
 # blocks="auto": so many examples in each, or more, but two blocks at least where there
 # are so many examples, and not more than so many blocks.
@@ -325,8 +325,7 @@ class Partitioned(Solver):
         if executor is None:
             executor = Threads(options.n_jobs)
         seed = check_random_state(options.random_state).randint(2**31 - 1)
-        # sums must not depend on how many threads there are
-        with _controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
@@ -349,12 +348,6 @@ class Partitioned(Solver):
             (outline.n_examples, outline.n_weights, outline.surrogate),
             (executor.n_blocks, alpha, l1),
         )
-
-
-@cache
-def _controller():
-    """The threads of the libraries that are loaded."""
-    return ThreadpoolController()
 
 
 class Run:
