@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.estimators._fitted import TrainedMultilabel
 from sksstruct.estimators._pair_scaling import choose_scaling
 from sksstruct.estimators._parameters import TEXTS, TRAINING
-from sksstruct.estimators._train import train
+from sksstruct.estimators._train import named_solver, train
 from sksstruct.models.multilabel.multilabel import MultilabelModel, decode
 from sksstruct.solvers import SOLVERS
 from sksstruct.solvers.core.base import Solver
@@ -119,7 +119,8 @@ class MultilabelPairwise(
         if labels only attract each other. Labels that it leaves undecided are decided
         in prediction. "gdmm": Algorithm 2 of Huang et al. [5]_, in prediction. "auto"
         is "exact" for up to twelve labels, otherwise "lp". Training uses it only with
-        "structured_hinge".
+        "structured_hinge", and solvers other than "gdmm", "bca" and "soft_bcfw", which
+        train the relaxation: with these, "exact" is an error.
     solver : str or solver object, default="auto"
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
@@ -269,6 +270,16 @@ class MultilabelPairwise(
                 "class_weight is for losses of labels; loss='structured_hinge' counts "
                 "each wrong label once"
             )
+        if self.loss == "structured_hinge" and self.inference == "exact":
+            solver = named_solver(self)
+            relaxes = {"factors", "label_sets"} & set(solver.required_oracles)
+            # without pairs the relaxation is exact
+            if relaxes and np.size(self.pairs) and self.interaction_scaling != 0:
+                raise ValueError(
+                    f"{type(solver).__name__} trains the LP relaxation, whatever the "
+                    "inference: use solver='auto' or 'bcfw', which can enumerate sets "
+                    "of labels, or inference='lp'"
+                )
         return MultilabelModel(
             loss=self.loss,
             class_weight=self.class_weight,

@@ -434,6 +434,18 @@ def test_solvers_with_factors_are_refused(solver):
     assert "without transition_features" in "".join(caught.value.__notes__)
 
 
+def test_pragam_with_sequences_of_one_position():
+    """They have no transitions: alone they leave no table of pairs at all."""
+    X, y = [[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]], [["a"], ["b"], ["b"]]
+    common = {"transition_features": [0], "tol": 1e-6}
+    found, peer = (
+        ChainCRF(0.1, solver=solver, max_iter=5000, **common).fit(X, y)
+        for solver in ("pragam", "bmrm")
+    )
+    assert found.objective_ == pytest.approx(peer.objective_, rel=1e-4)
+    assert found.transition_coef_.nnz == 0
+
+
 def test_score_functions_are_refused():
     X, y = problem()
     model = ChainCRF(score_function=ELUScore(2), transition_features=COLUMNS)

@@ -187,12 +187,11 @@ def label_costs(class_weight, classes, counts=None):
             raise ValueError("class_weight must map labels to numbers")
         costs = np.array(values)
     else:
-        # As in scikit-learn; labels of weight zero cost nothing.
+        # As in scikit-learn; labels of weight zero cost nothing. Shares, as weights may
+        # be the smallest numbers there are.
+        shares = counts / counts.sum()
         costs = np.divide(
-            counts.sum() / len(classes),
-            counts,
-            out=np.zeros(len(classes)),
-            where=counts > 0,
+            1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
         )
     costs = costs.astype(np.float64)
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
