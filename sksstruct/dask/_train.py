@@ -152,9 +152,9 @@ def partitioned(estimator):
         estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
     )
     if estimator.solver == "auto":
-        solver = Partitioned(max_iter=estimator.max_iter, tol=estimator.tol)
+        solver = Partitioned(estimator.max_iter, estimator.tol)
     elif isinstance(solver, BCFW | SDCA | LBFGS):
-        solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
+        solver = Partitioned(solver.max_iter, solver.tol, solver=solver)
     elif not isinstance(solver, Partitioned):
         raise ValueError(
             f"{type(solver).__name__} cannot train on data in parts: solver must be "

@@ -34,10 +34,14 @@ def data():
         # steps that are not pairwise take long to the optimum unless alpha is large
         ChainCRF(1.0, solver="bcfw", class_weight="balanced"),
         ChainCRF(
-            solver=BCFW(step="pairwise", averaging=False, cache=True), boundary=False
+            solver=BCFW.as_published(step="pairwise", averaging=False, cache=True),
+            boundary=False,
         ),
         ChainCRF(
-            solver=BCFW("permutation", "away", inner_steps=3), fit_intercept=False
+            solver=BCFW.as_published(
+                sampling="permutation", step="away", inner_steps=3
+            ),
+            fit_intercept=False,
         ),
     ],
     ids=["auto", "bcfw-balanced", "pairwise", "away"],
@@ -194,7 +198,9 @@ def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
         )  # fmt: skip
         assert not awkward[-1].has_canonical_format
     before = [x.indices.copy() for x in awkward]
-    solver = BCFW("permutation", averaging=False, max_iter=30, tol=0)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=30, tol=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a = ChainCRF(0.01, solver=solver, random_state=0).fit(awkward, y)
@@ -244,7 +250,7 @@ class TestPartialFit:
 
     def test_one_batch_is_one_pass_of_the_solver(self, data):
         """The first mini-batch is the first pass of plain BCFW on it."""
-        solver = BCFW("permutation", averaging=False, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=False, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         with warnings.catch_warnings():
@@ -315,7 +321,7 @@ class TestPartialFit:
 
     def test_earlier_sequences_lose_weight(self, data):
         """A batch without features halves what an equal batch has learned."""
-        solver = BCFW("permutation", averaging=False)
+        solver = BCFW.as_published(sampling="permutation", averaging=False)
         model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         before = model.coef_.copy()
@@ -324,9 +330,11 @@ class TestPartialFit:
 
     def test_averages_over_batches(self, data):
         """Batches of one: every iterate can be seen, and is averaged by the paper."""
-        solver = BCFW("permutation", averaging=True, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=True, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
-        plain = ChainCRF(0.1, solver=BCFW("permutation", averaging=False))
+        plain = ChainCRF(
+            0.1, solver=BCFW.as_published(sampling="permutation", averaging=False)
+        )
         mean = 0.0
         for k in range(4):
             part = slice(k, k + 1)
@@ -527,7 +535,7 @@ def test_prediction_reads_coef_in_place(data, averaging):
     """No copy of the weights per call, also after a pickle, and edits take effect."""
     from sksstruct.models.chain.fitted import padded_rows
 
-    solver = BCFW(averaging=averaging, tol=0.1)
+    solver = BCFW.as_published(averaging=averaging, tol=0.1)
     model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
     for tagger in (model, pickle.loads(pickle.dumps(model))):
         assert np.shares_memory(padded_rows(tagger.coef_, 4), tagger.coef_)
@@ -549,7 +557,9 @@ def test_repr_and_html(data):
 def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)
-    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, check_every=50)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=50, tol=0, check_every=50
+    )
     primal = []
     for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
         model = ChainCRF(

@@ -238,7 +238,9 @@ class TestFrankWolfe:
             warnings.simplefilter("ignore")
             model = ChainCRF(
                 alpha,
-                solver=BCFW("permutation", "fw", averaging=False, max_iter=1),
+                solver=BCFW.as_published(
+                    sampling="permutation", step="fw", averaging=False, max_iter=1
+                ),
                 transition_features=COLUMNS,
                 random_state=0,
             ).fit(X, y)
@@ -265,7 +267,7 @@ class TestFrankWolfe:
         alpha, chain = 5.0, PairChain(X, y, 3, [1])
         model = ChainCRF(
             alpha,
-            solver=BCFW(**options, max_iter=9000, tol=0.02),
+            solver=BCFW.as_published(**options, max_iter=9000, tol=0.02),
             transition_features=[1],
             random_state=0,
         ).fit(X, y)
@@ -529,7 +531,7 @@ class TestWarmStart:
 
 
 class TestStream:
-    solver = BCFW("permutation", averaging=False)
+    solver = BCFW.as_published(sampling="permutation", averaging=False)
 
     def test_pairs_come_with_the_batches(self):
         rng = np.random.RandomState(0)
@@ -555,7 +557,7 @@ class TestStream:
     @pytest.mark.parametrize("averaging", [True, False])
     def test_many_batches_learn(self, averaging):
         X, y = switches(200)
-        solver = BCFW("permutation", averaging=averaging)
+        solver = BCFW.as_published(sampling="permutation", averaging=averaging)
         model = ChainCRF(
             0.01, solver=solver, transition_features=[0, 1], random_state=0
         )

@@ -20,6 +20,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models.chain._dual import ChainDual
 from sksstruct.solvers import BMRM, LBFGS, SSG, SVRG, Casimir, FrankWolfe, Pragam
 from sksstruct.solvers.bundle._simplex_qp import maximize_on_simplex
+from sksstruct.solvers.core.base import Solver
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
 
@@ -548,6 +549,20 @@ def test_concurrent_fits_share_one_limit_of_threads(data, monkeypatch):
         assert blas_threads() == [3] * len(before)
     assert seen == [[1] * len(before)] * 3
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("name", sorted(set(solvers.__all__) - {"SOLVERS"}))
+def test_the_first_parameters(name):
+    """Without their names only max_iter and tol."""
+    cls = getattr(solvers, name)
+    if not (inspect.isclass(cls) and issubclass(cls, Solver)):
+        return
+    kinds = [
+        (each.name, each.kind is each.KEYWORD_ONLY)
+        for each in inspect.signature(cls).parameters.values()
+    ]
+    assert kinds[:2] == [("max_iter", False), ("tol", False)]
+    assert all(by_keyword for _, by_keyword in kinds[2:])
 
 
 def blas_threads():

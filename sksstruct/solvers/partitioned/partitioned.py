@@ -15,7 +15,7 @@ from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Options, Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.result import SolverResult
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
@@ -57,6 +57,11 @@ class Partitioned(Solver):
 
     Parameters
     ----------
+    max_iter : int, default=1000
+        Maximum number of passes, each of as many visits as there are examples.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
+        gradient, times the objective.
     solver : BCFW, SDCA, LBFGS or None, default=None
         The solver that each block uses for its visits, and for `BCFW`, for averaging.
         Its `max_iter`, `tol` and `check_every` have no effect. None: `BCFW` or `SDCA`,
@@ -67,11 +72,6 @@ class Partitioned(Solver):
         "auto": 2, 4 or 8 blocks, with 4,000 examples in each if there are more than
         two, and 1 block for fewer than 200 examples. More threads than blocks have no
         effect. More blocks need more passes.
-    max_iter : int, default=1000
-        Maximum number of passes, each of as many visits as there are examples.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
-        gradient, times the objective.
     rounds : int or "auto", default="auto"
         Number of rounds per pass, which is how often changes are added. With more
         rounds, training needs fewer passes, but more communication. "auto": 4 with the
@@ -126,11 +126,11 @@ class Partitioned(Solver):
     %(example)s
     """
 
-    solver: Solver | None = None
-    blocks: int | Literal["auto"] = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
+    solver: Solver | None = None
+    blocks: int | Literal["auto"] = "auto"
     rounds: int | Literal["auto"] = "auto"
     scaling: Literal["adaptive", "safe"] = "adaptive"
     check_every: int | Literal["auto"] = "auto"
@@ -181,7 +181,7 @@ class Partitioned(Solver):
         """
         if self.solver is not None:
             return self.solver
-        return FASTEST() if surrogate is None else SDCA()
+        return BCFW() if surrogate is None else SDCA()
 
     def check_model(self, model: BoundModel) -> None:
         """Raise an error if blocks of a model cannot be trained.
