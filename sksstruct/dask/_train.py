@@ -132,7 +132,7 @@ def train(estimator, X, y, sample_weight, noun):
         verbose=estimator.verbose,
         callback=callbacks,
         l1=plan.l1,
-        max_seconds=getattr(estimator, "max_seconds", None),
+        max_seconds=estimator.max_seconds,
     )
     try:
         run = _on_cluster(solver, client)

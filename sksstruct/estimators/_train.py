@@ -169,7 +169,7 @@ def train(estimator, X, y, sample_weight, noun):
             verbose=estimator.verbose,
             callback=callbacks,
             dual_state=state,
-            max_seconds=getattr(estimator, "max_seconds", None),
+            max_seconds=estimator.max_seconds,
         )
     except BaseException:
         callbacks.close()

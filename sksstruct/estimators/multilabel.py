@@ -125,15 +125,19 @@ class MultilabelPairwise(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults:
         %(solvers)s.
-        "auto" is `sksstruct.solvers.DCD`. For "structured_hinge", it is the
-        configuration of `sksstruct.solvers.BCFW` that reaches a given duality gap
-        soonest if sets of labels are enumerated, otherwise `sksstruct.solvers.BCA`.
+        "auto" is "dcd". For "structured_hinge", it is "bcfw" if sets of labels are
+        enumerated, otherwise "bca".
     max_iter : int, default=1000
         Maximum number of passes over the data. Used only if `solver` is a name.
     tol : float, default=5e-4
         Tolerance of the duality gap, used only if `solver` is a name. Training stops at
         a gap of ``tol`` times the objective. With "structured_hinge", it stops at a gap
         of ``tol`` times the number of labels.
+    max_seconds : float, default=None
+        Time limit in seconds. Training stops after the first pass that ends past the
+        limit, counted from the start of the first pass. The choice of
+        `interaction_scaling`, which comes first, has a limit of the same length: values
+        that it leaves no time for are not tried.
     fit_intercept : bool, default=True
         Whether labels have a bias. As in the classifiers of scikit-learn, it is
         regularized like the other weights, except with ``loss="log"``. Labels that all
@@ -209,6 +213,7 @@ class MultilabelPairwise(
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 5e-4
+    max_seconds: float | None = None
     fit_intercept: bool = True
     n_jobs: int | None = None
     random_state: int | RandomState | None = None

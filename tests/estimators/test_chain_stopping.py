@@ -7,7 +7,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sksstruct import ChainCRF, crfsuite_parameters
+from sksstruct import (
+    ChainCRF,
+    LinearSSVC,
+    MultilabelPairwise,
+    SSVMClassifier,
+    crfsuite_parameters,
+)
 from sksstruct.datasets import make_chain
 from sksstruct.utils.packed import PackedSequences
 
@@ -97,6 +103,35 @@ def test_time_limit(data, loss, solver):
     # and for labels that are completed in rounds
     partial = [[*row[:-1], None] if len(row) > 1 else row for row in data.y]
     assert tagger.set_params(loss="hinge").fit(data.X, partial).n_iter_ == 1
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SSVMClassifier(),
+        SSVMClassifier(loss="log", solver="lbfgs"),
+        LinearSSVC(),
+        MultilabelPairwise(),
+        MultilabelPairwise(loss="structured_hinge", solver="bca"),
+    ],
+    ids=repr,
+)
+def test_time_limit_of_classifiers(estimator):
+    rng = np.random.RandomState(0)
+    X, y = rng.standard_normal((40, 3)), np.arange(40) % 2
+    if isinstance(estimator, MultilabelPairwise):
+        # with pairs that are worth a trial
+        y = np.column_stack([y, 1 - y])
+    estimator = clone(estimator).set_params(max_seconds=1e-9, tol=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.fit(X, y)
+    assert estimator.n_iter_ == 1
+    if isinstance(estimator, MultilabelPairwise):
+        # no time for a trial with pairs
+        assert estimator.interaction_scaling_ == 0.0
+    with pytest.raises(ValueError, match="max_seconds"):
+        estimator.set_params(max_seconds=0.0).fit(X, y)
 
 
 class TestAlpha:
