@@ -236,6 +236,11 @@ class ChainCRF(
     rounds, each of up to `max_iter` passes. The first weights are trained on the runs
     of known labels. Positions with missing labels have no loss.
 
+    For scikit-learn a tagger has no estimator type: `sklearn.base.is_classifier` is
+    false. Folds of classifiers are stratified by y, which is not possible for
+    labelings, and lists of lists would be an error. ``cv=3`` is therefore three plain
+    folds of the sequences.
+
     If several labelings have the best score, `predict` returns the one whose last label
     comes first in `classes_`. Remaining ties are decided by the last label but one, and
     so on.
@@ -308,6 +313,7 @@ class ChainCRF(
     }
 
     def __sklearn_tags__(self):
+        # no estimator type: see the notes of the class
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.sparse = True

@@ -10,6 +10,7 @@ from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from sksstruct import ChainCRF
 from sksstruct.datasets import fetch_ocr_letters, make_chain
@@ -105,10 +106,13 @@ def test_score_counts_new_labels_as_errors(data):
     assert model.score(data.X, data.y, sample_weight=weight) == alone
 
 
-def test_cross_validation_with_folds_that_lack_a_label():
+@pytest.mark.parametrize("form", [list, np.array])
+def test_cross_validation_with_folds_that_lack_a_label(form):
+    """An estimator type would have them stratified, which lists of lists cannot be."""
+    assert get_tags(ChainCRF()).estimator_type is None
     rng = np.random.RandomState(0)
     X = [rng.normal(size=(3, 2)) for _ in range(9)]
-    y = [["a", "b", "a"]] * 8 + [["z", "z", "z"]]
+    y = [form(row) for row in [["a", "b", "a"]] * 8 + [["z", "z", "z"]]]
     scores = cross_val_score(ChainCRF(), X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
 
