@@ -120,8 +120,8 @@ def kappa(full):
     X, y = path_problem(full)
     rows = []
     for name, solver in (
-        ("BCFW, gap", BCFW()),
-        ("BCPFW, gap, cache", BCFW(step="pairwise", cache=True)),
+        ("BCFW, gap", BCFW.as_published()),
+        ("BCPFW, gap, cache", BCFW.as_published(step="pairwise", cache=True)),
     ):
         for value in (0.1, 0.3, 0.5, 0.7, 0.9, 0.99):
             path = ssvm_path(

@@ -132,7 +132,7 @@ def train(estimator, X, y, sample_weight, noun):
         verbose=estimator.verbose,
         callback=callbacks,
         l1=plan.l1,
-        max_seconds=getattr(estimator, "max_seconds", None),
+        max_seconds=estimator.max_seconds,
     )
     try:
         run = _on_cluster(solver, client)
@@ -152,9 +152,9 @@ def partitioned(estimator):
         estimator.solver, max_iter=estimator.max_iter, tol=estimator.tol
     )
     if estimator.solver == "auto":
-        solver = Partitioned(max_iter=estimator.max_iter, tol=estimator.tol)
+        solver = Partitioned(estimator.max_iter, estimator.tol)
     elif isinstance(solver, BCFW | SDCA | LBFGS):
-        solver = Partitioned(solver, max_iter=solver.max_iter, tol=solver.tol)
+        solver = Partitioned(solver.max_iter, solver.tol, solver=solver)
     elif not isinstance(solver, Partitioned):
         raise ValueError(
             f"{type(solver).__name__} cannot train on data in parts: solver must be "

@@ -94,10 +94,11 @@ def prepare(estimator, X, y, sample_weight=None):
         max_iter=estimator.max_iter,
         tol=estimator.tol,
         model=model,
-        l1=l1_ratio,
+        l1=alpha * l1_ratio,
         alpha=alpha,
     )
-    solver.check_penalty(l1_ratio)
+    # nothing is left of it if alpha is zero
+    solver.check_penalty(alpha * l1_ratio)
     attributes = partial(
         _attributes,
         getattr(estimator, "_describe", _describe),
@@ -168,7 +169,7 @@ def train(estimator, X, y, sample_weight, noun):
             verbose=estimator.verbose,
             callback=callbacks,
             dual_state=state,
-            max_seconds=getattr(estimator, "max_seconds", None),
+            max_seconds=estimator.max_seconds,
         )
     except BaseException:
         callbacks.close()

@@ -105,8 +105,7 @@ class ChainCRF(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(hinge_solvers)s;
-        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest, also with thousands of labels. For the other losses
+        "auto" is "bcfw", also with thousands of labels. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 sequences and 20,000 weights or more, and with an l1
         penalty. It is "lbfgs" for fewer, for an l2-smoothed hinge, and for a likelihood
@@ -121,9 +120,7 @@ class ChainCRF(
         training stops at a gap of ``tol`` times the objective at w = 0, which is 1
         without class weights. With other losses, it stops at a gap of ``tol`` times the
         current objective.
-    max_seconds : float, default=None
-        Time limit in seconds. Training stops after the first pass that ends past the
-        limit, counted from the start of the first pass.
+    %(max_seconds)s
     early_stopping : bool, default=False
         Whether to hold out a part of the sequences and stop training when their `score`
         has not improved for `n_iter_no_change` passes, as in
@@ -243,6 +240,11 @@ class ChainCRF(
     rounds, each of up to `max_iter` passes. The first weights are trained on the runs
     of known labels. Positions with missing labels have no loss.
 
+    For scikit-learn a tagger has no estimator type: `sklearn.base.is_classifier` is
+    false. Folds of classifiers are stratified by y, which is not possible for
+    labelings, and lists of lists would be an error. ``cv=3`` is therefore three plain
+    folds of the sequences.
+
     If several labelings have the best score, `predict` returns the one whose last label
     comes first in `classes_`. Remaining ties are decided by the last label but one, and
     so on.
@@ -298,7 +300,6 @@ class ChainCRF(
         **TRAINING,
         "alpha": [*TRAINING["alpha"], StrOptions({"auto"})],
         "l1_ratio": [Interval(Real, 0, 1, closed="left")],
-        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -316,6 +317,7 @@ class ChainCRF(
     }
 
     def __sklearn_tags__(self):
+        # no estimator type: see the notes of the class
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.sparse = True

@@ -98,6 +98,11 @@ class LPMAPPredictor(Solved, Versioned, BaseEstimator):
     sksstruct.factor_graphs.FactorGraph : The graphs to label.
     sksstruct.datasets.load_uai : Reads graphs from files.
 
+    Notes
+    -----
+    For scikit-learn the predictor has no estimator type, as it learns nothing: scores
+    are given, and there is no y to be a classifier of.
+
     References
     ----------
     .. [1] X. Huang, I. E. H. Yen, R. Zhang, Q. Huang, P. Ravikumar and I. S. Dhillon,

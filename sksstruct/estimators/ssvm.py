@@ -82,8 +82,8 @@ class SSVMClassifier(
         Optimizer, an object of `sksstruct.solvers` or the name of one with its
         defaults. For the hinge
         %(solvers)s;
-        "auto" is the configuration of `sksstruct.solvers.BCFW` that reaches a given
-        duality gap soonest. For the other losses
+        "auto" is "bcfw", or where the model has no such oracle the solver for the one
+        that it has. For the other losses
         %(smooth_solvers)s;
         "auto" is "sdca" for 500 examples or more, if there are 20,000 weights, or
         outputs are classes and the features are not large, and else "lbfgs".
@@ -98,6 +98,7 @@ class SSVMClassifier(
         Tolerance of the duality gap, used only if `solver` is a name. With the hinge,
         training stops at a gap of ``tol`` times the objective at w = 0. With other
         losses, it stops at a gap of ``tol`` times the current objective.
+    %(max_seconds)s
     class_weight : dict or "balanced", default=None
         Weight of the loss of each class, as in scikit-learn. Only for multiclass
         models.
@@ -176,6 +177,7 @@ class SSVMClassifier(
     solver: str | Solver = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
+    max_seconds: float | None = None
     class_weight: dict | Literal["balanced"] | None = None
     warm_start: bool = False
     n_jobs: int | None = None

@@ -22,6 +22,12 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.progress import Status
 
+# Rounding errors of a dual value, relative to the terms that it is the sum of.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+# The first step, as a share of the one that would take a line to zero: a parabola that
+# touches zero has its minimum there.
+_FIRST = 0.5
+
 
 @fill_doc(
     example('loss="log", solver=LBFGS(tol=1e-6)', "from sksstruct.solvers import LBFGS")
@@ -135,25 +141,29 @@ def run_lbfgs(objective, loop, memory):
 
 def _descend_in_box(objective, value, slope, memory, after_iteration):
     """As `descend`, with the objective's bounds."""
-    first = [(value, slope.copy())]
+    # scipy's first step is of length one
+    unit = objective.first_step(value, slope) * float(np.sqrt(slope @ slope)) or 1.0
+    lower, upper = objective.bounds.lb, objective.bounds.ub
+    first = [(value, unit * slope)]
 
-    def evaluate(x):
+    def evaluate(steps):
         if first:  # scipy asks again for the start
             return first.pop()
+        # products round
+        x = np.clip(unit * steps, lower, upper)
         value, slope = objective.at(x)
         if value < objective.best[0]:
-            objective.keep(x.copy())
-        # the next call writes another gradient in its place
-        return value, slope.copy()
+            objective.keep(x)
+        return value, unit * slope
 
     # the caller says when to stop
     most = np.iinfo(np.int32).max
     minimize(
         evaluate,
-        objective.start,
+        objective.start / unit,
         jac=True,
         method="L-BFGS-B",
-        bounds=objective.bounds,
+        bounds=Bounds(lower / unit, upper / unit),
         callback=after_iteration,
         options={
             "maxiter": most,
@@ -245,17 +255,27 @@ class Objective:
             w[self._kept] = x
         loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
-            primal = loss + self.alpha / 2 * float(x @ x)
+            penalty = self.alpha / 2 * float(x @ x)
+            primal = loss + penalty
             slope, dual, residual = self._compare(primal, x, w)
+            # a difference of numbers that may be large
+            dual -= _ROUNDING * (abs(loss) + penalty + abs(primal - dual))
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
             )
         self.calls += self.loss.model.n_examples
-        if self.loss.convex:
-            self.best_dual = max(self.best_dual, dual)
-        self._last = primal, float(np.mean(self.loss.exact)), residual
+        self._last = primal, float(np.mean(self.loss.exact)), residual, dual
         return primal, slope
+
+    def first_step(self, value, slope):
+        """Length of a step along minus a gradient, of whose Hessian nothing is known.
+
+        It changes as it must if the features and the root of alpha are scaled.
+        """
+        square = float(slope @ slope)
+        step = _FIRST * abs(value) / square if square else 0.0
+        return min(step, 1.0 / self.alpha) if self.alpha > 0.0 else step
 
     def _compare(self, primal, x, w):
         """Gradient, dual value, and a number that is small at the optimum."""
@@ -276,8 +296,11 @@ class Objective:
 
     def keep(self, x):
         """Note that the weights of the last call are the best so far."""
-        primal, exact, residual = self._last
+        primal, exact, residual, dual = self._last
         self.best = primal, x, exact, residual
+        # not of steps that were tried only, which may be far away
+        if self.loss.convex:
+            self.best_dual = max(self.best_dual, dual)
 
     def best_weights(self):
         """Flat weights of the lowest objective so far."""

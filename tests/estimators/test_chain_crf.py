@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, make_chain
@@ -36,10 +37,14 @@ def data():
         # steps that are not pairwise take long to the optimum unless alpha is large
         ChainCRF(1.0, solver="bcfw", class_weight="balanced"),
         ChainCRF(
-            solver=BCFW(step="pairwise", averaging=False, cache=True), boundary=False
+            solver=BCFW.as_published(step="pairwise", averaging=False, cache=True),
+            boundary=False,
         ),
         ChainCRF(
-            solver=BCFW("permutation", "away", inner_steps=3), fit_intercept=False
+            solver=BCFW.as_published(
+                sampling="permutation", step="away", inner_steps=3
+            ),
+            fit_intercept=False,
         ),
     ],
     ids=["auto", "bcfw-balanced", "pairwise", "away"],
@@ -103,10 +108,13 @@ def test_score_counts_new_labels_as_errors(data):
     assert model.score(data.X, data.y, sample_weight=weight) == alone
 
 
-def test_cross_validation_with_folds_that_lack_a_label():
+@pytest.mark.parametrize("form", [list, np.array])
+def test_cross_validation_with_folds_that_lack_a_label(form):
+    """An estimator type would have them stratified, which lists of lists cannot be."""
+    assert get_tags(ChainCRF()).estimator_type is None
     rng = np.random.RandomState(0)
     X = [rng.normal(size=(3, 2)) for _ in range(9)]
-    y = [["a", "b", "a"]] * 8 + [["z", "z", "z"]]
+    y = [form(row) for row in [["a", "b", "a"]] * 8 + [["z", "z", "z"]]]
     scores = cross_val_score(ChainCRF(), X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
 
@@ -221,7 +229,9 @@ def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
         )  # fmt: skip
         assert not awkward[-1].has_canonical_format
     before = [x.indices.copy() for x in awkward]
-    solver = BCFW("permutation", averaging=False, max_iter=30, tol=0)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=30, tol=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a = ChainCRF(0.01, solver=solver, random_state=0).fit(awkward, y)
@@ -271,7 +281,7 @@ class TestPartialFit:
 
     def test_one_batch_is_one_pass_of_the_solver(self, data):
         """The first mini-batch is the first pass of plain BCFW on it."""
-        solver = BCFW("permutation", averaging=False, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=False, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         with warnings.catch_warnings():
@@ -342,7 +352,7 @@ class TestPartialFit:
 
     def test_earlier_sequences_lose_weight(self, data):
         """A batch without features halves what an equal batch has learned."""
-        solver = BCFW("permutation", averaging=False)
+        solver = BCFW.as_published(sampling="permutation", averaging=False)
         model = ChainCRF(0.1, solver=solver, random_state=0, fit_intercept=False)
         model.partial_fit(data.X, data.y, classes=[0, 1, 2])
         before = model.coef_.copy()
@@ -351,9 +361,11 @@ class TestPartialFit:
 
     def test_averages_over_batches(self, data):
         """Batches of one: every iterate can be seen, and is averaged by the paper."""
-        solver = BCFW("permutation", averaging=True, max_iter=1)
+        solver = BCFW.as_published(sampling="permutation", averaging=True, max_iter=1)
         model = ChainCRF(0.1, solver=solver, random_state=0)
-        plain = ChainCRF(0.1, solver=BCFW("permutation", averaging=False))
+        plain = ChainCRF(
+            0.1, solver=BCFW.as_published(sampling="permutation", averaging=False)
+        )
         mean = 0.0
         for k in range(4):
             part = slice(k, k + 1)
@@ -554,7 +566,7 @@ def test_prediction_reads_coef_in_place(data, averaging):
     """No copy of the weights per call, also after a pickle, and edits take effect."""
     from sksstruct.models.chain.fitted import padded_rows
 
-    solver = BCFW(averaging=averaging, tol=0.1)
+    solver = BCFW.as_published(averaging=averaging, tol=0.1)
     model = ChainCRF(solver=solver, random_state=0).fit(data.X, data.y)
     for tagger in (model, pickle.loads(pickle.dumps(model))):
         assert np.shares_memory(padded_rows(tagger.coef_, 4), tagger.coef_)
@@ -576,7 +588,9 @@ def test_repr_and_html(data):
 def test_ocr_small_figures(data_home):
     """Figures that two independent implementations agree on."""
     small = fetch_ocr_letters("fold0", data_home=data_home)
-    solver = BCFW("permutation", averaging=False, max_iter=50, tol=0, check_every=50)
+    solver = BCFW.as_published(
+        sampling="permutation", averaging=False, max_iter=50, tol=0, check_every=50
+    )
     primal = []
     for seed in range(8):  # the last iterate's primal is noisy: +- 0.008
         model = ChainCRF(

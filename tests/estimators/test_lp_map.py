@@ -18,7 +18,7 @@ from sksstruct.commands import main
 from sksstruct.datasets import dump_uai, load_uai, load_uai_solution
 from sksstruct.factor_graphs import FactorGraph
 from sksstruct.inference.lp import (
-    SOLVERS,
+    MAP_SOLVERS,
     TRWS,
     BeliefPropagation,
     HiGHS,
@@ -32,7 +32,7 @@ def graphs(n=5):
     return [random_graph(np.random.default_rng(k), n=6, m=9) for k in range(n)]
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, TRWS(), HiGHS(exact=True)])
+@pytest.mark.parametrize("solver", [*MAP_SOLVERS, TRWS(), HiGHS(exact=True)])
 def test_every_solver_is_reached(solver):
     X = graphs()
     if solver == "toulbar2" and not HAS_TOULBAR2:

@@ -91,7 +91,10 @@ def test_predictions_are_best(inference, loss, solver):
         0.01, loss=loss, solver=solver, inference=inference, tol=1e-2, max_iter=200,
         interaction_scaling=1.0, random_state=0,
     )  # fmt: skip
-    classifier.fit(X, Y)
+    if solver == "gdmm":
+        # training is by the relaxation, whatever predictions are by
+        classifier.set_params(inference="lp")
+    classifier.fit(X, Y).set_params(inference=inference)
     predicted = classifier.predict(X)
     decisions = classifier.decision_function(X)
     for x, y in zip(X, predicted, strict=True):
@@ -174,6 +177,19 @@ def test_training_many_labels_agrees_with_few():
     assert isinstance(relaxed.solver_, BCA)
     # an upper bound of it
     assert relaxed.objective_ >= exact.objective_ - exact.dual_gap_ - 1e-9
+
+
+@pytest.mark.parametrize("solver", ["gdmm", "bca", "soft_bcfw"])
+def test_solvers_of_the_relaxation_do_not_enumerate(solver):
+    X, Y = data()
+    classifier = MultilabelPairwise(
+        0.1, loss="structured_hinge", inference="exact", solver=solver, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"LP relaxation.*'bcfw'.*inference='lp'"):
+        classifier.fit(X, Y)
+    # which is exact without pairs, and where it is not asked for
+    classifier.set_params(interaction_scaling=0.0).fit(X, Y)
+    classifier.set_params(interaction_scaling=1.0, inference="auto").fit(X, Y)
 
 
 def test_forms_of_y():

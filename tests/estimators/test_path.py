@@ -83,8 +83,10 @@ TASKS = {
 SOLVERS = {
     "auto": "auto",
     "plain": BCFW(),
-    "cached": BCFW(cache=True, sampling="uniform", step="away", cached_passes=1),
-    "gap": BCFW(step="pairwise", sampling="gap", inner_steps=4),
+    "cached": BCFW.as_published(
+        cache=True, sampling="uniform", step="away", cached_passes=1
+    ),
+    "gap": BCFW.as_published(step="pairwise", sampling="gap", inner_steps=4),
 }
 
 

@@ -117,10 +117,3 @@ def test_nested_lists():
             unary, table, 1.0, smoothing=smoothing, edges=[(0, 1)]
         )
         assert one.value == pytest.approx(two.value)
-
-
-def test_former_name_of_mu():
-    arguments = [[1.0, 0.0], [0.0, 0.5]], np.eye(2)
-    with pytest.warns(FutureWarning, match="strength was renamed to mu"):
-        former = smoothed_max_product(*arguments, strength=0.3)
-    assert former.value == smoothed_max_product(*arguments, 0.3).value

@@ -179,8 +179,10 @@ class Interpreted:
 @pytest.mark.parametrize(
     "solver",
     [
-        BCFW(step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000),
-        BCFW(sampling="uniform", averaging=False, check_every=1, tol=0.05),
+        BCFW.as_published(
+            step="away", cache=True, cached_passes=2, tol=1e-4, max_iter=5000
+        ),
+        BCFW.as_published(sampling="uniform", averaging=False, check_every=1, tol=0.05),
         SSG(2000, 0.02),
     ],
     ids=["away", "fw", "ssg"],
@@ -373,7 +375,9 @@ def test_parts_learn_displacements():
 def test_bounds_of_the_user_and_the_model():
     """A solver's bounds are met with those the oracle needs."""
     model, X, y, _ = PROBLEMS["cut, edge features: True"]
-    solver = BCFW(step="pairwise", bounds={"edge_coef": (-1.0, 0.05)}, tol=0.02)
+    solver = BCFW.as_published(
+        step="pairwise", bounds={"edge_coef": (-1.0, 0.05)}, tol=0.02
+    )
     classifier = fit(model, X, y, alpha=0.1, solver=solver)
     assert (classifier.edge_coef_ >= 0).all()
     assert (classifier.edge_coef_ <= 0.05).all()

@@ -60,8 +60,8 @@ def test_the_optimum_is_that_of_other_solvers(data, loss, n_blocks):
     "solver",
     [
         BCFW(),
-        BCFW(sampling="uniform", step="away", cache=True, cached_passes=2),
-        BCFW(step="pairwise", averaging=False, inner_steps=3),
+        BCFW.as_published(sampling="uniform", step="away", cache=True, cached_passes=2),
+        BCFW.as_published(step="pairwise", averaging=False, inner_steps=3),
         BCFW(bounds={"transitions": (-0.1, 0.1)}),
         None,
     ],
@@ -70,7 +70,7 @@ def test_the_optimum_is_that_of_other_solvers(data, loss, n_blocks):
 @pytest.mark.parametrize("scaling", ["safe", "adaptive"])
 def test_every_solver_of_blocks_certifies_its_optimum(data, solver, scaling):
     partitioned = Partitioned(
-        solver, blocks=4, tol=0.01, max_iter=5000, scaling=scaling
+        solver=solver, blocks=4, tol=0.01, max_iter=5000, scaling=scaling
     )
     found = fit(data, partitioned)
     bounds = getattr(solver, "bounds", None)
@@ -157,7 +157,11 @@ class Losing(Serial):
 
 
 SOLVERS = {
-    "hinge": [None, BCFW(), BCFW(step="away", cache=True, averaging=False)],
+    "hinge": [
+        None,
+        BCFW(),
+        BCFW.as_published(step="away", cache=True, averaging=False),
+    ],
     "log": [None, SDCA(sampling="permutation")],
 }
 
@@ -168,7 +172,12 @@ SOLVERS = {
 def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
     def run(n_jobs=None, executor=None, **parameters):
         partitioned = Partitioned(
-            solver, blocks=5, tol=0.0, max_iter=8, executor=executor, **parameters
+            solver=solver,
+            blocks=5,
+            tol=0.0,
+            max_iter=8,
+            executor=executor,
+            **parameters,
         )
         with pytest.warns(UserWarning, match="did not converge"):
             return fit(data, partitioned, loss=loss, n_jobs=n_jobs)
@@ -189,7 +198,7 @@ def test_bits_do_not_depend_on_threads_or_losses(data, loss, solver):
     "loss, solver",
     [
         ("hinge", None),
-        ("hinge", BCFW(sampling="gap", averaging=False)),
+        ("hinge", BCFW.as_published(sampling="gap", averaging=False)),
         ("log", None),
     ],
 )
@@ -394,7 +403,7 @@ def test_an_interrupt_between_weights_and_losses_leaves_no_bound(data, monkeypat
             raise KeyboardInterrupt
         return of_sum
 
-    solver = partitioned(solver=BCFW(averaging=False))
+    solver = partitioned(solver=BCFW.as_published(averaging=False))
     tagger = ChainCRF(0.05, solver=solver, random_state=0)
     monkeypatch.setattr(Rounds, "_add", add_and_interrupt)
     with pytest.raises(KeyboardInterrupt, match="can be used"):

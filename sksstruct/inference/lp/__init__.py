@@ -43,20 +43,14 @@ MAP_SOLVERS: dict[str, Callable[..., MAPSolver]] = {
     "toulbar2": Toulbar2,
 }
 
-# Former names, which `sksstruct.solvers` has too: a GDMM that trains, and SOLVERS.
-GDMM, BinaryGDMM, SOLVERS = MAPGDMM, MAPBinaryGDMM, MAP_SOLVERS
-
 __all__ = [
     "AD3",
-    "GDMM",
     "MAPGDMM",
     "MAP_SOLVERS",
     "MPLP",
-    "SOLVERS",
     "TRWS",
     "Auto",
     "BeliefPropagation",
-    "BinaryGDMM",
     "BranchAndBound",
     "Enumeration",
     "HiGHS",

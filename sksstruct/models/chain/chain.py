@@ -107,8 +107,9 @@ class_weight
             # The likelihood is smoothed by the entropy, with mu = 1.
             self.surrogate_ = SmoothedHinge("entropy", 1.0, 1)
         elif self.loss != "hinge":
-            loss = SmoothedHinge() if isinstance(self.loss, str) else self.loss
-            self.surrogate_ = loss.resolve()
+            loss = SmoothedHinge() if isinstance(self.loss, str) else clone(self.loss)
+            loss.check()
+            self.surrogate_ = loss
         elif not self._every_weight:
             raise ValueError(
                 "all_possible_states=False and all_possible_transitions=False need "

@@ -183,12 +183,11 @@ def label_costs(class_weight, classes, counts=None):
     if isinstance(class_weight, dict):
         costs = costs_by_name(class_weight, classes)
     else:
-        # As in scikit-learn; labels of weight zero cost nothing.
+        # As in scikit-learn; labels of weight zero cost nothing. Shares, as weights may
+        # be the smallest numbers there are.
+        shares = counts / counts.sum()
         costs = np.divide(
-            counts.sum() / len(classes),
-            counts,
-            out=np.zeros(len(classes)),
-            where=counts > 0,
+            1.0 / len(classes), shares, out=np.zeros(len(classes)), where=shares > 0
         )
     if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
         raise ValueError("class_weight must be finite, not negative and not all 0")

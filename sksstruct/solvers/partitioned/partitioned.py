@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache, partial
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 
 from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel
 from sksstruct.solvers.core.base import Options, Solver, example
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.result import SolverResult
-from sksstruct.solvers.frank_wolfe.bcfw import BCFW, FASTEST
+from sksstruct.solvers.frank_wolfe.bcfw import BCFW
 from sksstruct.solvers.lbfgs import LBFGS
 from sksstruct.solvers.partitioned.blocks import Lender, Outline, make_block
 from sksstruct.solvers.partitioned.checkpoint import Checkpoint, fingerprint
@@ -26,6 +25,7 @@ from sksstruct.solvers.partitioned.rounds import Rounds
 from sksstruct.solvers.stochastic.sdca import SDCA
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._param_validation import Interval, StrOptions
+from sksstruct.utils.parallel import one_blas_thread
 
 # blocks="auto": so many examples in each, or more, but two blocks at least where there
 # are so many examples, and not more than so many blocks.
@@ -57,6 +57,11 @@ class Partitioned(Solver):
 
     Parameters
     ----------
+    max_iter : int, default=1000
+        Maximum number of passes, each of as many visits as there are examples.
+    tol : float, default=3e-3
+        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
+        gradient, times the objective.
     solver : BCFW, SDCA, LBFGS or None, default=None
         The solver that each block uses for its visits, and for `BCFW`, for averaging.
         Its `max_iter`, `tol` and `check_every` have no effect. None: `BCFW` or `SDCA`,
@@ -67,11 +72,6 @@ class Partitioned(Solver):
         "auto": 2, 4 or 8 blocks, with 4,000 examples in each if there are more than
         two, and 1 block for fewer than 200 examples. More threads than blocks have no
         effect. More blocks need more passes.
-    max_iter : int, default=1000
-        Maximum number of passes, each of as many visits as there are examples.
-    tol : float, default=3e-3
-        Stop at a duality gap of ``tol`` times the objective at w = 0; for losses with a
-        gradient, times the objective.
     rounds : int or "auto", default="auto"
         Number of rounds per pass, which is how often changes are added. With more
         rounds, training needs fewer passes, but more communication. "auto": 4 with the
@@ -126,11 +126,11 @@ class Partitioned(Solver):
     %(example)s
     """
 
-    solver: Solver | None = None
-    blocks: int | Literal["auto"] = "auto"
     max_iter: int = 1000
     tol: float = 3e-3
     _: KW_ONLY
+    solver: Solver | None = None
+    blocks: int | Literal["auto"] = "auto"
     rounds: int | Literal["auto"] = "auto"
     scaling: Literal["adaptive", "safe"] = "adaptive"
     check_every: int | Literal["auto"] = "auto"
@@ -181,7 +181,7 @@ class Partitioned(Solver):
         """
         if self.solver is not None:
             return self.solver
-        return FASTEST() if surrogate is None else SDCA()
+        return BCFW() if surrogate is None else SDCA()
 
     def check_model(self, model: BoundModel) -> None:
         """Raise an error if blocks of a model cannot be trained.
@@ -325,8 +325,7 @@ class Partitioned(Solver):
         if executor is None:
             executor = Threads(options.n_jobs)
         seed = check_random_state(options.random_state).randint(2**31 - 1)
-        # sums must not depend on how many threads there are
-        with _controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             try:
                 executor.place(builders)
                 checkpoint = self.checkpoint and Checkpoint(self.checkpoint)
@@ -349,12 +348,6 @@ class Partitioned(Solver):
             (outline.n_examples, outline.n_weights, outline.surrogate),
             (executor.n_blocks, alpha, l1),
         )
-
-
-@cache
-def _controller():
-    """The threads of the libraries that are loaded."""
-    return ThreadpoolController()
 
 
 class Run:

@@ -189,10 +189,10 @@ class CasimirRun:
         if hinge and np.isnan(loss.hinge):
             self._look()
         self.first = self.loop.primal
-        rate, ridge = solver.learning_rate, max(alpha, 1e-12)
+        rate = solver.learning_rate
         if rate == "auto":
             find = first_length if hinge else calibrate
-            rate = find(self.epochs, ridge)
+            rate = find(self.epochs, alpha)
         if not rate > 0.0:
             raise ValueError(f"training broke down: all steps are too long. {SCALING}")
         self.steps = StepLength(rate) if hinge else None

@@ -122,7 +122,7 @@ class SVRG(GradientSolver):
         look()
         rate = self.learning_rate
         if rate == "auto":
-            rate = calibrate(epochs, max(alpha, 1e-12))
+            rate = calibrate(epochs, alpha)
             if anchored:
                 epochs.value_and_gradient()
 
