@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from itertools import chain
 
 import joblib
 from sklearn.utils.validation import check_is_fitted
@@ -10,7 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from sksstruct.datasets import read_conll
 from sksstruct.estimators import ChainCRF, Tagger, crfsuite_parameters
 from sksstruct.feature_extraction import ColumnFeatures, SequenceVectorizer
-from sksstruct.metrics import chunk_classification_report, token_accuracy_score
+from sksstruct.metrics import (
+    chunk_classification_report,
+    flat_classification_report,
+    token_accuracy_score,
+)
+from sksstruct.utils._spans import SpanLabels
 
 
 def add_parsers(commands):
@@ -40,7 +46,10 @@ def add_parsers(commands):
     train.add_argument("--alpha", type=float, help="regularization (default: auto)")
     train.add_argument("--c1", type=float, help="c1 of CRFsuite; selects --loss log")
     train.add_argument("--c2", type=float, help="c2 of CRFsuite; selects --loss log")
-    train.add_argument("--bio", action="store_true", help="allow only valid BIO labels")
+    train.add_argument(
+        "--scheme", type=str.lower, choices=["auto", "bio", "iob1", "iobes", "bilou"],
+        help="allow only well-formed labels of this scheme (auto: that of the data)",
+    )  # fmt: skip
     train.add_argument("--test", help="file to evaluate on, by chunks")
     train.add_argument("--max-seconds", type=float, help="time limit of training")
     train.add_argument("--jobs", type=int, help="number of threads (default: 1)")
@@ -135,7 +144,7 @@ def _parameters(options, n):
         alpha = "auto" if options.alpha is None else options.alpha
         parameters = {"alpha": alpha, "loss": options.loss or "hinge"}
     return parameters | {
-        "forbidden_transitions": "bio" if options.bio else None,
+        "forbidden_transitions": options.scheme,
         "max_seconds": options.max_seconds,
         "n_jobs": options.jobs,
         "random_state": options.seed,
@@ -214,4 +223,11 @@ def _report(tagger, X, y):
     """Print how well sentences are labeled."""
     predicted = tagger.predict(X)
     print(f"token accuracy {token_accuracy_score(y, predicted):.4f}")
-    print(chunk_classification_report(y, predicted, digits=4))
+    try:
+        SpanLabels(dict.fromkeys(chain.from_iterable(y)))
+    except ValueError as error:
+        # such as parts of speech
+        print(f"not by chunks, as {error}")
+        print(flat_classification_report(y, predicted, digits=4, zero_division=0.0))
+    else:
+        print(chunk_classification_report(y, predicted, digits=4))

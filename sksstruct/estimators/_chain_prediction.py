@@ -183,14 +183,16 @@ class ChainPrediction(TrainedChain):
         excluded : list of list, default=None
             A list for each sequence: a collection of labels that are not allowed, or
             None, for each position; or None for the whole sequence.
-        forbidden_transitions : list of tuple or "bio", default=None
+        forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
             Pairs of labels that must not follow each other, in addition to those of
             the estimator's parameter of the same name.
 
         Returns
         -------
         y : ndarray of shape (n_sequences,), of ndarrays of shape (n_positions,)
-            Labels.
+            Labels. If X is a 3-D array, it is an array of shape (n_sequences,
+            n_positions).
 
         Raises
         ------
@@ -198,8 +200,11 @@ class ChainPrediction(TrainedChain):
             If a constraint names a label not seen in fit, or leaves no labeling.
         """
         chain = self._fitted(X, known, excluded, forbidden_transitions)
+        labels = self.classes_[chain.decode()[0]]
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            return labels.reshape(X.shape[:2])
         # not a list: cross_val_predict concatenates the results of the folds
-        return object_array(chain.split(self.classes_[chain.decode()[0]]))
+        return object_array(chain.split(labels))
 
     def predict_topk(
         self,

@@ -28,7 +28,11 @@ def train_on_batch(tagger, X, y, classes, sample_weight):
     names = data.packed.feature_names
     # weights of one mini-batch are those of the next: none may come up in between
     spec.tables_only = True
-    data = spec._learn(data)
+    forbidden = spec.forbidden_transitions
+    if isinstance(forbidden, str) and forbidden.lower() == "auto":
+        # what the first call has found: the labels of the stream do not change
+        forbidden = getattr(tagger, "forbidden_transitions_", forbidden)
+    data = spec._learn(data, forbidden)
     earlier = _join_pairs(tagger, spec)
     total, n = data.total, len(data.packed)
     # the mean over more sequences gives each of the earlier ones less weight

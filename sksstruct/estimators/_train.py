@@ -235,8 +235,11 @@ def _warm_state(estimator, problem):
     return None
 
 
-def report_result(result, noun, remedy="", regularized=True):
-    """Raise or warn if a run was interrupted or did not converge."""
+def report_result(result, noun, remedy="", regularized=True, stacklevel=5):
+    """Raise or warn if a run was interrupted or did not converge.
+
+    The level of the stack is that of who called fit, past train, fit and its decorator.
+    """
     status = Status(result.status)
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt(
@@ -246,7 +249,8 @@ def report_result(result, noun, remedy="", regularized=True):
     if status.remedy is not None:
         hint = ""
         if status is Status.MAX_ITER:
-            hint = f" A larger alpha takes fewer passes. {remedy}".rstrip()
+            hint = " Scaled features or a larger alpha take fewer passes."
+            hint = f"{hint} {remedy}".rstrip()
         distance = (
             f"the duality gap is {result.dual_gap:.3g}, the tolerance "
             f"{result.target:.3g}"
@@ -257,5 +261,5 @@ def report_result(result, noun, remedy="", regularized=True):
             f"training did not converge in {result.n_iter} passes: {distance}. "
             f"{status.remedy}{hint}",
             ConvergenceWarning,
-            stacklevel=5,  # past train, fit and its decorator
+            stacklevel=stacklevel,
         )

@@ -134,12 +134,15 @@ class ChainCRF(
         Whether labels have a bias.
     boundary : bool, default=True
         Whether labels have weights for the first and the last position.
-    forbidden_transitions : list of tuple or "bio", default=None
+    forbidden_transitions : list of tuple, "auto", "bio", "iob1", "iobes" or \
+"bilou", default=None
         Pairs (from, to) of labels that must not follow each other. None in a pair
-        stands for the start or the end of a sequence. "bio" selects the pairs of
-        `sksstruct.inference.bio_transitions`. The constraint applies in training, where
-        only allowed labelings compete, and in prediction. Labels that are not in y are
-        ignored.
+        stands for the start or the end of a sequence. The name of a scheme of spans
+        selects the pairs of `sksstruct.inference.scheme_transitions`; "auto" finds the
+        scheme of y. The constraint applies in training, where only allowed labelings
+        compete, and in prediction. Labels that are not in y are ignored. Labels in y
+        that break the rules are an error; `sksstruct.metrics.convert_labels` repairs
+        them.
     all_possible_states : bool, default=True
         Whether every pair of a feature and a label has a weight. If False, only pairs
         that occur in the training data have one, as is the default in CRFsuite. The
@@ -148,8 +151,9 @@ class ChainCRF(
         The same for pairs of labels. The hinge needs True.
     class_weight : dict or "balanced", default=None
         Cost of a wrong position, by its true label. The cost of labels that are not in
-        the dict is 1. Labels that are not in y are ignored. Not available with
-        ``loss="log"``, which has no cost of errors.
+        the dict is 1. As in scikit-learn, the dict may name a label that is not in y
+        only if it names all that are. Not available with ``loss="log"``, which has no
+        cost of errors.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the last fit. With the hinge, `BCFW`,
         `CuttingPlane` and `GDMM` start from its dual variables. They need the same

@@ -121,7 +121,8 @@ cdef class Collector:
                 or not hasattr(positions, "__iter__")):
             raise TypeError(
                 f"X[{self.sequence}] is a single {type(positions).__name__}: a "
-                "sequence is a list of dicts or of lists of strings")
+                "sequence is a list of dicts or of lists of strings; for one sequence "
+                "pass [X]")
         self.position = 0
         for features in positions:
             if type(positions) is list:
@@ -172,7 +173,7 @@ cdef class Collector:
             raise TypeError(
                 f"X[{self.sequence}] has a single {type(features).__name__} at "
                 f"position {self.position}: the features of a position are a dict "
-                "or a list of strings")
+                "or a list of strings, such as ['word=he']")
         else:
             self.list_strings(None, features)
         return 0

@@ -268,17 +268,32 @@ class PackedSequences(Versioned, Sequence):
                 offsets = self.offsets[key.start : key.stop + 1] - a
                 values = rows_between(self.values, a, b)
                 return PackedSequences(values, offsets, self.feature_names)
-            rows = [np.arange(*self.offsets[i : i + 2]) for i in key]
-            rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
-            lengths = self.lengths[np.array(key, dtype=np.intp)]
-            return PackedSequences.from_lengths(
-                self.values[rows], lengths, self.feature_names
-            )
+            return self.take(key)
         key = int(key)
         if not -len(self) <= key < len(self):
             raise IndexError(f"sequence {key} of {len(self)}")
         key %= len(self)
         return self.values[self.offsets[key] : self.offsets[key + 1]]
+
+    def take(self, numbers: ArrayLike) -> "PackedSequences":
+        """Select sequences.
+
+        Parameters
+        ----------
+        numbers : array-like of int
+            Their numbers.
+
+        Returns
+        -------
+        packed : PackedSequences
+            A copy of these sequences, in this order.
+        """
+        numbers = np.asarray(numbers, dtype=np.intp)
+        rows = [np.arange(*self.offsets[i : i + 2]) for i in numbers]
+        rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
+        return PackedSequences.from_lengths(
+            self.values[rows], self.lengths[numbers], self.feature_names
+        )
 
     def without_empty(self) -> "tuple[PackedSequences, np.ndarray]":
         """Leave out sequences that have no positions.

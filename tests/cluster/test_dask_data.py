@@ -176,7 +176,7 @@ def test_searches_on_the_cluster(client, data):
     search = GridSearchCV(ChainCRF(random_state=0), {"alpha": [0.1, 0.01]}, cv=2)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 3))
-    path = SSVMPathCV(SSVMClassifier(random_state=0), alpha_min=0.05, cv=2)
+    path = SSVMPathCV(SSVMClassifier(random_state=0), alphas=[0.1, 0.05], cv=2)
     expected = clone(path)
     labels = (rows[:, 0] > 0).astype(int)
     with joblib.parallel_config("dask"):

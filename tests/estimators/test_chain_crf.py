@@ -8,15 +8,17 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from sksstruct import ChainCRF
+from sksstruct import ChainCRF, SSVMClassifier
 from sksstruct.datasets import fetch_ocr_letters, make_chain
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.losses import SmoothedHinge
-from sksstruct.metrics import token_accuracy_scorer
+from sksstruct.metrics import token_accuracy_score, token_accuracy_scorer
+from sksstruct.models import GraphModel
 from sksstruct.solvers import BCFW
 from sksstruct.utils.estimator_checks import CHECKS
 from sksstruct.utils.packed import PackedSequences
@@ -117,6 +119,31 @@ def test_cross_validation_with_folds_that_lack_a_label(form):
     assert np.isfinite(scores).all() and scores[-1] <= 2 / 3
 
 
+def test_arrays_in_arrays_out():
+    """Labels of a 3-D array can be compared with a 2-D y; lists stay ragged."""
+    X = np.random.RandomState(0).normal(size=(6, 4, 3))
+    y = X.argmax(axis=2)
+    model = ChainCRF(random_state=0).fit(X, y)
+    found = model.predict(X)
+    assert found.shape == y.shape and found.dtype == y.dtype
+    assert (found == y).mean() == model.score(X, y) == token_accuracy_score(y, found)
+    ragged = model.predict(list(X))
+    assert ragged.shape == (6,) and np.array_equal(np.stack(ragged), found)
+    assert cross_val_predict(model, X, y, cv=2).shape == y.shape
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(scores, model.decision_function(list(X)))
+
+
+def test_weights_of_positions(data):
+    """They are refused with what to use, in lists and in arrays."""
+    X, y = np.ones((2, 3, 1)), [["a", "b", "a"], ["b", "a", "b"]]
+    model = ChainCRF().fit(X, y)
+    for weight in (np.ones((2, 3)), [[1, 1, 1], np.ones(2)]):
+        for method in (model.fit, model.score, model.partial_fit):
+            with pytest.raises(ValueError, match=r"sample_weight must .* class_weight"):
+                method(X, y, sample_weight=weight)
+
+
 def test_grid_search_over_alpha_and_solver(data):
     search = GridSearchCV(
         ChainCRF(solver=BCFW(max_iter=20), random_state=0),
@@ -136,6 +163,18 @@ def test_class_weight_of_a_label_that_a_fold_lacks():
     model = ChainCRF(class_weight={"a": 1.0, "b": 1.0, "z": 2.0})
     scores = cross_val_score(model, X, y, cv=3, scoring=token_accuracy_scorer)
     assert np.isfinite(scores).all()
+    # as in scikit-learn: there must be no label whose name may be misspelled
+    model.set_params(class_weight={"z": 2.0}).fit(X, y)
+    flat = LogisticRegression(class_weight={"z": 2.0})
+    for estimator, inputs, labels in (
+        (model, X[:3], y[:3]),
+        (flat, np.eye(3), ["a", "b", "a"]),
+        (SSVMClassifier(GraphModel(class_weight={"z": 2.0})), [(X[0], [])], y[:1]),
+    ):
+        with pytest.raises(ValueError, match="class_weight"):
+            estimator.fit(inputs, labels)
+    with pytest.raises(ValueError, match=r"names 'z', .* these are 'a', 'b'\. If"):
+        clone(model).partial_fit(X, y[:1] * 9, classes=["a", "b"])
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -165,18 +204,6 @@ def test_pipeline_from_dicts():
     assert tagger.state_features_[("w=he", "P")] > 0
     assert tagger.transition_features_[("P", "V")] > 0
     cross_val_score(pipeline, X, y, cv=2)
-
-
-def test_equal_lengths_as_3d_array_give_one_array_per_sequence():
-    X = np.random.RandomState(0).normal(size=(6, 4, 2))
-    y = np.tile([0, 1, 1, 0], (6, 1))
-    model = ChainCRF().fit(X, y)
-    predicted = model.predict(X)
-    assert predicted.shape == (6,) and predicted[0].shape == (4,)
-    assert np.stack(predicted).shape == (6, 4)
-    np.testing.assert_array_equal(
-        model.decision_function(X), model.decision_function(list(X))
-    )
 
 
 def test_csr_with_explicit_zeros_unsorted_and_duplicate_entries():
@@ -498,7 +525,7 @@ class TestInterruptions:
         ({"loss": SmoothedHinge("l1")}, ValueError, "smoothing"),
         ({"loss": SmoothedHinge(mu=0)}, ValueError, "mu"),
         ({"all_possible_states": False}, ValueError, "all_possible_states"),
-        ({"forbidden_transitions": "iob"}, TypeError, "forbidden_transitions"),
+        ({"forbidden_transitions": "iob"}, ValueError, "forbidden_transitions"),
         ({"forbidden_transitions": [(0,)]}, TypeError, "pairs"),
         ({"forbidden_transitions": [(None, None)]}, ValueError, "without a label"),
         ({"solver": "adam"}, ValueError, "unknown solver 'adam'; the names are"),

@@ -367,7 +367,8 @@ def test_the_path(monkeypatch):
     for yes in (True, False):
         use_sparse(monkeypatch, yes)
         estimator = ChainCRF(random_state=0)
-        paths.append(ssvm_path(estimator, X, y, epsilon=0.1, alpha_min=0.02))
+        options = {"relative": False, "alpha_min": 0.02}
+        paths.append(ssvm_path(estimator, X, y, epsilon=0.1, **options))
     one, other = paths
     assert one.alphas[0] == pytest.approx(other.alphas[0])
     tagger = one.estimator(0.05)

@@ -380,7 +380,7 @@ def test_costs_choose_a_model():
     # the estimator's own score is scikit-learn's
     assert best.score(X, y) == accuracy_score(y, best.predict(X))
     assert search.best_score_ == search.cv_results_["mean_test_score"].max() <= 0
-    path = SSVMPathCV(classifier, cv=3, alpha_min=0.1, scoring=scorer).fit(X, y)
+    path = SSVMPathCV(classifier, cv=3, alphas=[1.0, 0.1], scoring=scorer).fit(X, y)
     assert (np.asarray(path.scores_) <= 0).all()
     assert path.score(X, y) == scorer(path, X, y)
 

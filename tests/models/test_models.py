@@ -213,6 +213,7 @@ def test_compiled_and_interpreted_agree(name, solver):
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.filterwarnings("ignore:all predicted matchings are empty")
 def test_estimator(name):
     """Weights of examples, threads, top K, scores, pickles."""
     import pickle
@@ -323,6 +324,30 @@ def test_matching_links():
     check_model(model, X, [links], enumerate_outputs=True, random_state=0)
 
 
+def test_matchings_by_distance():
+    """The bias is what a pair gains over staying unmatched, at any scale."""
+    rng = np.random.RandomState(0)
+    X, y = [], []
+    for _ in range(30):
+        # two rows near different columns, and one far from all
+        left, right = rng.uniform(0, 9, size=(3, 2)), rng.uniform(0, 9, size=(4, 2))
+        columns = rng.permutation(4)[:2]
+        left[:2] = right[columns] + 0.1 * rng.normal(size=(2, 2))
+        left[2] += 20
+        X.append(-np.abs(left[:, None] - right))
+        y.append([*columns, -1])
+    for scale in (0.1, 10.0):
+        inputs = [scale * x for x in X]
+        classifier = SSVMClassifier("matching", tol=0.02, random_state=0)
+        assert classifier.fit(inputs, y).score(inputs, y) > 0.95
+    without = SSVMClassifier(MatchingModel(fit_intercept=False), tol=0.02).fit(X, y)
+    with pytest.warns(UserWarning, match="all predicted matchings are empty") as caught:
+        assert without.score(X, y) == pytest.approx(0.5)
+    assert caught[0].filename == __file__
+    without.predict(X[:1])  # one input may have no links, without a warning
+    assert without.intercept_.tolist() == [0.0]
+
+
 def test_boxes():
     model = CandidatesModel("iou")
     assert model.loss((0, 0, 2, 2), (0, 0, 2, 2)) == 0
@@ -408,7 +433,11 @@ BAD = {
         [(NODES, [])],
         [[0, 1]],
     ),
-    r"X\[0\] must be 3-D": (MatchingModel(), [NODES], [[0, 1]]),
+    r"X\[0\] must be 3-D, got 2-D: .* \(n_rows, .*pass \[x\]": (
+        MatchingModel(),
+        [NODES],
+        [[0, 1]],
+    ),
     "a different column": (MatchingModel(), [np.ones((2, 2, 1))], [[0, 0]]),
     "entries 1, 0 and -1": (
         MatchingModel(),

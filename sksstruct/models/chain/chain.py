@@ -14,6 +14,7 @@ from sksstruct.models.chain.constraints import (
     SparseMask,
     check_forbidden,
     check_permitted,
+    scheme_of_labels,
     transition_mask,
 )
 from sksstruct.models.chain.data import (
@@ -132,11 +133,13 @@ class_weight
         data = TrainingData.read(X, y, sample_weight)
         if self.score_function is not None and data.known is not None:
             raise ValueError("score_function needs every label of y to be known")
-        return self._learn(data)
+        return self._learn(data, scheme_of_labels(self.forbidden_transitions, data))
 
-    def _learn(self, data):
+    def _learn(self, data, forbidden):
         """Learn labels, features, costs, constraints; drop sequences of weight zero."""
-        index = self._learn_labels(data.classes, data.packed, data.label_weights)
+        index = self._learn_labels(
+            data.classes, data.packed, data.label_weights, forbidden
+        )
         self._set_mask(index, data)
         self._check_permitted(data)
         data = data.without_zeros()
@@ -147,7 +150,7 @@ class_weight
         self.mean_length_ = data.mean_length()
         return data
 
-    def _learn_labels(self, classes, X, label_weights):
+    def _learn_labels(self, classes, X, label_weights, forbidden):
         """Learn labels, features, costs and constraints; return labels' numbers.
 
         X has `n_features` and `feature_names`; `label_weights` is a function.
@@ -159,7 +162,7 @@ class_weight
             counts = label_weights() if self.class_weight == "balanced" else None
             self._costs = label_costs(self.class_weight, classes, counts)
         index = {label: k for k, label in enumerate(classes.tolist())}
-        self.forbidden_ = check_forbidden(self.forbidden_transitions, index)
+        self.forbidden_ = check_forbidden(forbidden, index)
         return index
 
     def _pair_columns(self, X):
@@ -179,6 +182,7 @@ class_weight
             data.packed.offsets,
             data.classes,
             data.numbers,
+            self.forbidden_transitions,
         )
 
     # ---- training data in parts ----
@@ -214,7 +218,9 @@ class_weight
         classes = LabelEncoder.from_labels(facts.counts).classes_
         check_classes(classes)
         counts = np.array([facts.counts[label] for label in classes.tolist()])
-        index = self._learn_labels(classes, facts, lambda: counts)
+        index = self._learn_labels(
+            classes, facts, lambda: counts, self.forbidden_transitions
+        )
         # tables, as the pairs that a solver meets differ from part to part
         self.pairs_ = self.pair_index_ = self._support = None
         self.mask_ = transition_mask(

@@ -1,4 +1,4 @@
-"""Matchings: rows take columns, and a pair scores <w, f_rc> (Taskar et al., 2005).
+"""Matchings: rows take columns, and a pair scores <w, f_rc> + b (Taskar et al., 2005).
 
 A labeling is the column that each row takes, or -1 where a matching may leave rows out,
 which scores 0. The table is one block of one column of weights, with a row of features
@@ -63,8 +63,9 @@ cdef class BoundMatching(BoundTable):
             self._costs, self._constants = costs, constants
 
     def views(self, w):
-        # one column and no bias: the block is a vector
-        return {"coef": self.block(w, 0)[0][:, 0]}
+        coef, intercept = self.block(w, 0)
+        # one column: the block is a vector
+        return {"coef": coef[:, 0], "intercept": intercept}
 
     cdef int add_loss(self, TableScratch* ws, Py_ssize_t i,
                       double scale) except -1 nogil:

@@ -328,6 +328,12 @@ class BCFWState:
         self.kernel = solver._kernel(model, self.weights, alpha)
         if options.dual_state is not None:
             self.kernel.restore(options.dual_state)
+            # alpha or the features may be others now: the share of the duals with the
+            # highest dual value, the rest on the observed labelings
+            square = alpha * float(self.weights.w @ self.weights.w)
+            share = self.kernel.loss / square if square > 0.0 else 1.0
+            if share < 1.0:
+                self.kernel.rescale(share, alpha)
         self.first_dual = dual_value(self.weights, alpha, self.kernel.loss)
         self.passes = Passes(
             solver, self.kernel, check_random_state(options.random_state)

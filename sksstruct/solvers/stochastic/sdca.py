@@ -93,7 +93,7 @@ class SDCA(GradientSolver):
     check_every: int | Literal["auto"] = "auto"
 
     required_oracles = ("exp",)
-    remedy = "Scale the features, or try solver='lbfgs'."
+    remedy = "Or try solver='lbfgs'."
     penalties = ("l2", "elasticnet")
     _parameter_constraints = {
         **GradientSolver._parameter_constraints,
