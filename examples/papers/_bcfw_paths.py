@@ -12,7 +12,7 @@ from sksstruct.solvers import BCFW
 GRID = 2.0 ** np.arange(15, -16, -1)
 EPSILON = {"epsilon": 0.1, "relative": False}
 # Losses are at most one, so that tol is the gap.
-TO_A_GAP = BCFW(averaging=False, check_every=1, tol=0.1)
+TO_A_GAP = BCFW.as_published(averaging=False, check_every=1, tol=0.1)
 
 # `gap_bcfw.py` has the claims on the solver, and puts these on its list.
 PATHS = Paper("gap_bcfw", "Osokin et al. (2016), Minding the gaps")

@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, minimize
 
 from sksstruct.solvers.core.base import SCALING, GradientSolver, example
 from sksstruct.solvers.core.box import Box
-from sksstruct.solvers.core.certificate import Certificate
+from sksstruct.solvers.core.certificate import ROUNDING, Certificate
 from sksstruct.solvers.core.loop import FALL, PERIOD, Loop
 from sksstruct.solvers.core.quasi_newton import add_scaled, descend
 from sksstruct.utils._doc import fill_doc
@@ -22,8 +22,6 @@ from sksstruct.utils._layout import aligned_zeros
 from sksstruct.utils._param_validation import Interval
 from sksstruct.utils.progress import Status
 
-# Rounding errors of a dual value, relative to the terms that it is the sum of.
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 # The first step, as a share of the one that would take a line to zero: a parabola that
 # touches zero has its minimum there.
 _FIRST = 0.5
@@ -255,11 +253,8 @@ class Objective:
             w[self._kept] = x
         loss = self.loss.value_and_gradient(w, self.gradient, self.n_jobs)
         with np.errstate(over="ignore", invalid="ignore"):
-            penalty = self.alpha / 2 * float(x @ x)
-            primal = loss + penalty
+            primal = loss + self.alpha / 2 * float(x @ x)
             slope, dual, residual = self._compare(primal, x, w)
-            # a difference of numbers that may be large
-            dual -= _ROUNDING * (abs(loss) + penalty + abs(primal - dual))
         if not (np.isfinite(primal) and np.isfinite(residual)):
             raise ValueError(
                 f"training broke down: the objective is not finite. {SCALING}"
@@ -284,7 +279,8 @@ class Objective:
             add_scaled(self.alpha, x, slope)
             # over the weights that exist
             residual = float(slope @ slope) / (2 * self.alpha)
-            return slope, primal - residual, residual
+            rounding = ROUNDING * (abs(primal) + residual)
+            return slope, primal - residual - rounding, residual
         if self.loss.support is not None:
             gradient = np.zeros_like(self.gradient)
             gradient[self._kept] = self.gradient[self._kept]

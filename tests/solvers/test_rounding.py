@@ -12,6 +12,7 @@ from sksstruct.models import MulticlassModel
 from sksstruct.solvers import LBFGS
 from sksstruct.solvers.core.base import Options
 from sksstruct.solvers.core.box import Box
+from sksstruct.solvers.core.certificate import Certificate
 from sksstruct.solvers.lbfgs import LBFGSLoop, Objective, run_lbfgs
 
 LONG = np.longdouble
@@ -197,7 +198,9 @@ def test_steps_in_a_box_follow_the_scale():
 def test_dual_values_far_away_are_no_bounds():
     """Neither of weights that were only tried, nor where they are mostly rounding."""
     X = np.random.default_rng(0).standard_normal((20, 3)) + 0.5
-    objective = Objective(Logistic(X), None, 0.1, Options())
+    loss, gradient = Logistic(X), np.empty(3)
+    objective = Objective(loss, None, 0.1, Options())
+    box = Box(np.full(3, -np.inf), np.full(3, np.inf))
     objective.at(objective.start)
     objective.keep(objective.start)
     first = objective.best_dual
@@ -209,4 +212,8 @@ def test_dual_values_far_away_are_no_bounds():
             point = far * (direction + 0.1)
             objective.at(point)
             objective.keep(point)
+            value = loss.value_and_gradient(point, gradient, None)
+            value += 0.05 * point @ point
+            for certificate in Certificate(0.1), Certificate(0.1, box):
+                assert certificate.at(value, point, gradient)[0] <= np.log(2)
     assert first <= objective.best_dual <= np.log(2)
