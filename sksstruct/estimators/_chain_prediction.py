@@ -156,12 +156,18 @@ class ChainPrediction(TrainedChain):
             pair_coef,
         )
 
+    @property
+    def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
+        """ndarray of shape (n_features,): names of the features, if X had any."""
+        names = vars(self).get("_names_in")
+        if names is None:
+            raise AttributeError("feature_names_in_: X had no feature names in fit")
+        return names.to_array()
+
     def _check_feature_names(self, packed):
-        if packed.feature_names is not None and hasattr(self, "feature_names_in_"):
-            # one array, and a long one, where both are from the same vectorizer
-            if packed.feature_names is not self.feature_names_in_ and not (
-                np.array_equal(packed.feature_names, self.feature_names_in_)
-            ):
+        seen = vars(self).get("_names_in")
+        if seen is not None and packed.feature_names is not None:
+            if packed.feature_names != seen:
                 raise ValueError("X has other feature names than those seen in fit")
 
     def predict(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Self
 
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, validate_params
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.state import Versioned
+from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences, with_callbacks
 
 # Callbacks hear of so many sequences at a time.
@@ -172,16 +174,15 @@ class SequenceVectorizer(
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         table = Vocabulary()
         values, offsets = self._rows(self._in_blocks(X, context), table, grow=True)
-        names = list(table.names)
-        if not names:
+        if not table.names:
             raise ValueError("X has no features at all")
-        keep = self._learn(names, _counts(values), table)
+        keep = self._learn(table, _counts(values))
         if keep is not None:
             values = values[:, keep]
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=dict, X=X, y=y
         )
-        return PackedSequences(values, offsets, self._names_out)
+        return PackedSequences(values, offsets, self._names)
 
     def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
@@ -224,10 +225,11 @@ class SequenceVectorizer(
                 counts[name] = counts.get(name, 0) + count
         if number < 0:
             raise ValueError("parts is empty: at least one is required")
-        self._learn(list(counts), np.fromiter(counts.values(), np.int64, len(counts)))
+        numbers = np.fromiter(counts.values(), np.int64, len(counts))
+        self._learn(Vocabulary(counts), numbers)
         return self
 
-    def _learn(self, names, counts, table=None):
+    def _learn(self, table, counts):
         """Keep the features that are frequent enough; return which, or None for all."""
         keep = None
         if self.min_count > 1:
@@ -236,15 +238,25 @@ class SequenceVectorizer(
                 raise ValueError(
                     f"no feature occurs on min_count={self.min_count} positions"
                 )
-            names, counts = [names[j] for j in keep], counts[keep]
-        if table is None or keep is not None:
-            table = Vocabulary(names)
-        self.vocabulary_ = {name: j for j, name in enumerate(names)}
-        self.feature_names_, self.counts_ = names, counts
-        # One array for all results of this fit, as it may be long.
-        self._names_out = np.array(names, dtype=object)
-        self._table = self.vocabulary_, table
+            counts, names = counts[keep], table.names
+            table = Vocabulary([names[j] for j in keep])
+        self.counts_ = counts
+        self._keep_names(FeatureNames(table.names), table)
         return keep
+
+    def _keep_names(self, names, table):
+        """Set the names of the columns, and the table in which they are looked up."""
+        self._names, self._table = names, table
+        self.feature_names_ = names.to_list()
+        vars(self).pop("vocabulary_", None)
+        # now, and not at the first prediction
+        names.digest()
+
+    @cached_property
+    def vocabulary_(self) -> dict[str, int]:
+        """dict of {str: int}: column of each feature."""
+        check_is_fitted(self, "counts_")
+        return {name: j for j, name in enumerate(self.feature_names_)}
 
     def _in_blocks(self, X, context):
         """The sequences, blocks of which are tasks of the callbacks.
@@ -276,16 +288,11 @@ class SequenceVectorizer(
         X_new : PackedSequences
             One CSR array for each sequence, all stored in one array.
         """
-        check_is_fitted(self, "vocabulary_")
+        check_is_fitted(self, "counts_")
         self._check_parameters()
         check_iterable(X)
-        # not the table of another vocabulary, where that was replaced
-        vocabulary, table = getattr(self, "_table", (None, None))
-        if vocabulary is not self.vocabulary_:
-            table = Vocabulary(self.feature_names_)
-            self._table = self.vocabulary_, table
-        values, offsets = self._rows(X, table, grow=False)
-        return PackedSequences(values, offsets, self._names_out)
+        values, offsets = self._rows(X, self._table, grow=False)
+        return PackedSequences(values, offsets, self._names)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the columns.
@@ -300,13 +307,22 @@ class SequenceVectorizer(
         names : ndarray of shape (n_features,), object
             Names.
         """
-        check_is_fitted(self, "vocabulary_")
+        check_is_fitted(self, "counts_")
         return np.array(self.feature_names_, dtype=object)
 
     def _state(self):
-        # the table is made again from the names when it is needed
+        # the names are enough
+        left_out = "_table", "feature_names_", "vocabulary_"
         state = super()._state()
-        return {name: value for name, value in state.items() if name != "_table"}
+        return {name: value for name, value in state.items() if name not in left_out}
+
+    def _restore(self, state):
+        super()._restore(state)
+        if "counts_" in state:
+            (names,) = required(state, ["_names"], type(self).__name__)
+            if not isinstance(names, FeatureNames) or len(names) != len(self.counts_):
+                raise ValueError("this vectorizer has no name for each of its counts")
+            self._keep_names(names, Vocabulary(names.to_list()))
 
 
 def _counts(values):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sksstruct.utils._layout import is_mapped, object_array
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import (
@@ -48,7 +49,7 @@ class PackedSequences(Versioned, Sequence):
         The rows.
     offsets : ndarray of shape (n_sequences + 1,), intp
         The offsets.
-    feature_names : ndarray of str or None
+    feature_names : sequence of str or None
         The names.
 
     Examples
@@ -67,7 +68,7 @@ class PackedSequences(Versioned, Sequence):
 
     values: Any
     offsets: np.ndarray
-    feature_names: np.ndarray | None
+    feature_names: FeatureNames | None
 
     def __init__(
         self,
@@ -96,9 +97,7 @@ class PackedSequences(Versioned, Sequence):
             )
         self.values = values
         self.offsets = offsets
-        self.feature_names = (
-            None if feature_names is None else np.asarray(feature_names, dtype=object)
-        )
+        self.feature_names = FeatureNames.of(feature_names)
 
     def _state(self):
         return vars(self)

@@ -1,16 +1,13 @@
-"""States: versions, mistakes, and pickles that an earlier version wrote."""
+"""States: versions, mistakes, and what is written."""
 
-import base64
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.utils.fixes import parse_version
 
 from sksstruct import (
     ChainCRF,
@@ -27,7 +24,6 @@ from sksstruct.models import GraphModel
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import __version__
 
-WRITTEN = Path(__file__).parent / "pickles_0.1.txt"
 X = [[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.5], [0.0, 0.25]]]
 Y = [["a", "b"], ["b", "a"]]
 ROWS, CLASSES = np.concatenate(X), np.concatenate(Y)
@@ -85,38 +81,12 @@ def answer(name, obj):
     return repr([np.asarray(row).tolist() for row in obj.predict(data)])
 
 
-def write():
-    """Write the pickles of this version: ``python tests/utils/test_state.py``."""
-    lines = [
-        "\t".join(
-            (name, answer(name, obj), base64.b64encode(pickle.dumps(obj)).decode())
-        )
-        for name, obj in objects()
-    ]
-    WRITTEN.write_text("\n".join(lines) + "\n")
-
-
 def test_round_trip():
     for name, obj in objects():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             twin = pickle.loads(pickle.dumps(obj))
         assert answer(name, twin) == answer(name, obj), name
-
-
-@pytest.mark.skipif(
-    parse_version(np.__version__) < parse_version("2"), reason="NumPy 2 wrote them"
-)
-def test_pickles_of_release():
-    """What version 0.1 wrote is read by every later one."""
-    lines = WRITTEN.read_text().splitlines()
-    assert len(lines) == 12
-    for line in lines:
-        name, expected, text = line.split("\t")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InconsistentVersionWarning)
-            obj = pickle.loads(base64.b64decode(text))
-        assert answer(name, obj) == expected, name
 
 
 @pytest.mark.parametrize("make", [ChainCRF, factor_graph, SequenceVectorizer])
@@ -179,7 +149,3 @@ def test_changed_weights_are_refused():
     tagger.sparsify().coef_.indices[0] = 10**8
     with pytest.raises(ValueError, match="coef_ has the column index 100000000"):
         tagger.predict(X)
-
-
-if __name__ == "__main__":
-    write()
