@@ -17,7 +17,7 @@ from sksstruct.utils._available import available_if
 from sksstruct.utils._doc import fill_doc
 from sksstruct.utils._layout import object_array, padded_length
 from sksstruct.utils.packed import PackedSequences
-from sksstruct.utils.sparse_input import check_sparse
+from sksstruct.utils.sparse_input import check_sparse, is_sparse
 from sksstruct.utils.typing import Items, Labelings, Sequences, Transitions
 from sksstruct.utils.validation import (
     LabelEncoder,
@@ -113,7 +113,9 @@ class ChainPrediction(TrainedChain):
 
     def _fitted(self, X, known=None, excluded=None, forbidden=None, *, dense=False):
         """The chain with the fitted weights, bound to sequences to decode."""
-        check_is_fitted(self, "coef_")
+        # scikit-learn asks for tags first
+        if "coef_" not in vars(self):
+            check_is_fitted(self, "coef_")
         packed = check_sequences(X, n_features=self.n_features_in_, all_empty=True)
         self._check_feature_names(packed)
         n_classes = len(self.classes_)
@@ -127,19 +129,21 @@ class ChainPrediction(TrainedChain):
             )
             packed = PackedSequences(scores, packed.offsets)
         coef, pair_coef = self.coef_, getattr(self, "transition_coef_", None)
-        for name in ("coef_", "transition_coef_"):
-            if sparse.issparse(getattr(self, name, None)):
-                check_sparse(getattr(self, name), name)
-        if sparse.issparse(coef) and pair_coef is None:
+        for name, value in (("coef_", coef), ("transition_coef_", pair_coef)):
+            if is_sparse(value):
+                check_sparse(value, name)
+        if is_sparse(coef) and pair_coef is None:
             # the scores of the labels take the place of the features
             scores = packed.values @ coef.T
             scores = scores.toarray() if sparse.issparse(scores) else scores
             packed = PackedSequences(scores, packed.offsets)
             coef = np.eye(n_classes)
-        elif sparse.issparse(coef):
+        elif is_sparse(coef):
             coef = coef.toarray()
-        index = {label: k for k, label in enumerate(self.classes_.tolist())}
-        pairs = check_forbidden(forbidden, index, strict=True)
+        pairs = []
+        if forbidden is not None:
+            index = {label: k for k, label in enumerate(self.classes_.tolist())}
+            pairs = check_forbidden(forbidden, index, strict=True)
         return FittedChain(
             packed,
             self.classes_,

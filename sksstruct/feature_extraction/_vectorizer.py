@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +15,7 @@ from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, validate_params
-from sksstruct.utils.packed import PackedSequences
+from sksstruct.utils.packed import PackedSequences, StoredRows
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences, with_callbacks
 
@@ -43,20 +42,16 @@ class SequenceFeatures(TransformerMixin, Versioned, BaseEstimator):
         if self.dtype not in (np.float32, np.float64, "float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
 
-    def _rows(self, X, columns, grow):
-        """The rows of all sequences in one CSR array, and where each sequence begins.
+    def _packed(self, X, columns, names=None, *, grow=False):
+        """The rows of all sequences.
 
         With grow, features without a column get one; else they are left out.
         """
-        data, indices, indptr, offsets = collect(
-            X, columns, grow, self.separator, np.dtype(self.dtype) == np.float32
+        single = self.dtype is not np.float64 and np.dtype(self.dtype) == np.float32
+        *rows, offsets = collect(X, columns, grow, self.separator, single)
+        return PackedSequences.of_stored(
+            StoredRows(*rows), len(columns), offsets, names
         )
-        values = sparse.csr_array(
-            (data, indices, indptr), shape=(len(indptr) - 1, len(columns))
-        )
-        # as the rows are made; scipy would look at all of them
-        values.has_canonical_format = True
-        return values, offsets
 
 
 @dataclass(eq=False, repr=False)
@@ -173,16 +168,17 @@ class SequenceVectorizer(
         )
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         table = Vocabulary()
-        values, offsets = self._rows(self._in_blocks(X, context), table, grow=True)
+        packed = self._packed(self._in_blocks(X, context), table, grow=True)
         if not table.names:
             raise ValueError("X has no features at all")
+        values = packed.values
         keep = self._learn(table, _counts(values))
         if keep is not None:
             values = values[:, keep]
         context.call_on_fit_task_end(
             estimator=self, reconstruction_attributes=dict, X=X, y=y
         )
-        return PackedSequences(values, offsets, self._names)
+        return PackedSequences(values, packed.offsets, self._names)
 
     def merge(self, parts: Iterable["SequenceVectorizer"]) -> Self:
         """Learn from transformers that were fitted to parts of the data.
@@ -288,11 +284,13 @@ class SequenceVectorizer(
         X_new : PackedSequences
             One CSR array for each sequence, all stored in one array.
         """
-        check_is_fitted(self, "counts_")
-        self._check_parameters()
+        # what scikit-learn looks at would take longer than a sentence does
+        if "counts_" not in vars(self):
+            check_is_fitted(self, "counts_")
+        if type(self.separator) is not str or self.dtype is not np.float64:
+            self._check_parameters()
         check_iterable(X)
-        values, offsets = self._rows(X, self._table, grow=False)
-        return PackedSequences(values, offsets, self._names)
+        return self._packed(X, self._table, self._names)
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the columns.
@@ -338,6 +336,8 @@ def _counts(values):
 
 def check_iterable(X):
     """Refuse what is a single sequence or a single mapping, and no list of them."""
+    if type(X) is list:
+        return
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise TypeError(
             f"X is a single {type(X).__name__}: pass a list of sequences, each a list "

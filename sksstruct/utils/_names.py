@@ -24,7 +24,7 @@ class FeatureNames(Sequence):
 
     def __init__(self, names):
         self._names = list(names)
-        self._packed = self._array = self._digest = None
+        self._packed = self._array = self._digest = self._joined = None
         for k, name in enumerate(self._names):
             if not isinstance(name, str):
                 raise TypeError(f"feature_names[{k}] must be a string, got {name!r}")
@@ -34,6 +34,24 @@ class FeatureNames(Sequence):
     def of(cls, names):
         """Names in any form, or None."""
         return names if names is None or isinstance(names, cls) else cls(names)
+
+    @classmethod
+    def joined(cls, parts):
+        """Names one after the other; a number of features is so many without names.
+
+        Unions of features ask in each call: the last answer is kept.
+        """
+        with_names = next((part for part in parts if isinstance(part, cls)), None)
+        if with_names is None:
+            return None
+        if with_names._joined is None or with_names._joined[0] != parts:
+            names = []
+            for part in parts:
+                count = len(names)
+                unnamed = isinstance(part, int)
+                names += [f"x{count + k}" for k in range(part)] if unnamed else part
+            with_names._joined = parts, cls(names)
+        return with_names._joined[1]
 
     @staticmethod
     def is_packed(value):
