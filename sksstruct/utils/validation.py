@@ -74,8 +74,9 @@ def _check_finite(packed, name):
     values = packed.stored.data if packed.is_sparse else packed.values
     # A sum is finite if all terms are, short of overflow: only then look closely.
     with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return
+        total = np.add.reduce(values.reshape(-1), dtype=np.float64)
+    if math.isfinite(total) or np.isfinite(values).all():
+        return
     bad = ~np.isfinite(values)
     if packed.is_sparse:
         row = np.searchsorted(packed.values.indptr, np.flatnonzero(bad)[0], "right") - 1

@@ -30,6 +30,11 @@ cdef inline double* aligned(double* memory) noexcept nogil:
     return <double*> ((<size_t> memory + 63) & ~<size_t> 63)
 
 
+def entries_before(const double[::1] base, const double[:, :] part):
+    """Return how many entries of an array come before those of a view of it."""
+    return &part[0, 0] - &base[0]
+
+
 cdef class GivenChain:
     """A chain with given weights and a table of transitions, to decode sequences.
 
