@@ -250,8 +250,6 @@ def _attributes(estimator, spec, facts, weights):
     seen = {}
     if facts.n_features is not None:
         seen["n_features_in_"] = facts.n_features
-    if facts.feature_names is not None:
-        seen["feature_names_in_"] = facts.feature_names
     views = None
     if hasattr(spec, "_layout"):  # blocks of weights cannot be told without a model
         views = spec._layout().views(weights)

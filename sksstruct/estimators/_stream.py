@@ -17,7 +17,7 @@ from sksstruct.utils.validation import (
 )
 
 # Attributes kept from one mini-batch to the next, besides the weights.
-_KEPT = ("classes_", "n_features_in_", "feature_names_in_")
+_KEPT = ("classes_", "n_features_in_", "_names_in")
 
 
 def train_on_batch(tagger, X, y, classes, sample_weight):
@@ -184,5 +184,5 @@ def _inputs(tagger, spec, names):
         return {name: getattr(tagger, name) for name in _KEPT if hasattr(tagger, name)}
     found = {"classes_": spec.classes_, "n_features_in_": spec.n_features_}
     if names is not None:
-        found["feature_names_in_"] = names
+        found["_names_in"] = names
     return found

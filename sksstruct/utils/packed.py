@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, Literal, Self, overload
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sksstruct.utils._layout import is_mapped, object_array
+from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import (
@@ -23,6 +25,14 @@ from sksstruct.utils.typing import (
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
+
+
+class StoredRows(NamedTuple):
+    """The arrays of sound CSR rows."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
 
 
 class PackedSequences(Versioned, Sequence):
@@ -48,7 +58,7 @@ class PackedSequences(Versioned, Sequence):
         The rows.
     offsets : ndarray of shape (n_sequences + 1,), intp
         The offsets.
-    feature_names : ndarray of str or None
+    feature_names : sequence of str or None
         The names.
 
     Examples
@@ -65,9 +75,8 @@ class PackedSequences(Versioned, Sequence):
     ['low', 'high']
     """
 
-    values: Any
     offsets: np.ndarray
-    feature_names: np.ndarray | None
+    feature_names: FeatureNames | None
 
     def __init__(
         self,
@@ -94,14 +103,45 @@ class PackedSequences(Versioned, Sequence):
                 f"offsets must not decrease and must end with the number of rows, "
                 f"{values.shape[0]}, got an end of {offsets[-1]}"
             )
-        self.values = values
+        self.values, self.n_features = values, values.shape[1]
         self.offsets = offsets
-        self.feature_names = (
-            None if feature_names is None else np.asarray(feature_names, dtype=object)
-        )
+        self.feature_names = FeatureNames.of(feature_names)
+
+    @classmethod
+    def of_stored(
+        cls,
+        rows: StoredRows,
+        n_features: int,
+        offsets: np.ndarray,
+        feature_names: FeatureNames | None = None,
+    ) -> Self:
+        """Build from the arrays of canonical CSR rows, which are not checked.
+
+        To make a SciPy array takes longer than to label a sentence: that is done
+        when `values` is asked for.
+        """
+        packed = cls.__new__(cls)
+        packed.stored, packed.n_features, packed.offsets = rows, n_features, offsets
+        packed.feature_names = feature_names
+        return packed
+
+    @cached_property
+    def values(self) -> Any:
+        """ndarray or csr_array: the rows."""
+        shape = len(self.stored.indptr) - 1, self.n_features
+        values = sparse.csr_array(self.stored, shape=shape)
+        # SciPy would look at all of them
+        values.has_canonical_format = True
+        return values
+
+    @cached_property
+    def stored(self) -> Any:
+        """The rows as kernels read them: the same, or the arrays of a CSR array."""
+        return self.values
 
     def _state(self):
-        return vars(self)
+        names = "values", "offsets", "feature_names"
+        return {name: getattr(self, name) for name in names}
 
     def _restore(self, state):
         names = ("values", "offsets", "feature_names")
@@ -231,24 +271,29 @@ class PackedSequences(Versioned, Sequence):
         return open_shard(path, mmap, labels)
 
     @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.values.shape[1]
-
-    @property
     def is_sparse(self) -> bool:
         """Whether the rows are stored as CSR."""
-        return sparse.issparse(self.values)
+        return not isinstance(self.stored, np.ndarray)
 
     @property
     def is_mapped(self) -> bool:
         """Whether the rows are on disk, and read where they are used."""
-        return is_mapped(self.values.data if self.is_sparse else self.values)
+        return is_mapped(self.stored.data if self.is_sparse else self.values)
 
     @property
     def lengths(self) -> np.ndarray:
         """Number of rows of each sequence."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
+
+    def __array_function__(self, func, types, args, kwargs):
+        """What `sklearn.pipeline.FeatureUnion` joins its parts with."""
+        if func is np.concatenate and kwargs.get("axis", *args[1:2]) == 1:
+            # not above: that module needs this one
+            from sksstruct.utils._side_by_side import side_by_side
+
+            return side_by_side(args[0])
+        # all else is as if this method did not exist
+        return func._implementation(*args, **kwargs)
 
     def __len__(self):
         return len(self.offsets) - 1
@@ -305,9 +350,10 @@ class PackedSequences(Versioned, Sequence):
         numbers : ndarray of int
             Their numbers.
         """
-        numbers = np.flatnonzero(self.lengths)
-        if len(numbers) == len(self):
-            return self, numbers
+        lengths = self.lengths
+        if np.count_nonzero(lengths) == len(lengths):
+            return self, np.arange(len(lengths))
+        numbers = np.flatnonzero(lengths)
         # offsets repeat where a sequence is empty
         offsets = np.unique(self.offsets)
         return PackedSequences(self.values, offsets, self.feature_names), numbers

@@ -12,6 +12,24 @@ from sklearn.utils.validation import validate_data
 from sksstruct.utils._layout import file_zeros, is_mapped
 
 
+def is_sparse(X):
+    """Whether X is a sparse matrix or array.
+
+    SciPy looks in a registry first, again and again where a single sequence is labeled.
+
+    Parameters
+    ----------
+    X : object
+        Anything.
+
+    Returns
+    -------
+    is_sparse : bool
+        As of `scipy.sparse.issparse`.
+    """
+    return type(X) is not np.ndarray and X is not None and sparse.issparse(X)
+
+
 def check_sparse(X, name="X"):
     """Check where the entries of a sparse matrix are.
 

@@ -3,6 +3,7 @@
 Every error names the argument and the sequence at fault.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Set
 from itertools import chain
 from numbers import Real
@@ -72,11 +73,12 @@ def check_sequences(X, *, n_features=None, all_empty=False, name="X"):
 
 
 def _check_finite(packed, name):
-    values = packed.values.data if packed.is_sparse else packed.values
+    values = packed.stored.data if packed.is_sparse else packed.values
     # A sum is finite if all terms are, short of overflow: only then look closely.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return
+        total = np.add.reduce(values.reshape(-1), dtype=np.float64)
+    if math.isfinite(total) or np.isfinite(values).all():
+        return
     bad = ~np.isfinite(values)
     if packed.is_sparse:
         row = np.searchsorted(packed.values.indptr, np.flatnonzero(bad)[0], "right") - 1

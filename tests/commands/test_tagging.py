@@ -59,6 +59,19 @@ def test_train_and_tag(files, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out == ""
     found = [columns[-1] for columns in read_conll(output)]
     assert found == [columns[-1] for columns in tagged]
+    # every line with a token is written, and none is cut at a no-break space
+    lines = "-DOCSTART- -X-\n\nAda\u00a0Lovelace NNP\n\tVBD\n"
+    stream = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbf" + lines.encode()), "ascii")
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert main(["tag", "-", "-m", model, "-o", str(output), "--empty", "_"]) == 0
+    written = output.read_text(encoding="utf-8").splitlines()
+    assert [line.rpartition("\t")[0] for line in written] == [
+        "-DOCSTART-\t-X-",
+        "",
+        "Ada\u00a0Lovelace\tNNP",
+        "_\tVBD",
+        "",
+    ]
     assert main(["tag", data, "-m", model, "--test"]) == 0
     report = capsys.readouterr().out.splitlines()
     assert report[-1].split() == ["all", "1.0000", "1.0000", "1.0000", "3"]

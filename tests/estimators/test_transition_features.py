@@ -194,22 +194,27 @@ def test_oracles_equal_enumeration(chain):
         unary[t, excluded[0][t]] = -np.inf
     labelings, scores = enumerate_chain(unary, tables)
     classes = np.arange(n_labels)
-    fitted = FittedChain(
-        PackedSequences(X, [0, size]),
-        classes,
-        *weights[:-1],
-        forbidden,
-        excluded=excluded,
-        transition_coef=sparse.csr_array(pairs),
+    to_decode, fitted = (
+        FittedChain(
+            PackedSequences(X, [0, size]),
+            classes,
+            *weights[:-1],
+            forbidden,
+            excluded=excluded,
+            dense=dense,
+            transition_coef=sparse.csr_array(pairs),
+        )
+        for dense in (False, True)
     )
     if not np.isfinite(scores).any():
         for method in (fitted.decode, fitted.marginals, lambda: fitted.topk(3)):
             with pytest.raises(ValueError, match="leave no labeling"):
                 method()
         return
-    labels, value = fitted.decode()
-    np.testing.assert_array_equal(labels, best_by_tie_rule(labelings, scores))
-    assert value[0] == scores.max()
+    for chain in (to_decode, fitted):
+        labels, value = chain.decode()
+        np.testing.assert_array_equal(labels, best_by_tie_rule(labelings, scores))
+        assert value[0] == scores.max()
     rows, values = fitted.topk(7)
     expected, best = in_order(labelings, scores)
     np.testing.assert_array_equal(values[0], best[:7])

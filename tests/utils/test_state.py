@@ -1,4 +1,4 @@
-"""States: versions and mistakes."""
+"""States: versions, mistakes, and what is written."""
 
 import pickle
 import warnings

@@ -159,8 +159,8 @@ cdef class ChainFactors(RowFactors):
             transitions = transitions + sparse.csr_array(
                 (np.full(self.n_forbidden, -np.inf), self._forbidden),
                 transitions.shape)
-        return SparseChain(X, weights[:n_dense].reshape(-1, self.ld), transitions,
-                           ends, forbidden_labels)
+        rows = weights[:n_dense].reshape(-1, self.ld)
+        return SparseChain.of_flat(X, rows, transitions, ends, forbidden_labels)
 
     # ---- bigram factors ----
 

@@ -241,7 +241,7 @@ loss_length : objects
             transitions = transitions + sparse.csr_array(
                 (np.full(len(first), -np.inf), (first, second)), transitions.shape)
         rows = w[:self.first_pair].reshape(-1, self.ld)
-        return SparseChain(X, rows, transitions, ends, forbidden_labels)
+        return SparseChain.of_flat(X, rows, transitions, ends, forbidden_labels)
 
     def flatten_bounds(self, bounds):
         flat = [np.full(self.n_weights, limit) for limit in (-np.inf, np.inf)]

@@ -61,7 +61,7 @@ class_weight
         The labels.
     n_features_ : int
         Number of features.
-    feature_names_ : ndarray of shape (n_features,) or None
+    feature_names_ : FeatureNames or None
         Their names.
     forbidden_ : list of tuple
         Pairs of labels that must not follow each other.
@@ -398,7 +398,7 @@ class_weight
             "_loss": self.loss,
         }
         if self.feature_names_ is not None:
-            constant["feature_names_in_"] = self.feature_names_
+            constant["_names_in"] = self.feature_names_
         if self.score_function is not None:
             return {**constant, **scored_attributes(weights, n_classes, self._score)}
         if views is None:
