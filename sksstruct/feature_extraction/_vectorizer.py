@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sksstruct.feature_extraction._collect import collect
 from sksstruct.feature_extraction._vocabulary import Vocabulary
+from sksstruct.utils._layout import StoredRows
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils._param_validation import Interval, validate_params
-from sksstruct.utils.packed import PackedSequences, StoredRows
+from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import Versioned, required
 from sksstruct.utils.typing import FeatureSequences, with_callbacks
 

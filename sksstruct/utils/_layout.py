@@ -3,11 +3,20 @@
 import mmap
 import os
 import tempfile
+from typing import NamedTuple
 
 import numpy as np
 
 # Arrays that are smaller are not worth a file.
 _FEW_BYTES = 2**18
+
+
+class StoredRows(NamedTuple):
+    """The arrays of sound CSR rows."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
 
 
 def padded_length(n):

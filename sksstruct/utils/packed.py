@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sksstruct.utils._layout import is_mapped, object_array
+from sksstruct.utils._layout import StoredRows, is_mapped, object_array
 from sksstruct.utils._names import FeatureNames
 from sksstruct.utils.sparse_input import rows_between, sound_csr
 from sksstruct.utils.state import Versioned, required
@@ -25,14 +25,6 @@ from sksstruct.utils.typing import (
 # Dense rows with fewer non-zeros than this are stored as CSR: the kernels then skip
 # the zeros, and the rows take less memory.
 SPARSE_BELOW = 0.3
-
-
-class StoredRows(NamedTuple):
-    """The arrays of sound CSR rows."""
-
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
 
 
 class PackedSequences(Versioned, Sequence):

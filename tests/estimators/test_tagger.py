@@ -7,6 +7,7 @@ import tracemalloc
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
@@ -233,13 +234,18 @@ def _written(tagger, how, tmp_path):
     if how == "pipeline":
         steps = [pickle.loads(pickle.dumps(step)) for _, step in tagger.steps]
         return make_pipeline(*steps)
+    if how == "single":
+        tagger[-1].cast(np.float32)
+    if how == "many labels":
+        tagger[-1].transitions_ = sparse.csr_array(tagger[-1].transitions_)
     return pickle.loads(pickle.dumps(tagger)) if how == "pickle" else tagger
 
 
+KINDS = "single", "many labels"
 WAYS = "fresh", "pickle", "joblib", "skops", "deepcopy", "state", "pipeline"
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", WAYS + KINDS)
 def test_a_call_costs_the_same_with_any_vocabulary(how, tmp_path, monkeypatch):
     """No name is looked at, and no array of the size of the vocabulary is made."""
 

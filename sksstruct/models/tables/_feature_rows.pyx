@@ -34,7 +34,7 @@ from sksstruct.utils._simd cimport (
     sks_spread_f64,
 )
 
-from sksstruct.utils.packed import StoredRows
+from sksstruct.utils._layout import StoredRows
 
 
 def stored_arrays(rows, as_given=False):
