@@ -177,7 +177,7 @@ def fitted_chains(draw):
     return X, weights, forbidden, excluded
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(chain=fitted_chains())
 def test_oracles_equal_enumeration(chain):
     """Max, top-K and marginals: with ties, single positions and labels, and -inf."""

@@ -600,7 +600,7 @@ def test_bad_parameters(parameters):
         BCFW.as_published(**parameters).solve(model, 0.1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6), st.sampled_from(OPTIONS), st.sampled_from([1e-3, 1e-1, 10])
 )
