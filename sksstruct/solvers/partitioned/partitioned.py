@@ -394,10 +394,9 @@ class Run:
         self.by_gap = self.hinge and (
             local.sampling == "gap" or (local.cache and np.isfinite(local.cache_factor))
         )
-        # the pass of the checkpoint; whether the run has stalled, and passes in a row
-        # without a gain
+        # the pass of the checkpoint, and whether there is nothing more to gain
         self.resumed = self.kept_at = scale = None
-        self.stalled, self.idle = False, 0
+        self.stalled = False
         if solver.resume:
             self.resumed = self._read_checkpoint()
         elif rounds.checkpoint is not None:
@@ -437,9 +436,7 @@ class Run:
                 # cheap beside passes over known labelings, which may be many
                 most = max(_FIRST_CHECK, loop.n_iter // _FIRST_CHECK)
                 self.check_at = min(self.check_at, loop.n_iter + most)
-        # where visits went by estimates, once more by the gaps that were computed
-        self.idle = self.idle + 1 if stalled else 0
-        self.stalled = stalled and (rounds.complete or self.idle > 1)
+        self.stalled = stalled and rounds.complete
         # what is left of the gap is rounding error, as of the path of alpha
         scale = abs(loop.primal) if loop.scale is None else loop.scale
         self.stalled |= loop.gap <= _ROUNDING * scale
@@ -517,7 +514,6 @@ class Run:
             # that of a smooth loss is the objective reached
             "scale": loop.scale,
             "stalled": self.stalled,
-            "idle": self.idle,
             "rows": loop.trace.last(loop.n_iter + 1),
             "seconds": loop.seconds(),
             "weights": loop.weights,
@@ -540,8 +536,7 @@ class Run:
         loop = self.loop
         self.rounds.resume(entries.part("rounds"))
         self.average.resume(entries.part("average"))
-        self.check_at, self.idle = entries.whole("check_at"), entries.whole("idle")
-        self.stalled = entries.flag("stalled")
+        self.check_at, self.stalled = entries.whole("check_at"), entries.flag("stalled")
         loop.n_iter, loop.calls = entries.whole("n_iter", 1), entries.whole("calls")
         loop.started -= entries.real("seconds", 0.0)
         loop.values = entries.reals("values")

@@ -18,8 +18,6 @@ _LEAST_VISITS = 20
 # rounds="auto": without and with the hinge. Visits of smooth losses move far more of
 # the weights: with 4 rounds they need twice as many passes as with 16.
 _ROUNDS = 16, 4
-# The gain of a pass, as part of the dual value's terms, that is rounding error.
-_NOISE = 1e-29
 
 
 class Rounds:
@@ -89,7 +87,7 @@ class Rounds:
     def one_pass(self, number):
         """Visit as many examples as there are, then known labelings while that pays.
 
-        Returns whether the visits gained nothing, but for rounding errors.
+        Returns whether visits gained nothing.
         """
         # anew, as rounding errors add up
         self._squares = _norm(self.weights.v)
@@ -119,9 +117,7 @@ class Rounds:
             steps = self._one_round(turn)
             gain += sum(step.gain for step in steps)
             visits += sum(step.visits for step in steps)
-        # gains are of the order of squared gaps, and so are their rounding errors
-        least = _NOISE * (abs(self.loss) + abs(self.loss - self.dual))
-        return gain if gain > least else 0.0, visits
+        return gain, visits
 
     def _one_round(self, turn):
         """Let all blocks make their visits, and add up what they change."""
