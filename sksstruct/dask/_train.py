@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from traceback import clear_frames
 from typing import Any
 from uuid import uuid4
 
@@ -87,6 +88,18 @@ def train(estimator, X, y, sample_weight, noun):
     estimator : estimator
         The same object.
     """
+    try:
+        return _train(estimator, X, y, sample_weight, noun)
+    except BaseException as error:
+        # The client keeps the error of a task, with all frames that it went through,
+        # while there is a future of it: these frames have one, and those of the data.
+        while error is not None:
+            clear_frames(error.__traceback__)
+            error = error.__cause__
+        raise
+
+
+def _train(estimator, X, y, sample_weight, noun):
     spec = checked_model(estimator)
     solver = partitioned(estimator)
     client = estimator._client()

@@ -219,6 +219,8 @@ def _warm_state(estimator, problem):
         return None
     if "completion" in problem.model.oracles:  # each round starts afresh
         return None
+    if not isinstance(warm, tuple) or len(warm) != 2 or not isinstance(warm[1], dict):
+        raise ValueError("the state of the last fit is damaged: set warm_start=False")
     spec, state = warm
     if problem.spec._can_continue(spec, state) and problem.solver.accepts(
         state, problem.model

@@ -226,8 +226,9 @@ class Objective:
         self._kept = slice(None) if loss.support is None else loss.support
         n_kept = n_weights if loss.support is None else len(loss.support)
         self.start = aligned_zeros(n_kept)
-        if options.dual_state is not None:
-            self.start[:] = options.dual_state["weights"][self._kept]
+        start = options.start(n_weights)
+        if start is not None:
+            self.start[:] = start[self._kept]
         self.box, self.bounds = box, None
         if box is not None:
             lower, upper = box.lower[self._kept], box.upper[self._kept]

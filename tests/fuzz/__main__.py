@@ -7,7 +7,8 @@ import time
 
 from tests.fuzz._forked import main_loop
 
-NAMES = "estimators", "oracles", "readers", "states", "lives", "graphs", "packed"
+NAMES = ("estimators", "oracles", "readers", "states", "lives", "graphs", "packed",
+         "saved")  # fmt: skip
 
 
 def load(name):

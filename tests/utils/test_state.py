@@ -21,6 +21,7 @@ from sksstruct import (
 from sksstruct.factor_graphs import Potts
 from sksstruct.feature_extraction import SequenceVectorizer
 from sksstruct.models import GraphModel
+from sksstruct.solvers import BCFW
 from sksstruct.utils.packed import PackedSequences
 from sksstruct.utils.state import __version__
 
@@ -149,3 +150,49 @@ def test_changed_weights_are_refused():
     tagger.sparsify().coef_.indices[0] = 10**8
     with pytest.raises(ValueError, match="coef_ has the column index 100000000"):
         tagger.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "entry", "value", "message"),
+    [
+        ({}, "keys", 2**30, "a labeling of example 0"),
+        ({}, "keys", -1, "a labeling of example 0"),
+        ({}, "counts", 2**40, r"counts\[0\] must be from 1 to"),
+        ({}, "values", np.nan, r"values\[0\] must be from"),
+        ({}, "values", 0.7, "sum of the values of example"),
+        ({"forbidden_transitions": [("a", "a")]}, "keys", 0, "a labeling of example"),
+        ({"solver": BCFW.as_published()}, "keys", 2**30, "a key of example 0"),
+        ({"solver": BCFW.as_published()}, "keys", 7, "a key of example 0"),
+        ({"loss": "log", "solver": "sdca"}, "entropy_dual losses", np.inf, "finite"),
+        ({"loss": "log", "solver": "lbfgs"}, "weights", np.nan, "a finite number"),
+        ({"solver": "gdmm"}, "factors arrays places", 9, r"places\[0, 0\] must be"),
+        ({"solver": "gdmm"}, "factors arrays labels", 1, "labels that differ"),
+        ({"solver": "gdmm"}, "factors arrays counts", 2**30, r"counts\[0\] must be"),
+    ],
+)
+def test_changed_duals_are_refused(parameters, entry, value, message):
+    """No number of a warm state becomes an index, or a size, that nobody looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tagger = ChainCRF(random_state=0, warm_start=True, max_iter=3, **parameters)
+        twin = pickle.loads(pickle.dumps(tagger.fit(X, Y)))
+        # as it is it can be continued
+        assert pickle.loads(pickle.dumps(twin)).fit(X, Y).objective_ > 0.0
+        *path, last = entry.split()
+        state = twin._warm[1]
+        for name in path:
+            state = state[name]
+        state[last][...] = value
+        with pytest.raises(ValueError, match=message):
+            twin.fit(X, Y)
+
+
+def test_shared_distributions_are_of_their_sizes():
+    tagger = ChainCRF(loss="log", solver="sdca", random_state=0, warm_start=True)
+    kept = tagger.fit(X, Y)._warm[1]["entropy_dual"]["distributions"]
+    for k, other in ((0, kept[0][:-1]), (1, kept[1].astype(np.float32)), (3, None)):
+        before, kept[k] = kept[k], other
+        with pytest.raises(ValueError, match=rf"distributions\[{k}\] must be float64"):
+            tagger.fit(X, Y)
+        kept[k] = before
+    tagger.fit(X, Y)

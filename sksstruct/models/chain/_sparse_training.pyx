@@ -320,6 +320,16 @@ loss_length : objects
             own.viterbi, size, ld, ws.theta, y)
         return 0
 
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t t
+        if not BoundChain.is_labeling(self, i, y):
+            return 0
+        # forbidden pairs come first, -1 is a pair without a number
+        for t in range(1, self._sizes[i]):
+            if 0 <= self.pair_index.find(y[t - 1], y[t]) < self._n_forbidden:
+                return 0
+        return 1
+
     cdef int evaluate(self, Workspace workspace, Py_ssize_t i, const int32_t* y,
                       double* value) except -1 nogil:
         return self._evaluate(<SparseWorkspace> workspace, i, y, value)

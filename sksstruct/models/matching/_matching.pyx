@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from libc.stdint cimport int32_t
 
+from sksstruct.models.protocols._bound_model cimport in_range
 from sksstruct.models.tables._table cimport BoundTable, TableScratch, TableWorkspace
 
 from sksstruct.inference import bmmf, matching_max_marginals
@@ -86,6 +87,18 @@ cdef class BoundMatching(BoundTable):
         if -1e-12 < value[0] < 1e-12:
             value[0] = 0.0
         return 0
+
+    cdef int is_labeling(self, Py_ssize_t i, const int32_t* y) except -1 nogil:
+        cdef Py_ssize_t row, other
+        if not in_range(self._sizes[i], y, 0 if self.complete else -1,
+                        self._shapes[i, 1]):
+            return 0
+        # no column twice
+        for row in range(self._sizes[i]):
+            for other in range(row):
+                if y[row] >= 0 and y[row] == y[other]:
+                    return 0
+        return 1
 
     cdef Py_ssize_t indicator(self, Py_ssize_t i, const int32_t* y,
                               int32_t* keys) except -1 nogil:

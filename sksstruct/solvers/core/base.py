@@ -13,6 +13,7 @@ from sksstruct.losses import SmoothedHinge
 from sksstruct.models.protocols._bound_model import BoundModel, WeightsFull
 from sksstruct.solvers.core.result import SolverResult
 from sksstruct.utils._param_validation import Interval, validate_params
+from sksstruct.utils.entries import Entries
 from sksstruct.utils.parallel import one_blas_thread
 
 SCALING = (
@@ -72,6 +73,12 @@ class Options:
     dual_state: dict | None = None
     l1: float = 0.0
     max_seconds: float | None = None
+
+    def start(self, n_weights):
+        """Weights of an earlier result to start from, or None."""
+        if self.dual_state is None:
+            return None
+        return Entries(self.dual_state, "an earlier fit").array("weights", (n_weights,))
 
 
 class Solver(BaseEstimator):

@@ -15,7 +15,7 @@ from sksstruct.solvers.core.dual_value import dual_value
 from sksstruct.solvers.core.loop import Loop, next_check
 from sksstruct.solvers.core.risk import Risk
 from sksstruct.solvers.frank_wolfe._bcfw import BCFWKernel
-from sksstruct.solvers.frank_wolfe._blocks import fits
+from sksstruct.solvers.frank_wolfe.exported import fits
 from sksstruct.solvers.frank_wolfe.passes import Passes
 from sksstruct.utils._param_validation import Interval, Options, StrOptions
 from sksstruct.utils.parallel import run_in_chunks

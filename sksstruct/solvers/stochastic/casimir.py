@@ -169,8 +169,9 @@ class CasimirRun:
         hinge, self.box = loss.nonsmooth, Box.of(model)
         self.epochs = Epochs(loss, rng, options.n_jobs, average=hinge, box=self.box)
         self.w = self.epochs.w
-        if options.dual_state is not None:
-            self.epochs.start_from(options.dual_state["weights"])
+        start = options.start(model.n_weights)
+        if start is not None:
+            self.epochs.start_from(start)
         self.loop = Loop(solver, alpha, options)
         self.adaptive = solver.schedule == "adaptive"
         mu = 0.0

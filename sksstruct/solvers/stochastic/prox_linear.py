@@ -155,8 +155,9 @@ class ProxLinearRun:
         self.loss = problem.nonlinear_loss(solver.smoothing, solver.k, fine=fine)
         self.rng = check_random_state(options.random_state)
         self.w = self.loss.initial_weights(self.rng)
-        if options.dual_state is not None:
-            self.w = np.array(options.dual_state["weights"])
+        start = options.start(problem.n_weights)
+        if start is not None:
+            self.w = start.copy()
         self.loop = Loop(solver, alpha, options)
         self.loop.report(self._objective(self.w), self.w)
         self.loop.scale = self.loop.primal
