@@ -7,7 +7,9 @@ import time
 
 from tests.fuzz._forked import main_loop
 
-NAMES = "estimators", "oracles", "readers", "states", "lives", "graphs", "packed"
+NAMES = (
+    "estimators", "oracles", "readers", "states", "lives", "graphs", "proofs", "packed",
+)  # fmt: skip
 
 
 def load(name):

@@ -159,7 +159,8 @@ class ExactSearch:
         run = self.run
         # what ends iterations is not what ends the search
         most, run.max_iter = run.max_iter, np.inf
-        bound = self._terms.top - cost / self._terms.scale
+        # labelings at the limit have been left out
+        bound = self._terms.top - min(cost, self._limit) / self._terms.scale
         self.bound = min(self.bound, bound)
         stop = run.report(bound=bound, step=0)
         run.max_iter = most
