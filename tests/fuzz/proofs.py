@@ -172,6 +172,8 @@ def check(case):
                 return
             run, reduced = found
             status, score = run.status, graph.score(reduced.labeling(run.labeling))
+            # as the result would say
+            status = Status.INFEASIBLE if run.bound < run.lowest else status
         else:
             solver = BranchAndBound()
             if settings["solver"] == "auto":

@@ -97,11 +97,14 @@ class MAPSolver(BaseEstimator):
                 "cut down: use TRWS, MPLP, MAPGDMM or 'auto'"
             )
         self._check_graph(reduced.graph)
+        lowest = reduced.lowest if reduced.penalty else -np.inf
+        if graph.must_exceed > -np.inf:
+            lowest = max(lowest, np.nextafter(graph.must_exceed, np.inf))
         run = MAPRun(
             MAPProblem(reduced.graph, reduced.penalty), self.tol, self.max_iter,
             time_limit, check_random_state(random_state), offset=reduced.offset,
             verbose=verbose, callback=callback, name=name, started=started,
-            lowest=reduced.lowest - reduced.offset if reduced.penalty else -np.inf,
+            lowest=lowest - reduced.offset,
         )  # fmt: skip
         if reduced.graph.n_variables:
             self._run(run)
@@ -128,10 +131,10 @@ def _complete(run, reduced):
     result.trace["bound"] += reduced.offset
     if result.marginals is not None:
         result.marginals = reduced.marginals(result.marginals)
-    if reduced.penalty:
-        # penalties have replaced -inf
+    if run.lowest > -np.inf:
+        # penalties have replaced -inf, and the total may be too low
         result.score = graph.score(result.labeling)
-        lowest = reduced.lowest
+        lowest = run.lowest + reduced.offset
         result.trace["score"][result.trace["score"] < lowest] = -np.inf
         if result.score == -np.inf:
             impossible = result.bound < lowest or result.status is Status.INFEASIBLE
