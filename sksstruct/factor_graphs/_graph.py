@@ -11,7 +11,8 @@ from sksstruct.utils.state import Versioned, required
 
 # What a pickle holds; the rest follows.
 _STATE = ("n_states", "unaries", "edges", "tables", "edge_tables", "edge_weights",
-          "factor_scopes", "factor_tables", "offset", "evidence", "must_exceed")  # fmt: skip
+          "factor_scopes", "factor_tables", "offset", "evidence",
+          "must_exceed")  # fmt: skip
 
 
 class FactorGraph(Versioned):

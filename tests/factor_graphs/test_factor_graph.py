@@ -45,10 +45,10 @@ def test_the_total_must_exceed(solver):
     for bound in (-3.0, 0.49, 0.5, 1e9):
         graph = FactorGraph(unaries, [(0, 1)], table, must_exceed=bound)
         again = pickle.loads(pickle.dumps(graph.with_evidence({1: 1})))
-        for graph in (graph, again):
-            scores = [graph.score([a, 1]) for a in range(2)]
+        for same in (graph, again):
+            scores = [same.score([a, 1]) for a in range(2)]
             assert scores == [x if x > bound else -np.inf for x in (-1.0, 0.5)]
-            result = MAP_SOLVERS[solver]().solve(graph, random_state=0)
+            result = MAP_SOLVERS[solver]().solve(same, random_state=0)
             assert result.score == max(scores)
             status = "infeasible" if result.score == -np.inf else "optimal"
             assert solver == "max_product" or result.status == status

@@ -175,10 +175,12 @@ class _Rounds:
             visited += visits
             cold = _HEAT * max(0.0, 1.0 - visited / work)
             started = run.seconds()
-            kernel.anneal(visits, heat, cold, budget, _WIDTH)
-            self.rate = visits / max(run.seconds() - started, 1e-9)
-            # scored afresh: the sum of the gains would add up rounding errors
-            run.offer(kernel.labeling)
+            try:
+                kernel.anneal(visits, heat, cold, budget, _WIDTH)
+                self.rate = visits / max(run.seconds() - started, 1e-9)
+            finally:
+                # scored afresh: the sum of the gains would add up rounding errors
+                run.offer(kernel.labeling)
             # where it was hot, the best labeling is the one it came from
             if heat > _HOT:
                 kernel.forget()
@@ -202,8 +204,10 @@ class _Rounds:
             return
         kernel, visited, total = self.kernel, 0, _ENTRIES * float(work)
         kernel.start_from(self.run.labeling)
-        while visited < work and not self.run.late():
-            kernel.windows(1, _WIDE, self.wide_budget, total)
-            visited += _WIDE + kernel.elimination.order.n_entries // _ENTRIES
+        try:
+            while visited < work and not self.run.late():
+                kernel.windows(1, _WIDE, self.wide_budget, total)
+                visited += _WIDE + kernel.elimination.order.n_entries // _ENTRIES
+        finally:
+            self.run.offer(kernel.labeling)
         self.wide_budget = min(2.0 * self.wide_budget, _WIDEST_BUDGET)
-        self.run.offer(kernel.labeling)
