@@ -153,8 +153,11 @@ def steps(monkeypatch, graph, limit):
 
     with monkeypatch.context() as patch:
         monkeypatch = patch
-        patch.setattr(time, "perf_counter", lambda: 0.002 * next(now))
-        patch.setattr(auto, "build_seconds", lambda graph: 1.0)
+        # so slow that the clock of the kernels, which is the real one, never matters
+        patch.setattr(time, "perf_counter", lambda: 5.0 * next(now))
+        patch.setattr(_rounds, "_SECONDS", 100.0)
+        patch.setattr(auto, "_BUILD_SECONDS", 1e4)
+        patch.setattr(auto, "build_seconds", lambda graph: 1000.0)
         patch.setattr(auto, "_ELIMINATE", 0.0)
         noted(_rounds._Rounds, "anneal", "round")
         noted(search_module.ExactSearch, "_set_up", "exact")
@@ -165,14 +168,14 @@ def steps(monkeypatch, graph, limit):
 def test_what_comes_first_does_not_depend_on_the_limit(monkeypatch):
     """Local search before branch and bound is set up, whatever time is left."""
     graph, begin = frustrated(n=40, m=120), []
-    for limit in (2.0, 12.0, 100.0):
+    for limit in (2e3, 6e3, 1e4):
         done = steps(monkeypatch, graph, limit)
-        first = [what for what, _ in done].index("exact") if limit > 2.0 else len(done)
-        assert first > 10
+        first = [what for what, _ in done].index("exact") if limit > 2e3 else len(done)
+        assert first > 5
         assert all(what == "round" for what, _ in done[:first])
         begin += [seconds for _, seconds in done[first:]][:1]
     # three times as long as that takes
-    assert 3.0 <= begin[0] <= begin[1] + 0.5 <= begin[0] + 1.0
+    assert 3e3 <= begin[0] == begin[1]
 
 
 def test_tight_bounds_are_proved_first(monkeypatch):
@@ -180,7 +183,7 @@ def test_tight_bounds_are_proved_first(monkeypatch):
     edges = list(itertools.combinations(range(12), 2))
     tables = rng.normal(size=(len(edges), 3, 3))
     graph = FactorGraph(np.zeros((12, 3)), edges, tables, offset=1e4)
-    done = [what for what, _ in steps(monkeypatch, graph, 1000.0)]
+    done = [what for what, _ in steps(monkeypatch, graph, 1e5)]
     assert done[0] == "exact"
 
 
