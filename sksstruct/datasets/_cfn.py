@@ -71,8 +71,20 @@ def load_cfn(path: PathLike) -> FactorGraph:
         raise ValueError(f"{name}: {error}") from None
     try:
         return _Network(whole, len(text)).build()
+    except _NoNumber as error:
+        found = re.search(rf"(?<![^\s,\[\]\"]){re.escape(error.word)}", text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        raise ValueError(f"{name}, line {line}: {error}") from None
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+class _NoNumber(ValueError):
+    """A word in the place of a number."""
+
+    def __init__(self, message, word):
+        super().__init__(message)
+        self.word = str(word)
 
 
 class _Pairs(list):
@@ -312,7 +324,7 @@ def _numbers(values, what):
     values = [words.get(x, x) if isinstance(x, str) else x for x in values]
     for x in values:
         if isinstance(x, bool) or not isinstance(x, (int, float)):
-            raise ValueError(f"{what} has the cost {x!r}, which is not a number")
+            raise _NoNumber(f"{what} has the cost {x!r}, which is not a number", x)
     try:
         array = np.array(values, dtype=np.float64)
     except OverflowError:
