@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sksstruct.inference.lp.auto import Auto
-from sksstruct.inference.lp.core.result import MAPResult
+from sksstruct.inference.lp.core.result import Interrupted, MAPResult
 from sksstruct.inference.lp.core.solver import MAPSolver
 from sksstruct.inference.lp.enumeration import Enumeration
 from sksstruct.inference.lp.exact.branch_and_bound import BranchAndBound
@@ -54,6 +54,7 @@ __all__ = [
     "BranchAndBound",
     "Enumeration",
     "HiGHS",
+    "Interrupted",
     "MAPBinaryGDMM",
     "MAPResult",
     "MAPSolver",
